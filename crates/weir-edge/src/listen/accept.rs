@@ -1,0 +1,215 @@
+//! Accepting: a worker's listeners and its inbox as one stream of connections.
+//!
+//! Accepting never ends in an error. A client that is gone again is skipped; when the
+//! process or the machine has no descriptor or memory left, accepting pauses, at first
+//! 10 ms, then doubling up to 1 s, while the connections there are go on and free some.
+
+use std::future::poll_fn;
+use std::io;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
+
+use super::balance::{Held, Moved, MovedStream, Seat};
+use super::bind::{Bound, Listening, SocketFile};
+use super::{Peer, Stream};
+
+const PAUSE_FIRST: Duration = Duration::from_millis(10);
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// A new connection of this worker.
+#[derive(Debug)]
+pub struct Arrival {
+    /// Its bytes.
+    pub stream: Stream,
+    /// Who is there (before any PROXY header: see [`super::greet`]).
+    pub peer: Peer,
+    /// Which listener it came in by: the index in the list given to [`Arrivals::open`].
+    pub listener: usize,
+    /// Counts the connection for this worker until dropped.
+    pub held: Held,
+}
+
+/// What comes in at one worker.
+#[derive(Debug)]
+pub struct Arrivals {
+    listeners: Vec<Listener>,
+    turn: usize,
+    seat: Seat,
+    pause: Duration,
+}
+
+#[derive(Debug)]
+struct Listener {
+    index: usize,
+    socket: Socket,
+}
+
+#[derive(Debug)]
+enum Socket {
+    Tcp(TcpListener),
+    Unix(UnixListener, #[expect(dead_code, reason = "removes the file when dropped")] Arc<SocketFile>),
+}
+
+impl Arrivals {
+    /// Registers the listeners with the runtime this is called in. All workers must give
+    /// their listeners in the same order; the index in that order is [`Arrival::listener`].
+    ///
+    /// # Errors
+    /// The runtime or the kernel refuses the registration.
+    pub fn open(bound: Vec<Bound>, seat: Seat) -> io::Result<Self> {
+        let listeners = bound.into_iter().enumerate().map(|(index, bound)| Listener::open(index, bound));
+        Ok(Self { listeners: listeners.collect::<io::Result<_>>()?, turn: 0, seat, pause: PAUSE_FIRST })
+    }
+
+    /// Adds a listener under the next `index`, chosen by the caller (on reload).
+    ///
+    /// # Errors
+    /// As [`Arrivals::open`].
+    pub fn add(&mut self, index: usize, bound: Bound) -> io::Result<()> {
+        self.listeners.push(Listener::open(index, bound)?);
+        Ok(())
+    }
+
+    /// Stops listening by the listener with this index; its connections live on.
+    pub fn remove(&mut self, index: usize) {
+        self.listeners.retain(|listener| listener.index != index);
+    }
+
+    /// Stops all listening (draining). Connections handed over by others still arrive.
+    pub fn close(&mut self) {
+        self.listeners.clear();
+    }
+
+    /// The worker's seat, for its counts.
+    pub fn seat(&self) -> &Seat {
+        &self.seat
+    }
+
+    /// Waits for the next connection of this worker: accepted here and kept, or handed
+    /// over by another worker.
+    ///
+    /// # Cancel safety
+    /// Safe: a connection is either returned, handed over or still in the kernel's queue.
+    pub async fn next(&mut self) -> Arrival {
+        loop {
+            let (listeners, turn) = (&self.listeners, &mut self.turn);
+            let accepted = tokio::select! {
+                biased;
+                moved = self.seat.receive() => {
+                    if let Some(arrival) = moved.arrive() { return arrival }
+                    continue;
+                }
+                accepted = poll_fn(|cx| poll_accept(listeners, turn, cx)) => accepted,
+            };
+            match accepted {
+                Ok((stream, peer, listener)) => {
+                    self.pause = PAUSE_FIRST;
+                    if let Some(arrival) = self.place(stream, peer, listener) {
+                        return arrival;
+                    }
+                }
+                Err(error) if is_exhausted(&error) => self.wait(&error).await,
+                Err(error) => tracing::debug!(%error, "connection gone before it was accepted"),
+            }
+        }
+    }
+
+    /// Keeps the connection, or hands it to the worker that holds least.
+    fn place(&self, stream: Stream, peer: Peer, listener: usize) -> Option<Arrival> {
+        let worker = self.seat.choose();
+        let held = self.seat.hold(worker);
+        if worker == self.seat.worker() {
+            return Some(Arrival { stream, peer, listener, held });
+        }
+        let stream = match stream.leave() {
+            Ok(stream) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "connection lost on its way to another worker");
+                return None;
+            }
+        };
+        let back = self.seat.give(Moved { stream, peer, listener, held }).err()?;
+        // The other's inbox is full: the connection stays here and is counted here.
+        let held = self.seat.hold(self.seat.worker());
+        Moved { held, ..back }.arrive()
+    }
+
+    async fn wait(&mut self, error: &io::Error) {
+        let pause_ms = self.pause.as_millis() as u64;
+        tracing::warn!(%error, pause_ms, "cannot accept connections: pausing; raise the limit of open files");
+        tokio::time::sleep(self.pause).await;
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+    }
+}
+
+impl Listener {
+    fn open(index: usize, bound: Bound) -> io::Result<Self> {
+        let socket = match bound.socket {
+            Listening::Tcp(listener) => Socket::Tcp(TcpListener::from_std(listener)?),
+            Listening::Unix(listener, file) => Socket::Unix(UnixListener::from_std(listener)?, file),
+        };
+        Ok(Self { index, socket })
+    }
+
+    fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Stream, Peer)>> {
+        match &self.socket {
+            Socket::Tcp(listener) => {
+                listener.poll_accept(cx).map_ok(|(stream, from)| (Stream::Tcp(stream), Peer::at(from)))
+            }
+            Socket::Unix(listener, _) => {
+                listener.poll_accept(cx).map_ok(|(stream, _)| (Stream::Unix(stream), Peer::Unix))
+            }
+        }
+    }
+}
+
+/// Asks the listeners in turn, so that none starves.
+fn poll_accept(
+    listeners: &[Listener],
+    turn: &mut usize,
+    cx: &mut Context<'_>,
+) -> Poll<io::Result<(Stream, Peer, usize)>> {
+    for step in 0..listeners.len() {
+        let at = (*turn + step) % listeners.len();
+        if let Poll::Ready(accepted) = listeners[at].poll_accept(cx) {
+            *turn = at + 1;
+            return Poll::Ready(accepted.map(|(stream, peer)| (stream, peer, listeners[at].index)));
+        }
+    }
+    Poll::Pending
+}
+
+impl Moved {
+    /// Joins the runtime this is called in.
+    fn arrive(self) -> Option<Arrival> {
+        let stream = match self.stream {
+            MovedStream::Tcp(stream) => TcpStream::from_std(stream).map(Stream::Tcp),
+            MovedStream::Unix(stream) => UnixStream::from_std(stream).map(Stream::Unix),
+        };
+        match stream {
+            Ok(stream) => Some(Arrival { stream, peer: self.peer, listener: self.listener, held: self.held }),
+            Err(error) => {
+                tracing::warn!(%error, "connection lost on its way from another worker");
+                None
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// Leaves its runtime, to be sent to another.
+    fn leave(self) -> io::Result<MovedStream> {
+        match self {
+            Self::Tcp(stream) => stream.into_std().map(MovedStream::Tcp),
+            Self::Unix(stream) => stream.into_std().map(MovedStream::Unix),
+        }
+    }
+}
+
+/// Out of descriptors or memory: ENFILE 23, EMFILE 24, ENOMEM 12, ENOBUFS 105.
+fn is_exhausted(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(12 | 23 | 24 | 105))
+}

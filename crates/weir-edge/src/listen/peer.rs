@@ -1,0 +1,70 @@
+//! Who is at the other end of a connection, and whether it is trusted to name
+//! the client it speaks for (PROXY protocol, `X-Forwarded-*`).
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+
+use ipnet::IpNet;
+
+/// The other end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Peer {
+    /// Over TCP, or as announced by a trusted PROXY header. IPv4-mapped addresses
+    /// are written as IPv4.
+    Ip(SocketAddr),
+    /// Over a Unix socket: a program of this machine that the file's mode let in.
+    Unix,
+}
+
+impl Peer {
+    /// The peer at `at`, an IPv4-mapped IPv6 address unwrapped.
+    pub fn at(at: SocketAddr) -> Self {
+        Self::Ip(SocketAddr::new(at.ip().to_canonical(), at.port()))
+    }
+
+    /// Its IP address; none over a Unix socket.
+    pub fn ip(&self) -> Option<IpAddr> {
+        match self {
+            Self::Ip(at) => Some(at.ip()),
+            Self::Unix => None,
+        }
+    }
+}
+
+impl fmt::Display for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ip(at) => at.ip().fmt(f),
+            Self::Unix => f.write_str("unix"),
+        }
+    }
+}
+
+/// The networks whose word about the client is believed (`trusted_proxies`).
+/// Connections over a Unix socket are always trusted: the file's mode decides.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Trusted(Vec<IpNet>);
+
+impl Trusted {
+    /// Trusts these networks and Unix sockets.
+    pub fn new(networks: Vec<IpNet>) -> Self {
+        Self(networks)
+    }
+
+    /// Whether this peer is believed.
+    pub fn contains(&self, peer: &Peer) -> bool {
+        match peer {
+            Peer::Unix => true,
+            Peer::Ip(at) => self.0.iter().any(|network| network.contains(&at.ip())),
+        }
+    }
+}
+
+impl Default for Trusted {
+    /// Loopback, both families.
+    fn default() -> Self {
+        let v4 = IpNet::new_assert(IpAddr::from([127, 0, 0, 0]), 8);
+        let v6 = IpNet::new_assert(IpAddr::from(std::net::Ipv6Addr::LOCALHOST), 128);
+        Self(vec![v4, v6])
+    }
+}
