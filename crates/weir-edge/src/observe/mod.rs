@@ -1,0 +1,21 @@
+//! What is seen of Weir's work: a record of each finished request, counters per worker, the access log.
+//!
+//! The data plane hands values in and never asks a question back. Nothing in here waits: a counter is a plain store to a
+//! cell that one worker alone writes, a record goes into a bounded queue and is counted as lost when that is full.
+//! Formatting and writing happen on the thread `weir-log`.
+
+mod counters;
+mod hub;
+mod latency;
+mod lines;
+mod log;
+mod record;
+mod snapshot;
+
+pub use counters::{Counters, SiteId};
+pub use hub::{Observatory, Observer, text};
+pub use latency::{Latency, bounds_us};
+pub use lines::Colour;
+pub use log::{LogError, LogFormat, LogSettings, LogTarget};
+pub use record::{Completion, Description, Facts, Outcome, Record, Storing};
+pub use snapshot::{SiteSnapshot, Snapshot};
