@@ -115,7 +115,7 @@ impl TerminalLines {
         // Invariant: writing to a String cannot fail.
         let _ = write!(
             line,
-            "{time}  {method:<3} {target:<target_columns$}  {status}  {}  {:>8}  {:>7}  {}",
+            "{time}  {method:<3} {target:<target_columns$}  {status}  {}  {:>7}  {:>7}  {}",
             self.coloured(facts.outcome, facts.status),
             size(facts.body_bytes),
             took(facts.total),
@@ -172,7 +172,7 @@ fn reason(record: &Record) -> String {
     said + ended
 }
 
-/// `842 B`, `18.4 kB`, `10.5 MB`: powers of a thousand.
+/// `842 B`, `18.4 kB`, `123 MB`: powers of a thousand, seven columns at most.
 pub(super) fn size(bytes: u64) -> String {
     if bytes < 1000 {
         return format!("{bytes} B");
@@ -180,13 +180,13 @@ pub(super) fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = "B";
     for next in ["kB", "MB", "GB", "TB"] {
-        if value < 999.95 {
+        if value < 999.5 {
             break;
         }
         value /= 1000.0;
         unit = next;
     }
-    format!("{value:.1} {unit}")
+    if value < 99.95 { format!("{value:.1} {unit}") } else { format!("{value:.0} {unit}") }
 }
 
 /// `0.06 ms`, `8.4 ms`, `84 ms`, `12.3 s`.

@@ -152,7 +152,7 @@ impl Sink {
     }
 
     /// Writes the batch; returns how many lines were lost.
-    fn write(&mut self, batch: &[Box<Record>]) -> u64 {
+    fn write(&mut self, batch: &[Record]) -> u64 {
         self.lines.clear();
         for record in batch {
             match &mut self.writing {
@@ -233,11 +233,11 @@ impl LogThread {
     }
 
     /// Takes what is queued and writes it; whether there was anything.
-    fn drain(&mut self, batch: &mut Vec<Box<Record>>) -> bool {
+    fn drain(&mut self, batch: &mut Vec<Record>) -> bool {
         batch.clear();
         let share = (BATCH_RECORDS_MAX / self.queues.len().max(1)).max(1);
         for queue in &self.queues {
-            batch.extend(queue.try_iter().take(share));
+            batch.extend(queue.try_iter().take(share).map(|record| *record));
         }
         if batch.is_empty() {
             return false;

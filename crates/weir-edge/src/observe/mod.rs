@@ -19,3 +19,6 @@ pub use lines::Colour;
 pub use log::{LogError, LogFormat, LogSettings, LogTarget};
 pub use record::{Completion, Description, Facts, Outcome, Record, Storing};
 pub use snapshot::{SiteSnapshot, Snapshot};
+
+#[cfg(test)]
+mod tests;
