@@ -1,1 +1,37 @@
-//! Weir.
+//! The test kit: a scripted origin, a raw client and the real Weir as a child process.
+//!
+//! It knows no other room: what it says about HTTP is written a second time and strictly, so that a mistake of the
+//! codec cannot hide in the tests that judge it. It runs on plain threads and blocking sockets, reads the real clock,
+//! and panics where a test would have to: it is linked into tests alone.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+// The kit measures the real world and fails by panicking, as the tests do that it is written for.
+#![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used)]
+
+mod client;
+mod exchange;
+mod origin;
+mod pattern;
+mod ports;
+mod resource;
+mod response;
+mod socket;
+mod tls;
+mod wait;
+mod weir;
+
+pub use client::{Client, get, get_with};
+pub use exchange::{Exchange, Request};
+pub use origin::{Origin, Seen};
+pub use pattern::pattern;
+pub use ports::free_port;
+pub use resource::{Fault, Resource, Shape};
+pub use response::{Head, Response, Trouble};
+pub use socket::{Address, Socket};
+pub use tls::Authority;
+pub use wait::{Gate, until};
+pub use weir::{Output, Setup, Weir};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,308 @@
+//! The scripted origin: an HTTP/1 server of the test's own process that counts and records what reaches it.
+
+use std::collections::HashMap;
+use std::io::Read;
+use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use crate::exchange::{After, Exchange, Request};
+use crate::resource::Resource;
+use crate::socket::{Address, PATIENCE, Socket};
+use crate::tls::{Authority, Clients};
+use crate::wait::until;
+
+/// A request that reached the origin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// Its head.
+    pub request: Request,
+}
+
+type Handler = Arc<dyn Fn(&mut Exchange<'_>) + Send + Sync>;
+
+#[derive(Default)]
+struct House {
+    handlers: Mutex<HashMap<String, Handler>>,
+    otherwise: Mutex<Option<Handler>>,
+    seen: Mutex<Vec<Seen>>,
+    connections: AtomicUsize,
+    running: AtomicUsize,
+    running_peak: AtomicUsize,
+    stopped: AtomicBool,
+    sockets: Mutex<Vec<Socket>>,
+}
+
+/// A running origin; it stops when it is dropped.
+pub struct Origin {
+    house: Arc<House>,
+    address: Address,
+    scheme: &'static str,
+}
+
+impl Default for Origin {
+    fn default() -> Self {
+        Self::start()
+    }
+}
+
+impl Origin {
+    /// An origin on a port of 127.0.0.1. A path without a script is answered with 404.
+    pub fn start() -> Origin {
+        Origin::listen("127.0.0.1:0")
+    }
+
+    /// An origin on this address, e.g. one that was given up before.
+    ///
+    /// # Panics
+    /// Where it cannot be bound.
+    pub fn listen(address: &str) -> Origin {
+        let listener = TcpListener::bind(address).unwrap_or_else(|why| panic!("bind {address}: {why}"));
+        Origin::tcp(listener, "http", |stream| Some(Socket::Tcp(stream)))
+    }
+
+    /// An origin that speaks https with a certificate of `authority` for `names`.
+    pub fn https(authority: &Authority, names: &[&str]) -> Origin {
+        Origin::with_tls(authority.server(names, Clients::Anybody))
+    }
+
+    /// Like [`Origin::https`], but clients must show a certificate of the same authority.
+    pub fn https_for_clients_of(authority: &Authority, names: &[&str]) -> Origin {
+        Origin::with_tls(authority.server(names, Clients::Certified))
+    }
+
+    fn with_tls(settings: Arc<rustls::ServerConfig>) -> Origin {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Origin::tcp(listener, "https", move |stream| {
+            let tls = rustls::ServerConnection::new(settings.clone()).ok()?;
+            Some(Socket::Tls(Box::new(rustls::StreamOwned::new(tls, stream))))
+        })
+    }
+
+    fn tcp(
+        listener: TcpListener,
+        scheme: &'static str,
+        open: impl Fn(std::net::TcpStream) -> Option<Socket> + Send + 'static,
+    ) -> Origin {
+        let house = Arc::new(House::default());
+        let address = Address::Tcp(listener.local_addr().unwrap());
+        let inner = house.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if inner.stopped.load(Ordering::SeqCst) {
+                    return;
+                }
+                let Ok(stream) = stream else { continue };
+                let _ = stream.set_nodelay(true);
+                if let Some(socket) = open(stream) {
+                    serve(&inner, socket);
+                }
+            }
+        });
+        Origin { house, address, scheme }
+    }
+
+    /// An origin on a unix socket.
+    ///
+    /// # Panics
+    /// Where it cannot be bound.
+    pub fn unix(path: &Path) -> Origin {
+        let listener = UnixListener::bind(path).unwrap_or_else(|why| panic!("bind {path:?}: {why}"));
+        let house = Arc::new(House::default());
+        let inner = house.clone();
+        std::thread::spawn(move || {
+            for stream in listener.incoming() {
+                if inner.stopped.load(Ordering::SeqCst) {
+                    return;
+                }
+                if let Ok(stream) = stream {
+                    serve(&inner, Socket::Unix(stream));
+                }
+            }
+        });
+        Origin { house, address: Address::Unix(PathBuf::from(path)), scheme: "http" }
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> Address {
+        self.address.clone()
+    }
+
+    /// Its TCP address.
+    ///
+    /// # Panics
+    /// On a unix socket.
+    pub fn addr(&self) -> SocketAddr {
+        match &self.address {
+            Address::Tcp(addr) => *addr,
+            Address::Unix(path) => panic!("{path:?} is no TCP address"),
+        }
+    }
+
+    /// Its URL without a path, as Weir's `--origin` takes it (`unix:` and the path for a unix socket).
+    pub fn url(&self) -> String {
+        match &self.address {
+            Address::Tcp(addr) => format!("{}://{addr}", self.scheme),
+            Address::Unix(path) => format!("unix:{}", path.display()),
+        }
+    }
+
+    /// Its https URL by name instead of by address.
+    pub fn url_by_name(&self, name: &str) -> String {
+        format!("{}://{name}:{}", self.scheme, self.addr().port())
+    }
+
+    /// Puts a resource at a path (or at a target with its query), replacing what is there.
+    pub fn put(&self, path: &str, resource: Resource) -> &Origin {
+        self.on(path, move |exchange| resource.answer(exchange))
+    }
+
+    /// Sends exactly these bytes for a path and closes the connection.
+    pub fn raw(&self, path: &str, bytes: impl AsRef<[u8]>) -> &Origin {
+        let bytes = bytes.as_ref().to_vec();
+        self.on(path, move |exchange| {
+            exchange.body();
+            exchange.send(&bytes);
+            exchange.close();
+        })
+    }
+
+    /// Sends exactly these bytes for a path and keeps the connection.
+    pub fn raw_kept(&self, path: &str, bytes: impl AsRef<[u8]>) -> &Origin {
+        let bytes = bytes.as_ref().to_vec();
+        self.on(path, move |exchange| {
+            exchange.body();
+            exchange.send(&bytes);
+        })
+    }
+
+    /// Answers a path with the head of the request as the body.
+    pub fn echo(&self, path: &str, headers: &[(&str, &str)]) -> &Origin {
+        let headers: Vec<_> = headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        self.on(path, move |exchange| {
+            exchange.body();
+            let headers: Vec<_> = headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+            let raw = exchange.request.raw.clone();
+            exchange.reply(200, &headers, raw);
+        })
+    }
+
+    /// Runs a script for a path (or a target with its query).
+    pub fn on(&self, path: &str, script: impl Fn(&mut Exchange<'_>) + Send + Sync + 'static) -> &Origin {
+        self.house.handlers.lock().unwrap().insert(path.to_owned(), Arc::new(script));
+        self
+    }
+
+    /// Runs a script for every path that has none.
+    pub fn otherwise(&self, script: impl Fn(&mut Exchange<'_>) + Send + Sync + 'static) -> &Origin {
+        *self.house.otherwise.lock().unwrap() = Some(Arc::new(script));
+        self
+    }
+
+    /// All requests so far, in the order of their heads.
+    pub fn seen(&self) -> Vec<Seen> {
+        self.house.seen.lock().unwrap().clone()
+    }
+
+    /// The requests for a path so far.
+    pub fn requests(&self, path: &str) -> Vec<Request> {
+        let seen = self.house.seen.lock().unwrap();
+        seen.iter().map(|s| &s.request).filter(|r| r.path() == path || r.target == path).cloned().collect()
+    }
+
+    /// How many requests for a path have come.
+    pub fn count(&self, path: &str) -> usize {
+        self.requests(path).len()
+    }
+
+    /// How many requests have come.
+    pub fn total(&self) -> usize {
+        self.house.seen.lock().unwrap().len()
+    }
+
+    /// Waits until `n` requests for a path have come.
+    pub fn await_count(&self, path: &str, n: usize) {
+        until(&format!("{n} requests for {path} at the origin"), || self.count(path) >= n);
+    }
+
+    /// How many connections have been accepted.
+    pub fn connections(&self) -> usize {
+        self.house.connections.load(Ordering::SeqCst)
+    }
+
+    /// The most requests that were being answered at one time.
+    pub fn running_peak(&self) -> usize {
+        self.house.running_peak.load(Ordering::SeqCst)
+    }
+
+    /// Closes every connection, as an origin does that restarts; it goes on listening.
+    pub fn drop_connections(&self) {
+        for socket in self.house.sockets.lock().unwrap().drain(..) {
+            socket.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl Drop for Origin {
+    fn drop(&mut self) {
+        self.house.stopped.store(true, Ordering::SeqCst);
+        let _ = self.address.connect();
+        self.drop_connections();
+    }
+}
+
+fn serve(house: &Arc<House>, socket: Socket) {
+    let number = house.connections.fetch_add(1, Ordering::SeqCst) + 1;
+    let _ = socket.patience(2 * PATIENCE);
+    house.sockets.lock().unwrap().extend(socket.handle());
+    let house = house.clone();
+    let job = move || converse(&house, socket, number);
+    std::thread::Builder::new().stack_size(256 * 1024).spawn(job).unwrap();
+}
+
+fn converse(house: &House, mut socket: Socket, number: usize) {
+    let mut buf = Vec::new();
+    while let Some(raw) = read_head(&mut socket, &mut buf) {
+        let request = Request::parse(raw, number);
+        house.seen.lock().unwrap().push(Seen { request: request.clone() });
+        let running = house.running.fetch_add(1, Ordering::SeqCst) + 1;
+        house.running_peak.fetch_max(running, Ordering::SeqCst);
+        let mut exchange = Exchange::new(&request, &mut socket, &mut buf);
+        match handler(house, &request) {
+            Some(script) => script(&mut exchange),
+            None => {
+                exchange.body();
+                exchange.reply(404, &[("Cache-Control", "no-store")], "no such path\n");
+            }
+        }
+        let after = exchange.finish();
+        house.running.fetch_sub(1, Ordering::SeqCst);
+        match after {
+            After::Next => {}
+            After::Close => return socket.shutdown(Shutdown::Both),
+            After::Reset => return socket.reset(),
+        }
+    }
+}
+
+fn handler(house: &House, request: &Request) -> Option<Handler> {
+    let handlers = house.handlers.lock().unwrap();
+    let found = handlers.get(&request.target).or_else(|| handlers.get(request.path())).cloned();
+    drop(handlers);
+    found.or_else(|| house.otherwise.lock().unwrap().clone())
+}
+
+fn read_head(socket: &mut Socket, buf: &mut Vec<u8>) -> Option<Vec<u8>> {
+    let mut piece = [0u8; 16 * 1024];
+    loop {
+        if let Some(at) = buf.windows(4).position(|w| w == b"\r\n\r\n") {
+            return Some(buf.drain(..at + 4).collect());
+        }
+        match socket.read(&mut piece) {
+            Ok(n) if n > 0 => buf.extend_from_slice(&piece[..n]),
+            _ => return None,
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! The real Weir as a child process.
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use crate::client::Client;
+use crate::ports::free_port;
+use crate::response::Response;
+use crate::socket::{Address, PATIENCE};
+use crate::wait::until;
+
+/// What a finished command left.
+#[derive(Clone, Debug)]
+pub struct Output {
+    /// Its exit code; `None` where a signal ended it.
+    pub code: Option<i32>,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+/// A Weir to be started: the binary, its folder, its ports.
+pub struct Setup {
+    binary: PathBuf,
+    folder: PathBuf,
+    listen: SocketAddr,
+    admin: SocketAddr,
+    args: Vec<String>,
+    environment: Vec<(String, String)>,
+}
+
+/// A running Weir; it is killed by its pid and its folder removed when it is dropped.
+pub struct Weir {
+    child: Option<Child>,
+    setup: Setup,
+    stdout: Arc<Mutex<String>>,
+    stderr: Arc<Mutex<String>>,
+}
+
+impl Setup {
+    /// A Weir of this binary with a folder and ports of its own, and nothing else said.
+    pub fn new(binary: impl AsRef<Path>) -> Setup {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("weir-it-{}-{number}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        let local = || SocketAddr::from((Ipv4Addr::LOCALHOST, free_port()));
+        Setup {
+            binary: binary.as_ref().to_owned(),
+            folder,
+            listen: local(),
+            admin: local(),
+            args: Vec::new(),
+            environment: Vec::new(),
+        }
+    }
+
+    /// The folder, which goes with the Weir.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A file in the folder.
+    pub fn file(&self, name: &str, text: impl AsRef<[u8]>) -> PathBuf {
+        let path = self.folder.join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Another address for clients.
+    #[must_use]
+    pub fn listen(mut self, listen: SocketAddr) -> Self {
+        self.listen = listen;
+        self
+    }
+
+    /// One more argument of `weir run`.
+    #[must_use]
+    pub fn arg(mut self, arg: impl Into<String>) -> Self {
+        self.args.push(arg.into());
+        self
+    }
+
+    /// One more variable of the environment.
+    #[must_use]
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Starts `weir run` in front of one origin and waits until it takes connections.
+    pub fn run(mut self, origin: &str) -> Weir {
+        let args =
+            ["--origin", origin, "--listen", &self.listen.to_string(), "--admin", &self.admin.to_string()]
+                .map(ToOwned::to_owned);
+        self.args.splice(0..0, args);
+        self.start()
+    }
+
+    /// Starts `weir run --config` with this text, in which `{listen}`, `{admin}` and `{folder}` are replaced, and waits
+    /// until it takes connections.
+    pub fn run_config(mut self, text: &str) -> Weir {
+        let path = self.write_config(text);
+        self.args.splice(0..0, ["--config".to_owned(), path.display().to_string()]);
+        self.start()
+    }
+
+    /// Writes the config file and says where it lies.
+    pub fn write_config(&self, text: &str) -> PathBuf {
+        let text = text
+            .replace("{listen}", &self.listen.to_string())
+            .replace("{admin}", &self.admin.to_string())
+            .replace("{folder}", &self.folder.display().to_string());
+        self.file("weir.toml", text)
+    }
+
+    /// Runs the binary with these arguments until it ends by itself.
+    pub fn command(&self, args: &[&str]) -> Output {
+        let mut command = Command::new(&self.binary);
+        command.args(args).envs(self.environment.iter().cloned());
+        command.env("STATE_DIRECTORY", self.state()).current_dir(&self.folder).stdin(Stdio::null());
+        finish(command)
+    }
+
+    fn state(&self) -> PathBuf {
+        self.folder.join("state")
+    }
+
+    fn start(self) -> Weir {
+        let mut command = Command::new(&self.binary);
+        command.arg("run").args(&self.args).envs(self.environment.iter().cloned());
+        command.env("STATE_DIRECTORY", self.state()).current_dir(&self.folder);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|why| panic!("start {:?}: {why}", self.binary));
+        let stdout = collect(child.stdout.take().unwrap());
+        let stderr = collect(child.stderr.take().unwrap());
+        let mut weir = Weir { child: Some(child), setup: self, stdout, stderr };
+        let begun = Instant::now();
+        loop {
+            if Address::Tcp(weir.addr()).connect().is_ok() {
+                return weir;
+            }
+            let ended = weir.child.as_mut().and_then(|c| c.try_wait().unwrap());
+            let said = || format!("{}{}", weir.stdout(), weir.stderr());
+            assert!(ended.is_none(), "weir ended with {ended:?} at its start:\n{}", said());
+            assert!(begun.elapsed() < PATIENCE, "weir does not listen on {}:\n{}", weir.addr(), said());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Weir {
+    /// Where clients connect.
+    pub fn addr(&self) -> SocketAddr {
+        self.setup.listen
+    }
+
+    /// The admin listener.
+    pub fn admin(&self) -> SocketAddr {
+        self.setup.admin
+    }
+
+    /// The folder of this Weir.
+    pub fn folder(&self) -> &Path {
+        &self.setup.folder
+    }
+
+    /// Its state folder.
+    pub fn state(&self) -> PathBuf {
+        self.setup.state()
+    }
+
+    /// A connection to it.
+    pub fn client(&self) -> Client {
+        Client::connect(self.addr())
+    }
+
+    /// One GET on a connection of its own, with `Host: localhost`.
+    pub fn get(&self, target: &str) -> Response {
+        self.get_with(target, &[])
+    }
+
+    /// One GET on a connection of its own, with `Host: localhost` and more headers.
+    pub fn get_with(&self, target: &str, headers: &[(&str, &str)]) -> Response {
+        crate::client::get_with(self.addr(), target, headers)
+    }
+
+    /// A text of the admin listener, e.g. `/metrics`.
+    pub fn admin_get(&self, target: &str) -> Response {
+        crate::client::get(self.admin(), target)
+    }
+
+    /// The value of one series of `/metrics`, e.g. `weir_requests_total{site="x"}`; `None` where it is not there.
+    pub fn metric(&self, series: &str) -> Option<f64> {
+        let text = self.admin_get("/metrics").text();
+        text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.trim().parse().ok())
+    }
+
+    /// The pid.
+    ///
+    /// # Panics
+    /// Once it has been waited for.
+    pub fn pid(&self) -> u32 {
+        self.child.as_ref().expect("weir has ended").id()
+    }
+
+    /// Sends a signal by name: `HUP`, `TERM`, `INT`, `USR1`, `KILL`.
+    pub fn signal(&self, name: &str) {
+        use rustix::process::{Pid, Signal, kill_process};
+        let signal = match name {
+            "HUP" => Signal::HUP,
+            "TERM" => Signal::TERM,
+            "INT" => Signal::INT,
+            "USR1" => Signal::USR1,
+            "KILL" => Signal::KILL,
+            other => panic!("no signal {other}"),
+        };
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    /// Writes another config over the one it was started with; nothing is told to it.
+    pub fn rewrite_config(&self, text: &str) -> PathBuf {
+        self.setup.write_config(text)
+    }
+
+    /// Runs `weir` with these arguments and this Weir's state folder.
+    pub fn command(&self, args: &[&str]) -> Output {
+        self.setup.command(args)
+    }
+
+    /// `weir reload`.
+    pub fn reload(&self) -> Output {
+        self.command(&["reload"])
+    }
+
+    /// Waits until it has ended by itself, at most so long; `None` where it has not.
+    pub fn wait(&mut self, longest: Duration) -> Option<ExitStatus> {
+        let begun = Instant::now();
+        while begun.elapsed() < longest {
+            if let Some(status) = self.child.as_mut().and_then(|c| c.try_wait().unwrap()) {
+                self.child = None;
+                return Some(status);
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        None
+    }
+
+    /// Whether it runs.
+    pub fn runs(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|c| c.try_wait().unwrap().is_none())
+    }
+
+    /// What it has written to its standard output.
+    pub fn stdout(&self) -> String {
+        self.stdout.lock().unwrap().clone()
+    }
+
+    /// What it has written to its standard error.
+    pub fn stderr(&self) -> String {
+        self.stderr.lock().unwrap().clone()
+    }
+
+    /// Waits until its standard error contains a text.
+    pub fn await_stderr(&self, text: &str) {
+        until(&format!("{text:?} on stderr of weir"), || self.stderr().contains(text));
+    }
+
+    /// Resident memory now, in bytes.
+    pub fn rss(&self) -> u64 {
+        self.status_field("VmRSS:")
+    }
+
+    /// The most resident memory so far, in bytes.
+    pub fn rss_peak(&self) -> u64 {
+        self.status_field("VmHWM:")
+    }
+
+    /// How many files it holds open.
+    pub fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.pid())).map_or(0, Iterator::count)
+    }
+
+    fn status_field(&self, name: &str) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
+        let line = text.lines().find_map(|line| line.strip_prefix(name)).unwrap_or("0 kB");
+        line.trim().trim_end_matches(" kB").trim().parse::<u64>().unwrap_or(0) * 1024
+    }
+}
+
+impl Drop for Weir {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        if std::thread::panicking() {
+            let said = format!("{}{}", self.stdout(), self.stderr());
+            let tail: Vec<&str> = said.lines().rev().take(40).collect();
+            let text: String = tail.iter().rev().map(|line| format!("  weir: {line}\n")).collect();
+            let _ = std::io::stderr().write_all(text.as_bytes());
+        }
+    }
+}
+
+impl Drop for Setup {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Runs a command to its end, at most the kit's patience; it is killed then.
+fn finish(mut command: Command) -> Output {
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|why| panic!("start {command:?}: {why}"));
+    let stdout = collect(child.stdout.take().unwrap());
+    let stderr = collect(child.stderr.take().unwrap());
+    let begun = Instant::now();
+    let status = loop {
+        match child.try_wait().unwrap() {
+            Some(status) => break Some(status),
+            None if begun.elapsed() > PATIENCE => {
+                let _ = child.kill();
+                let _ = child.wait();
+                break None;
+            }
+            None => std::thread::sleep(Duration::from_millis(5)),
+        }
+    };
+    // The collectors hold the other handle until the pipe's end.
+    until("the end of a command's output", || Arc::strong_count(&stdout) + Arc::strong_count(&stderr) == 2);
+    let text = |s: &Arc<Mutex<String>>| s.lock().unwrap().clone();
+    Output { code: status.and_then(|s| s.code()), stdout: text(&stdout), stderr: text(&stderr) }
+}
+
+fn collect(mut from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
+    let text = Arc::new(Mutex::new(String::new()));
+    let sink = text.clone();
+    std::thread::spawn(move || {
+        let mut piece = [0u8; 4096];
+        while let Ok(n) = from.read(&mut piece) {
+            if n == 0 {
+                return;
+            }
+            sink.lock().unwrap().push_str(&String::from_utf8_lossy(&piece[..n]));
+        }
+    });
+    text
+}
