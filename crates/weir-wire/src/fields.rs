@@ -1,0 +1,139 @@
+//! Field lines into a `HeaderMap` (RFC 9112 section 5), and notes about the few names that framing needs.
+//!
+//! Values are slices of the head that arrived, never copied. The bytes of names and values are checked by the
+//! constructors of the `http` crate; what they refuse is given its exact word on the cold path.
+
+use crate::fault::Fault;
+use crate::syntax::{is_ows, is_tchar};
+use bytes::Bytes;
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
+};
+use memchr::memchr;
+
+/// Which of the names that framing needs were seen; a bit set, so that absent ones are not looked up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen(u8);
+
+impl Seen {
+    pub(crate) const HOST: Self = Self(1);
+    pub(crate) const HOST_TWICE: Self = Self(2);
+    pub(crate) const LENGTH: Self = Self(4);
+    pub(crate) const LENGTH_TWICE: Self = Self(8);
+    pub(crate) const CODING: Self = Self(16);
+    pub(crate) const CONNECTION: Self = Self(32);
+    pub(crate) const EXPECT: Self = Self(64);
+    pub(crate) const UPGRADE: Self = Self(128);
+
+    pub(crate) fn has(self, other: Self) -> bool {
+        self.0 & other.0 != 0
+    }
+
+    fn add(&mut self, once: Self, twice: Self) {
+        self.0 |= if self.has(once) { twice.0 } else { once.0 };
+    }
+}
+
+/// Reads the field lines of `block`: the first begins at `start`, each ends before the CR at one of `ends`.
+///
+/// # Errors
+/// The first line that is not `field-name ":" OWS field-value OWS`.
+pub(crate) fn read(
+    block: &Bytes,
+    start: usize,
+    ends: &[usize],
+    fields: &mut HeaderMap,
+) -> Result<Seen, Fault> {
+    let mut seen = Seen::default();
+    let mut line_start = start;
+    for end in ends {
+        let line = &block[line_start..*end];
+        let Some(colon) = memchr(b':', line) else {
+            return Err(diagnose(line));
+        };
+        let Ok(name) = HeaderName::from_bytes(&line[..colon]) else {
+            return Err(diagnose(line));
+        };
+        let (from, to) = value_bounds(line, colon + 1);
+        let value = block.slice(line_start + from..line_start + to);
+        let Ok(value) = HeaderValue::from_maybe_shared(value) else {
+            return Err(diagnose(line));
+        };
+        note(&name, &mut seen)?;
+        fields.try_append(name, value).map_err(|_| Fault::FieldsMany)?;
+        line_start = end + 2;
+    }
+    Ok(seen)
+}
+
+fn value_bounds(line: &[u8], after_colon: usize) -> (usize, usize) {
+    let mut from = after_colon;
+    let mut to = line.len();
+    while from < to && is_ows(line[from]) {
+        from += 1;
+    }
+    while from < to && is_ows(line[to - 1]) {
+        to -= 1;
+    }
+    (from, to)
+}
+
+fn note(name: &HeaderName, seen: &mut Seen) -> Result<(), Fault> {
+    if *name == HOST {
+        seen.add(Seen::HOST, Seen::HOST_TWICE);
+    } else if *name == CONTENT_LENGTH {
+        seen.add(Seen::LENGTH, Seen::LENGTH_TWICE);
+    } else if *name == TRANSFER_ENCODING {
+        seen.add(Seen::CODING, Seen::CODING);
+    } else if *name == CONNECTION {
+        seen.add(Seen::CONNECTION, Seen::CONNECTION);
+    } else if *name == EXPECT {
+        seen.add(Seen::EXPECT, Seen::EXPECT);
+    } else if *name == UPGRADE {
+        seen.add(Seen::UPGRADE, Seen::UPGRADE);
+    } else if is_lookalike(name.as_str()) {
+        return Err(Fault::Lookalike);
+    }
+    Ok(())
+}
+
+/// Whether a name other than these two would be one of them to a peer that drops what is not a letter or digit
+/// (CGI makes `Content_Length` and `Content-Length` one variable), or that stops at the first odd byte.
+fn is_lookalike(name: &str) -> bool {
+    const SHORTEST: usize = "content-length".len();
+    if name.len() < SHORTEST {
+        return false;
+    }
+    let mut letters = name.bytes().filter(u8::is_ascii_alphanumeric).peekable();
+    let like = match letters.peek() {
+        Some(b'c') => "contentlength",
+        Some(b't') => "transferencoding",
+        _ => return false,
+    };
+    let mut like = like.bytes();
+    letters.all(|letter| like.next() == Some(letter))
+}
+
+/// The word for a field line that was refused.
+#[cold]
+fn diagnose(line: &[u8]) -> Fault {
+    match line.iter().position(|byte| matches!(byte, b'\0' | b'\r')) {
+        Some(at) if line[at] == b'\0' => return Fault::Nul,
+        Some(_) => return Fault::BareCr,
+        None => {}
+    }
+    if line.first().is_some_and(|byte| is_ows(*byte)) {
+        return Fault::ObsFold;
+    }
+    let Some(colon) = memchr(b':', line) else {
+        return Fault::NoColon;
+    };
+    let name = &line[..colon];
+    match name.iter().position(|byte| !is_tchar(*byte)) {
+        Some(at) if name[at..].iter().all(|byte| is_ows(*byte)) => Fault::SpaceBeforeColon,
+        Some(at) if name[at].is_ascii_control() => Fault::Control,
+        Some(_) => Fault::FieldName,
+        None if name.is_empty() => Fault::FieldName,
+        None => Fault::Control,
+    }
+}

@@ -1,0 +1,227 @@
+//! Request heads of clients (RFC 9112 section 3).
+//!
+//! States of the reader: empty lines before a head are skipped; the request line is checked as soon as it is
+//! whole, so that nonsense is refused without waiting for its end; then the fields until the empty line.
+
+use crate::fault::{Fault, Refusal};
+use crate::fields::{self, Seen};
+use crate::framing::{self, Expect, Framing, Persistence, Scheme, Side, Version};
+use crate::host::{self, Host};
+use crate::limits::Limits;
+use crate::scan::{Opening, Progress, Scan};
+use crate::syntax::{is_ows, is_tchar};
+use crate::target::{self, Target};
+use bytes::{Buf, Bytes, BytesMut};
+use http::Method;
+use http::header::{EXPECT, HOST, HeaderMap, HeaderValue, UPGRADE};
+use memchr::{memchr, memrchr};
+
+/// Empty lines skipped before a request line.
+const EMPTY_LINES_MAX: u8 = 2;
+
+/// One parsed and checked request head.
+#[derive(Clone, Debug)]
+pub struct RequestHead {
+    /// The method: any token but CONNECT and TRACE.
+    pub method: Method,
+    /// What is asked for.
+    pub target: Target,
+    /// The scheme, where the target was in absolute form.
+    pub scheme: Option<Scheme>,
+    /// The host, of `Host` and the absolute form alike; empty only on HTTP/1.0.
+    pub host: Host,
+    /// The version of the client.
+    pub version: Version,
+    /// All fields as received, `Host` and the hop-by-hop ones included.
+    pub headers: HeaderMap,
+    /// How long the content is; never [`Framing::Close`].
+    pub framing: Framing,
+    /// Whether the client keeps the connection.
+    pub persistence: Persistence,
+    /// Whether the client waits for a 100 (Continue). Never where there is no content.
+    pub expect: Expect,
+    /// The protocols asked for, where this is HTTP/1.1 and `Connection` names `upgrade`.
+    pub upgrade: Option<HeaderValue>,
+    /// Bytes of the head on the wire, with its empty line.
+    pub head_bytes: usize,
+}
+
+/// Takes request heads off the front of a buffer, one after the other.
+#[derive(Debug)]
+pub struct RequestReader {
+    limits: Limits,
+    scan: Scan,
+    empty_lines: u8,
+    line: Option<RequestLine>,
+    spare: HeaderMap,
+}
+
+#[derive(Clone, Debug)]
+struct RequestLine {
+    method: Method,
+    target: std::ops::Range<usize>,
+    version: Version,
+    end: usize,
+}
+
+impl RequestReader {
+    /// A reader for one connection.
+    #[must_use]
+    pub fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            scan: Scan::new(Opening::StartLine),
+            empty_lines: 0,
+            line: None,
+            spare: HeaderMap::new(),
+        }
+    }
+
+    /// Gives the map of a finished request back, so that the next head reuses its allocation.
+    pub fn recycle(&mut self, mut headers: HeaderMap) {
+        headers.clear();
+        self.spare = headers;
+    }
+
+    /// Whether a head has begun to arrive in `buf`: after that a client that stalls or leaves is late (408) and
+    /// not idle.
+    #[must_use]
+    pub fn has_begun(&self, buf: &BytesMut) -> bool {
+        buf.iter().any(|byte| !matches!(byte, b'\r' | b'\n'))
+    }
+
+    /// Takes one head off the front of `buf`; what follows it stays. `None`: more bytes are needed, call again
+    /// with them appended to the same buffer. Each byte is looked at once over all calls.
+    ///
+    /// # Errors
+    /// A head that is refused. The connection must be answered and closed, the reader not be used again.
+    pub fn read(&mut self, buf: &mut BytesMut) -> Result<Option<RequestHead>, Refusal> {
+        if self.line.is_none() && !self.skip_empty_lines(buf)? {
+            return Ok(None);
+        }
+        loop {
+            match self.scan.advance(buf, &self.limits)? {
+                Progress::More => return Ok(None),
+                Progress::StartLine(end) => self.line = Some(request_line(&buf[..end])?),
+                Progress::Whole(head_bytes) => {
+                    let head = buf.split_to(head_bytes).freeze();
+                    let line = self.line.take().ok_or(Fault::StartLine)?;
+                    let head = self.assemble(&head, line)?;
+                    self.scan.reset();
+                    self.empty_lines = 0;
+                    return Ok(Some(head));
+                }
+            }
+        }
+    }
+
+    /// Whether a line has begun. RFC 9112 section 2.2: at least one empty line before a request line should be
+    /// ignored.
+    fn skip_empty_lines(&mut self, buf: &mut BytesMut) -> Result<bool, Fault> {
+        loop {
+            match buf.as_ref() {
+                [] => return Ok(false),
+                [b'\r', ..] if self.empty_lines == EMPTY_LINES_MAX => return Err(Fault::EmptyLines),
+                [b'\r'] => return Ok(false),
+                [b'\r', b'\n', ..] => {
+                    self.empty_lines += 1;
+                    buf.advance(2);
+                }
+                [b'\r', ..] => return Err(Fault::BareCr),
+                [b'\n', ..] => return Err(Fault::BareLf),
+                [byte, ..] if is_tchar(*byte) => return Ok(true),
+                [byte, ..] if is_ows(*byte) => return Err(Fault::LeadingWhitespace),
+                [..] => return Err(Fault::MethodToken),
+            }
+        }
+    }
+
+    fn assemble(&mut self, head: &Bytes, line: RequestLine) -> Result<RequestHead, Fault> {
+        let RequestLine { method, target, version, end } = line;
+        let mut headers = std::mem::take(&mut self.spare);
+        let seen = fields::read(head, end + 2, &self.scan.ends()[1..], &mut headers)?;
+        let parsed = target::parse(&method, &head.slice(target))?;
+        let scheme = parsed.authority.as_ref().map(|(scheme, _)| *scheme);
+        let named = host_of_fields(head, &headers, seen, version, scheme)?;
+        let host = match (parsed.authority, named) {
+            (None, named) => named.unwrap_or_default(),
+            (Some((_, host)), None) => host,
+            (Some((_, host)), Some(named)) if host.as_str() == named.as_str() => host,
+            (Some(_), Some(_)) => return Err(Fault::HostMismatch),
+        };
+        let wishes = framing::wishes(&headers, seen, version, Side::Request)?;
+        let framing = framing::of_request(&method, framing::declared(&headers, seen, version)?)?;
+        let expect = expect(&headers, seen, version, framing)?;
+        let upgrade = if wishes.upgrade && seen.has(Seen::UPGRADE) { upgrade(&headers)? } else { None };
+        Ok(RequestHead {
+            method,
+            target: parsed.target,
+            scheme,
+            host,
+            version,
+            headers,
+            framing,
+            persistence: wishes.persistence,
+            expect,
+            upgrade,
+            head_bytes: head.len(),
+        })
+    }
+}
+
+/// RFC 9112 section 3: `method SP request-target SP HTTP-version`, single spaces, nothing around.
+fn request_line(line: &[u8]) -> Result<RequestLine, Fault> {
+    let method_end = memchr(b' ', line).ok_or(Fault::StartLine)?;
+    let version_start = memrchr(b' ', line).ok_or(Fault::StartLine)? + 1;
+    let method = Method::from_bytes(&line[..method_end]).map_err(|_| Fault::MethodToken)?;
+    if version_start <= method_end + 1 {
+        return Err(Fault::StartLine);
+    }
+    let target = method_end + 1..version_start - 1;
+    let version = Version::parse(&line[version_start..])?;
+    if method == Method::CONNECT || method == Method::TRACE {
+        return Err(Fault::MethodRefused);
+    }
+    target::check_bytes(&line[target.clone()])?;
+    Ok(RequestLine { method, target, version, end: line.len() })
+}
+
+/// RFC 9112 section 3.2: exactly one `Host`, on HTTP/1.0 at most one.
+fn host_of_fields(
+    head: &Bytes,
+    headers: &HeaderMap,
+    seen: Seen,
+    version: Version,
+    scheme: Option<Scheme>,
+) -> Result<Option<Host>, Fault> {
+    if seen.has(Seen::HOST_TWICE) {
+        return Err(Fault::HostTwice);
+    }
+    match headers.get(HOST).filter(|_| seen.has(Seen::HOST)) {
+        Some(value) => host::from_field(value.as_bytes(), head, scheme).map(Some),
+        None if version == Version::Http11 => Err(Fault::HostMissing),
+        None => Ok(None),
+    }
+}
+
+/// RFC 9110 section 10.1.1: `100-continue` or nothing that Weir can meet; ignored on HTTP/1.0.
+fn expect(headers: &HeaderMap, seen: Seen, version: Version, framing: Framing) -> Result<Expect, Fault> {
+    if !seen.has(Seen::EXPECT) || version == Version::Http10 {
+        return Ok(Expect::Nothing);
+    }
+    let known = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"100-continue");
+    if !headers.get_all(EXPECT).iter().all(known) {
+        return Err(Fault::ExpectUnknown);
+    }
+    Ok(if framing == Framing::None { Expect::Nothing } else { Expect::Continue })
+}
+
+fn upgrade(headers: &HeaderMap) -> Result<Option<HeaderValue>, Fault> {
+    let mut values = headers.get_all(UPGRADE).iter();
+    let first = values.next().cloned();
+    if values.next().is_none() {
+        return Ok(first);
+    }
+    let all: Vec<&[u8]> = headers.get_all(UPGRADE).iter().map(HeaderValue::as_bytes).collect();
+    HeaderValue::from_bytes(&all.join(b", ".as_slice())).map(Some).map_err(|_| Fault::Control)
+}

@@ -1,0 +1,95 @@
+//! The byte classes and lists that the grammar is made of (RFC 9110 section 5.6, RFC 9112 section 2).
+
+const TCHAR: u8 = 1;
+const VISIBLE: u8 = 2;
+const HOST: u8 = 4;
+
+static CLASS: [u8; 256] = classes();
+
+const fn classes() -> [u8; 256] {
+    let mut table = [0; 256];
+    let mut byte = 0x21;
+    while byte < 0x7f {
+        table[byte] = VISIBLE;
+        byte += 1;
+    }
+    let tchars = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    let mut index = 0;
+    while index < tchars.len() {
+        table[tchars[index] as usize] |= TCHAR;
+        index += 1;
+    }
+    let hosts = b"-._0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+    index = 0;
+    while index < hosts.len() {
+        table[hosts[index] as usize] |= HOST;
+        index += 1;
+    }
+    table
+}
+
+fn all(bytes: &[u8], class: u8) -> bool {
+    bytes.iter().fold(class, |left, byte| left & CLASS[usize::from(*byte)]) == class
+}
+
+/// RFC 9110 section 5.6.2: `tchar`.
+pub(crate) fn is_tchar(byte: u8) -> bool {
+    CLASS[usize::from(byte)] & TCHAR != 0
+}
+
+/// RFC 9110 section 5.6.2: `token`, at least one `tchar`.
+pub(crate) fn is_token(bytes: &[u8]) -> bool {
+    !bytes.is_empty() && all(bytes, TCHAR)
+}
+
+/// Whether all bytes are visible ASCII (`VCHAR`), as a request target must be.
+pub(crate) fn is_visible(bytes: &[u8]) -> bool {
+    all(bytes, VISIBLE)
+}
+
+/// Letters, digits, `-`, `.` and `_`: what Weir takes in a host name. The other sub-delims of RFC 3986 section
+/// 3.2.2 are refused, as nothing that is resolved holds one.
+pub(crate) fn is_host_name(bytes: &[u8]) -> bool {
+    all(bytes, HOST)
+}
+
+/// Optional whitespace: space or tab (RFC 9110 section 5.6.3).
+pub(crate) fn is_ows(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t'
+}
+
+/// `bytes` without the optional whitespace around it.
+pub(crate) fn trim(mut bytes: &[u8]) -> &[u8] {
+    while let [first, rest @ ..] = bytes
+        && is_ows(*first)
+    {
+        bytes = rest;
+    }
+    while let [rest @ .., last] = bytes
+        && is_ows(*last)
+    {
+        bytes = rest;
+    }
+    bytes
+}
+
+/// The elements of a comma-separated list (RFC 9110 section 5.6.1), trimmed, empty ones included.
+pub(crate) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
+    value.split(|byte| *byte == b',').map(trim)
+}
+
+/// A decimal number of digits alone that fits in 63 bits. A sign, a space and more than 19 digits are refused:
+/// `u64::from_str` takes a `+`, and some peers read into signed 64 bits.
+pub(crate) fn decimal(bytes: &[u8]) -> Option<u64> {
+    if bytes.is_empty() || bytes.len() > 19 {
+        return None;
+    }
+    let mut number = 0_u64;
+    for byte in bytes {
+        if !byte.is_ascii_digit() {
+            return None;
+        }
+        number = number * 10 + u64::from(byte - b'0');
+    }
+    i64::try_from(number).is_ok().then_some(number)
+}
