@@ -1,0 +1,192 @@
+//! `[[site]]` and `[[site.route]]`: which requests they are for, and answers that need no origin.
+
+use super::rules::{FromFile, Rules, Text};
+use crate::value::{
+    Duration, FilePath, HostPattern, MethodName, PathGlob, PathPrefix, PathRegex, Template,
+};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A site, chosen by the host of a request: an exact name before a wildcard, a longer wildcard before a shorter one.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub struct Site {
+    /// The hosts it answers for: names, `*.example.com` for all names below, `*` for every other host.
+    #[schemars(length(min = 1))]
+    pub hosts: Vec<HostPattern>,
+    /// Whose it is; for people and accounts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub customer: Option<String>,
+    /// What it is; for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// What its routes inherit; also the rules of requests that no route is for.
+    #[serde(flatten)]
+    pub rules: Rules,
+    /// Its routes; the first that fits a request is taken.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub route: Vec<Route>,
+}
+
+/// A route of a site. All of its conditions must hold; at most one of `path`, `prefix` and `regex` is given.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+#[schemars(deny_unknown_fields)]
+pub struct Route {
+    /// The path fits this glob: `*` is any text up to the next `/`, `**` any text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathGlob>,
+    /// The path begins with this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<PathPrefix>,
+    /// This regular expression is found in the path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub regex: Option<PathRegex>,
+    /// The method is this one, or one of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub method: Option<Methods>,
+    /// The scheme that the client used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scheme: Option<SchemeName>,
+    /// What differs from the site.
+    #[serde(flatten)]
+    pub rules: Rules,
+    /// An answer that needs no origin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub answer: Option<Answer>,
+    /// A redirect to another place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub redirect: Option<Redirect>,
+}
+
+/// One method or several.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Methods {
+    /// One.
+    One(MethodName),
+    /// Several.
+    Several(Vec<MethodName>),
+}
+
+impl Methods {
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &MethodName> {
+        match self {
+            Methods::One(method) => std::slice::from_ref(method),
+            Methods::Several(methods) => methods,
+        }
+        .iter()
+    }
+}
+
+/// The scheme that a client used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SchemeName {
+    /// Without TLS.
+    Http,
+    /// With TLS, here or at a trusted proxy.
+    Https,
+}
+
+/// A status code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(transparent)]
+pub struct Status(#[schemars(range(min = 200, max = 599))] pub u16);
+
+/// An answer that needs no origin.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Answer {
+    /// Its status.
+    #[serde(default = "status_ok")]
+    pub status: Status,
+    /// Its fields. Without a `Content-Type` it is guessed from `body_file`'s ending, else `text/plain`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub headers: BTreeMap<String, Text>,
+    /// Its body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body: Option<String>,
+    /// A file that is its body, read when the configuration is loaded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub body_file: Option<FilePath>,
+}
+
+fn status_ok() -> Status {
+    Status(200)
+}
+
+/// A redirect to another place.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Redirect {
+    /// Its target; the status is 301.
+    To(Template),
+    /// Its target and status.
+    Table(RedirectTable),
+}
+
+/// A target and its status.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RedirectTable {
+    /// The target.
+    pub to: Template,
+    /// The status: 301, 302, 303, 307 or 308.
+    #[serde(default = "status_moved")]
+    #[schemars(range(min = 301, max = 308))]
+    pub status: u16,
+}
+
+fn status_moved() -> u16 {
+    301
+}
+
+impl Redirect {
+    /// The target.
+    pub fn to(&self) -> &Template {
+        match self {
+            Redirect::To(to) => to,
+            Redirect::Table(table) => &table.to,
+        }
+    }
+
+    /// The status.
+    pub fn status(&self) -> u16 {
+        match self {
+            Redirect::To(_) => status_moved(),
+            Redirect::Table(table) => table.status,
+        }
+    }
+}
+
+/// A page: a text, or a file.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Page {
+    /// The text itself, HTML or plain.
+    Text(String),
+    /// A file; its ending tells its type.
+    File(FromFile),
+}
+
+/// Answers to all requests while something is being mended.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Maintenance {
+    /// Whether it is on.
+    pub on: bool,
+    /// What clients are told to wait.
+    pub retry_after: Duration,
+    /// The page they get. Default: the error page of 503.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page: Option<Page>,
+}
+
+impl Default for Maintenance {
+    fn default() -> Maintenance {
+        Maintenance { on: true, retry_after: Duration::seconds(300), page: None }
+    }
+}

@@ -1,0 +1,215 @@
+//! `[upstream.NAME]`: a named group of origins and how they are spoken to.
+
+use crate::value::{Duration, FilePath, HostRule, OriginUrl, Size};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A named group of origins and how they are spoken to.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Upstream {
+    /// The origins: each a URL, or a table with its URL, weight and whether it is a backup. Requests go round robin.
+    #[schemars(length(min = 1))]
+    pub origins: Vec<OriginEntry>,
+    /// The Host that origins are sent: `client` for the client's, `origin` for the origin's own name, or a fixed one. With
+    /// the latter two, a `Location` that names the origin is rewritten to the client's host.
+    #[serde(default)]
+    pub host: HostRule,
+    /// How TLS is spoken with `https` origins.
+    #[serde(default)]
+    pub tls: Tls,
+    /// The time for a connection to stand, TLS included (504).
+    #[serde(default = "connect_default")]
+    pub connect: Duration,
+    /// The time from the end of the request to the head of the response (504).
+    #[serde(default = "wait_default")]
+    pub first_byte: Duration,
+    /// The longest silence within a response's body; then it is cut.
+    #[serde(default = "wait_default")]
+    pub between_bytes: Duration,
+    /// How long an unused connection is kept, where the origin's `Keep-Alive` names no other time.
+    #[serde(default = "pool_idle_default")]
+    pub pool_idle: Duration,
+    /// The most connections to each origin.
+    #[serde(default = "connections_default")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub connections: u32,
+    /// The most requests that wait for a connection; beyond it a request is answered stale or 503.
+    #[serde(default = "queue_default")]
+    #[schemars(range(min = 0, max = 1000000))]
+    pub queue: u32,
+    /// The longest wait for a connection (503).
+    #[serde(default = "queue_wait_default")]
+    pub queue_wait: Duration,
+    /// How often an idempotent request is tried again, before the first byte of a response.
+    #[serde(default = "retries_default")]
+    #[schemars(range(min = 0, max = 10))]
+    pub retries: u32,
+    /// How often the origins' names are looked up anew.
+    #[serde(default = "dns_refresh_default")]
+    pub dns_refresh: Duration,
+    /// The largest head of a response (502).
+    #[serde(default = "head_default")]
+    pub head: Size,
+    /// The most fields in a response (502).
+    #[serde(default = "fields_default")]
+    #[schemars(range(min = 1, max = 10000))]
+    pub fields: u32,
+    /// When an origin that fails is left out for a while.
+    #[serde(default)]
+    pub eject: Eject,
+}
+
+impl Upstream {
+    /// An upstream of these origins, with the defaults for all else.
+    pub fn of(origins: Vec<OriginEntry>) -> Upstream {
+        Upstream {
+            origins,
+            host: HostRule::default(),
+            tls: Tls::default(),
+            connect: connect_default(),
+            first_byte: wait_default(),
+            between_bytes: wait_default(),
+            pool_idle: pool_idle_default(),
+            connections: connections_default(),
+            queue: queue_default(),
+            queue_wait: queue_wait_default(),
+            retries: retries_default(),
+            dns_refresh: dns_refresh_default(),
+            head: head_default(),
+            fields: fields_default(),
+            eject: Eject::default(),
+        }
+    }
+}
+
+fn connect_default() -> Duration {
+    Duration::seconds(3)
+}
+fn wait_default() -> Duration {
+    Duration::seconds(30)
+}
+fn pool_idle_default() -> Duration {
+    Duration::seconds(4)
+}
+fn connections_default() -> u32 {
+    256
+}
+fn queue_default() -> u32 {
+    1000
+}
+fn queue_wait_default() -> Duration {
+    Duration::seconds(5)
+}
+fn retries_default() -> u32 {
+    1
+}
+fn dns_refresh_default() -> Duration {
+    Duration::seconds(30)
+}
+fn head_default() -> Size {
+    Size(64 << 10)
+}
+fn fields_default() -> u32 {
+    200
+}
+
+/// An origin: its URL, or a table.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum OriginEntry {
+    /// Its URL.
+    Url(OriginUrl),
+    /// Its URL and how it is picked.
+    Table(OriginTable),
+}
+
+impl OriginEntry {
+    /// The URL.
+    pub fn url(&self) -> &OriginUrl {
+        match self {
+            OriginEntry::Url(url) => url,
+            OriginEntry::Table(table) => &table.url,
+        }
+    }
+
+    /// Its share of the requests, relative to the others'.
+    pub fn weight(&self) -> u32 {
+        match self {
+            OriginEntry::Url(_) => 1,
+            OriginEntry::Table(table) => table.weight,
+        }
+    }
+
+    /// Whether it is used only when all others are out.
+    pub fn is_backup(&self) -> bool {
+        match self {
+            OriginEntry::Url(_) => false,
+            OriginEntry::Table(table) => table.backup,
+        }
+    }
+}
+
+/// An origin and how it is picked.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct OriginTable {
+    /// `http://host[:port]`, `https://host[:port]` or `unix:/path`.
+    pub url: OriginUrl,
+    /// Its share of the requests, relative to the others'.
+    #[serde(default = "weight_default")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub weight: u32,
+    /// Whether it is used only when all others are out.
+    #[serde(default)]
+    pub backup: bool,
+}
+
+fn weight_default() -> u32 {
+    1
+}
+
+/// How TLS is spoken with `https` origins.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tls {
+    /// The name that is asked for and that the certificate must have. Default: the origin's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sni: Option<String>,
+    /// Whether the certificate is verified.
+    pub verify: bool,
+    /// The certificates (PEM) that are trusted, in place of the system's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ca_file: Option<FilePath>,
+    /// Weir's own certificate (PEM), with its chain; needs `client_key`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_cert: Option<FilePath>,
+    /// The private key (PEM) of `client_cert`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client_key: Option<FilePath>,
+}
+
+impl Default for Tls {
+    fn default() -> Tls {
+        Tls { sni: None, verify: true, ca_file: None, client_cert: None, client_key: None }
+    }
+}
+
+/// When an origin that fails is left out for a while.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Eject {
+    /// After how many failures in a row: refused or broken connections, timeouts, malformed responses. 0: never.
+    #[schemars(range(min = 0, max = 1000))]
+    pub failures: u32,
+    /// For how long at first; each time in a row it doubles.
+    pub time: Duration,
+    /// The longest.
+    pub time_max: Duration,
+}
+
+impl Default for Eject {
+    fn default() -> Eject {
+        Eject { failures: 5, time: Duration::seconds(5), time_max: Duration::seconds(300) }
+    }
+}

@@ -1,0 +1,71 @@
+//! The words of the configuration: texts that mean something, parsed once. Each type is its own text form in the file, its
+//! own check with a message, and its own entry in the JSON Schema (by `format`). Must not read a file or resolve a name.
+
+mod address;
+mod header;
+mod measure;
+mod path;
+mod place;
+mod template;
+
+pub use address::{HostPattern, HostRule, ListenAddress, OriginScheme, OriginUrl, TrustedProxy};
+pub use header::{CookieName, FieldMatch, FieldName, MethodName, NameGlob};
+pub use measure::{Duration, Size};
+pub use path::{PathGlob, PathPrefix, PathRegex};
+pub use place::{FilePath, LogTarget, PathText};
+pub use template::{Part, Template};
+
+/// Gives a text type its conversions for serde and its JSON Schema, whose `format` names the check.
+macro_rules! text_value {
+    ($name:ident, $format:literal, $what:literal) => {
+        impl TryFrom<String> for $name {
+            type Error = String;
+            fn try_from(text: String) -> Result<Self, String> {
+                text.parse()
+            }
+        }
+        impl From<$name> for String {
+            fn from(value: $name) -> String {
+                value.to_string()
+            }
+        }
+        impl schemars::JsonSchema for $name {
+            fn schema_name() -> std::borrow::Cow<'static, str> {
+                stringify!($name).into()
+            }
+            fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                schemars::json_schema!({ "type": "string", "format": $format, "description": $what })
+            }
+        }
+    };
+}
+pub(crate) use text_value;
+
+/// Checks `text` against the value type that is called `format` in the JSON Schema; formats that are unknown here are legal.
+pub(crate) fn check_format(format: &str, text: &str) -> Result<(), String> {
+    match format {
+        "weir-duration" => text.parse::<Duration>().map(drop),
+        "weir-size" => text.parse::<Size>().map(drop),
+        "weir-listen" => text.parse::<ListenAddress>().map(drop),
+        "weir-trusted-proxy" => text.parse::<TrustedProxy>().map(drop),
+        "weir-origin" => text.parse::<OriginUrl>().map(drop),
+        "weir-host-pattern" => text.parse::<HostPattern>().map(drop),
+        "weir-host-rule" => text.parse::<HostRule>().map(drop),
+        "weir-path-glob" => text.parse::<PathGlob>().map(drop),
+        "weir-path-prefix" => text.parse::<PathPrefix>().map(drop),
+        "weir-path-regex" => text.parse::<PathRegex>().map(drop),
+        "weir-field-name" => text.parse::<FieldName>().map(drop),
+        "weir-field-match" => text.parse::<FieldMatch>().map(drop),
+        "weir-field-value" => header::check_field_value(text),
+        "weir-name-glob" => text.parse::<NameGlob>().map(drop),
+        "weir-cookie-name" => text.parse::<CookieName>().map(drop),
+        "weir-method" => text.parse::<MethodName>().map(drop),
+        "weir-template" => text.parse::<Template>().map(drop),
+        "weir-path" => text.parse::<PathText>().map(drop),
+        "weir-file" => text.parse::<FilePath>().map(drop),
+        "weir-log-target" => text.parse::<LogTarget>().map(drop),
+        "weir-health-path" => text.parse::<PathPrefix>().map(drop),
+        _ => Ok(()),
+    }
+}
+

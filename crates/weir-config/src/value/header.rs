@@ -1,0 +1,160 @@
+//! Names and values of fields, cookies and methods (RFC 9110 §5, §9). Must not interpret a field.
+
+use super::text_value;
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// The name of a header field (RFC 9110 §5.1), kept in lower case.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct FieldName(pub http::HeaderName);
+
+text_value!(FieldName, "weir-field-name", "the name of a header field: `X-Country`");
+
+impl FromStr for FieldName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FieldName, String> {
+        if let Some((name, _)) = text.split_once(':') {
+            return Err(format!("the name of a field has no colon: did you mean `{name}`?"));
+        }
+        text.parse()
+            .map(FieldName)
+            .map_err(|_| format!("`{text}` is no field name: letters, digits and `-` (RFC 9110 §5.1)"))
+    }
+}
+
+impl fmt::Display for FieldName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.0.as_str())
+    }
+}
+
+/// Refuses what cannot be the value of a field (RFC 9110 §5.5): controls, and space at the ends.
+pub(super) fn check_field_value(text: &str) -> Result<(), String> {
+    if text.trim_matches([' ', '\t']) != text {
+        return Err("a field's value does not begin or end with space".into());
+    }
+    http::HeaderValue::from_str(text)
+        .map(drop)
+        .map_err(|_| "a field's value has visible characters and spaces only (RFC 9110 §5.5)".into())
+}
+
+/// A condition on a request's field: its name alone (the field is there), or `Name: pattern` (`*` matches any text).
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct FieldMatch {
+    /// The field.
+    pub name: FieldName,
+    /// What one of its values must be, or none if the field need only be there.
+    pub value: Option<String>,
+}
+
+text_value!(
+    FieldMatch,
+    "weir-field-match",
+    "a field that must be there: `X-Preview`, or with a value where `*` is any text: `X-Mode: debug*`"
+);
+
+impl FromStr for FieldMatch {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FieldMatch, String> {
+        match text.split_once(':') {
+            None => Ok(FieldMatch { name: text.parse()?, value: None }),
+            Some((name, value)) => {
+                let value = value.trim();
+                check_field_value(value)?;
+                Ok(FieldMatch { name: name.parse()?, value: Some(value.to_owned()) })
+            }
+        }
+    }
+}
+
+impl fmt::Display for FieldMatch {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.value {
+            None => write!(out, "{}", self.name),
+            Some(value) => write!(out, "{}: {value}", self.name),
+        }
+    }
+}
+
+/// The name of a cookie or query parameter, where `*` is any text: `session*`, `utm_*`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct NameGlob(pub String);
+
+text_value!(NameGlob, "weir-name-glob", "a name where `*` is any text: `session`, `utm_*`");
+
+impl FromStr for NameGlob {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<NameGlob, String> {
+        if text.is_empty() {
+            return Err("the name is empty".into());
+        }
+        match text.chars().find(|c| c.is_whitespace() || c.is_control() || matches!(c, '=' | ';' | '&' | '?')) {
+            Some(bad) => Err(format!("{bad:?} cannot stand in a name; `*` is any text")),
+            None => Ok(NameGlob(text.to_owned())),
+        }
+    }
+}
+
+impl fmt::Display for NameGlob {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// The name of a cookie, taken literally.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct CookieName(pub String);
+
+text_value!(CookieName, "weir-cookie-name", "the name of a cookie, without patterns: `currency`");
+
+impl FromStr for CookieName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<CookieName, String> {
+        if text.contains('*') {
+            return Err("`*` has no meaning here: a key holds the values of named cookies".into());
+        }
+        text.parse::<NameGlob>().map(|name| CookieName(name.0))
+    }
+}
+
+impl fmt::Display for CookieName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// A request method (RFC 9110 §9): `GET`, `POST`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct MethodName(pub http::Method);
+
+text_value!(MethodName, "weir-method", "a request method, in capitals: `GET`, `POST`");
+
+impl FromStr for MethodName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<MethodName, String> {
+        let upper = text.to_ascii_uppercase();
+        if upper != text {
+            return Err(format!("methods are case-sensitive: did you mean `{upper}`?"));
+        }
+        if matches!(text, "CONNECT" | "TRACE") {
+            return Err(format!("`{text}` is always refused with 405"));
+        }
+        text.parse().map(MethodName).map_err(|_| format!("`{text}` is no method (RFC 9110 §9.1)"))
+    }
+}
+
+impl fmt::Display for MethodName {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.0.as_str())
+    }
+}

@@ -1,0 +1,115 @@
+//! Patterns for the path of a request: glob, prefix, regular expression. Must not match: that is the edge's compiled plan.
+
+use super::text_value;
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// A glob over a path: `*` is any text without `/`, `**` any text.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PathGlob(pub String);
+
+text_value!(
+    PathGlob,
+    "weir-path-glob",
+    "a path glob: `*` is any text up to the next `/`, `**` any text: `/img/*.png`, `/shop/**`"
+);
+
+impl FromStr for PathGlob {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PathGlob, String> {
+        if !text.starts_with(['/', '*']) {
+            return Err(format!("a path begins with `/`: did you mean `/{text}`?"));
+        }
+        if text.contains("***") {
+            return Err("more than two `*` in a row".into());
+        }
+        if let Some(bad) = text.chars().find(|c| matches!(c, '[' | ']' | '{' | '}')) {
+            return Err(format!("`{bad}` has no meaning in a glob: use `regex` for alternatives"));
+        }
+        check_path_text(text)?;
+        Ok(PathGlob(text.to_owned()))
+    }
+}
+
+impl fmt::Display for PathGlob {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// The beginning of a path, compared byte by byte.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PathPrefix(pub String);
+
+text_value!(PathPrefix, "weir-path-prefix", "the beginning of a path, taken literally: `/api/`");
+
+impl FromStr for PathPrefix {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PathPrefix, String> {
+        if !text.starts_with('/') {
+            return Err(format!("a path begins with `/`: did you mean `/{text}`?"));
+        }
+        if text.contains('*') {
+            return Err("`*` has no meaning here: use `path` for a glob".into());
+        }
+        check_path_text(text)?;
+        Ok(PathPrefix(text.to_owned()))
+    }
+}
+
+impl fmt::Display for PathPrefix {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+/// Refuses characters that never stand in the path of a request, so that the pattern could not match.
+fn check_path_text(text: &str) -> Result<(), String> {
+    if let Some(bad) = text.chars().find(|c| matches!(c, '#' | '?')) {
+        return Err(format!("`{bad}` never stands in a path"));
+    }
+    match text.chars().find(|c| !c.is_ascii_graphic()) {
+        Some(bad) => Err(format!("{bad:?} never stands in a path: write it percent-encoded")),
+        None => Ok(()),
+    }
+}
+
+/// A regular expression over a path, in the syntax of the `regex` crate; it is not anchored.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PathRegex(pub String);
+
+text_value!(
+    PathRegex,
+    "weir-path-regex",
+    "a regular expression that is looked for anywhere in the path: `^/product/[0-9]+$`"
+);
+
+/// The most bytes a compiled expression may take.
+pub const REGEX_BYTES_MAX: usize = 1 << 20;
+
+impl FromStr for PathRegex {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PathRegex, String> {
+        match regex::RegexBuilder::new(text).size_limit(REGEX_BYTES_MAX).build() {
+            Ok(_) => Ok(PathRegex(text.to_owned())),
+            Err(regex::Error::CompiledTooBig(_)) => Err("the expression is too large when compiled".into()),
+            Err(error) => {
+                let message = error.to_string();
+                let last = message.lines().last().unwrap_or_default();
+                Err(format!("not a regular expression: {}", last.trim_start_matches("error: ")))
+            }
+        }
+    }
+}
+
+impl fmt::Display for PathRegex {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}

@@ -1,0 +1,90 @@
+//! Paths of files and folders. The loader makes them absolute: in a file they are relative to the file that names them.
+
+use super::text_value;
+use serde::{Deserialize, Serialize};
+use std::{fmt, path::PathBuf, str::FromStr};
+
+/// A file that must exist and be readable when the configuration is loaded.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct FilePath(pub PathBuf);
+
+text_value!(FilePath, "weir-file", "a file that is there; relative to the file that names it");
+
+impl FromStr for FilePath {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<FilePath, String> {
+        check_path(text).map(FilePath)
+    }
+}
+
+impl fmt::Display for FilePath {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.0.display())
+    }
+}
+
+/// A file or folder that Weir makes where it is missing.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct PathText(pub PathBuf);
+
+text_value!(PathText, "weir-path", "a path; relative to the file that names it");
+
+impl FromStr for PathText {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PathText, String> {
+        check_path(text).map(PathText)
+    }
+}
+
+impl fmt::Display for PathText {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}", self.0.display())
+    }
+}
+
+/// Where a log goes.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum LogTarget {
+    /// The standard output.
+    #[default]
+    Stdout,
+    /// A file, appended to, and opened anew on SIGUSR1.
+    File(PathBuf),
+}
+
+text_value!(LogTarget, "weir-log-target", "`stdout`, or the path of a file, relative to the file that names it");
+
+impl FromStr for LogTarget {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<LogTarget, String> {
+        match text {
+            "stdout" => Ok(LogTarget::Stdout),
+            _ => check_path(text).map(LogTarget::File),
+        }
+    }
+}
+
+impl fmt::Display for LogTarget {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            LogTarget::Stdout => out.write_str("stdout"),
+            LogTarget::File(path) => write!(out, "{}", path.display()),
+        }
+    }
+}
+
+fn check_path(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() {
+        return Err("the path is empty".into());
+    }
+    if text.contains('\0') {
+        return Err("a path has no NUL".into());
+    }
+    Ok(PathBuf::from(text))
+}
