@@ -1,1 +1,25 @@
-fn main() {}
+//! The house's chores: `cargo run -p xtask -- tidy` judges the tree by the rules of STYLE.md and ARCHITECTURE.md.
+//!
+//! The same judgement is a test of this crate, so that `cargo test` fails where the tree is untidy.
+
+#![forbid(unsafe_code)]
+
+mod tidy;
+
+use anyhow::{Result, bail};
+
+fn main() -> Result<()> {
+    match std::env::args().nth(1).as_deref() {
+        Some("tidy") => {
+            let offences = tidy::judge(&tidy::root())?;
+            for offence in &offences {
+                eprintln!("{offence}");
+            }
+            match offences.len() {
+                0 => Ok(()),
+                n => bail!("{n} untidy places"),
+            }
+        }
+        other => bail!("say `tidy`, not {other:?}"),
+    }
+}

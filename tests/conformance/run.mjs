@@ -1,0 +1,58 @@
+// Runs the public suite http-cache-tests against a cache: this process is both the suite's origin and its client.
+//
+// It prints `origin PORT`, waits for a line `base URL` on its standard input (the cache in front of that origin), runs
+// the tests and prints one JSON line: [{ id, kind, outcome, detail }]. Arguments are test ids; none means all.
+// The suite's own server listens on every address and its command line runs tests 100 at a time: hence this file.
+
+import http from 'http'
+import readline from 'readline'
+import fetch from 'node-fetch'
+import handleConfig from 'http-cache-tests/server/handle-config.mjs'
+import handleState from 'http-cache-tests/server/handle-state.mjs'
+import handleTest from 'http-cache-tests/server/handle-test.mjs'
+import { runTests, getResults } from 'http-cache-tests/client/runner.mjs'
+import suites from 'http-cache-tests/tests/index.mjs'
+import surrogate from 'http-cache-tests/tests/surrogate-control.mjs'
+
+const AT_A_TIME = 150
+const all = [...suites, surrogate]
+const wanted = new Set(process.argv.slice(2))
+const byId = new Map(all.flatMap(suite => suite.tests).map(test => [test.id, test]))
+
+// The suite logs on standard output, which belongs to the result.
+console.log = (...words) => process.stderr.write(words.join(' ') + '\n')
+
+function serve (request, response) {
+  const [, kind, ...rest] = new URL(request.url, 'http://origin').pathname.split('/')
+  const handlers = { config: handleConfig, test: handleTest, state: handleState }
+  if (handlers[kind]) return handlers[kind](rest, request, response)
+  response.writeHead(404).end()
+}
+
+function outcome (id, results) {
+  const test = byId.get(id)
+  const result = results[id]
+  if ((test.depends_on || []).some(other => other in results && outcome(other, results) !== 'pass')) return 'dependency'
+  if (result === true) return 'pass'
+  return result[0] === 'Setup' ? 'setup' : 'fail'
+}
+
+async function judge (base) {
+  const chosen = all.map(suite => ({
+    ...suite,
+    tests: suite.tests.filter(test => wanted.size === 0 || wanted.has(test.id))
+  }))
+  await runTests(chosen, fetch, false, base, AT_A_TIME)
+  const results = getResults()
+  const rows = Object.keys(results).map(id => ({
+    id,
+    kind: byId.get(id).kind || 'required',
+    outcome: outcome(id, results),
+    detail: results[id] === true ? '' : String(results[id][1])
+  }))
+  process.stdout.write(JSON.stringify(rows) + '\n', () => process.exit(0))
+}
+
+const server = http.createServer(serve)
+server.listen(0, '127.0.0.1', () => process.stdout.write(`origin ${server.address().port}\n`))
+readline.createInterface({ input: process.stdin }).on('line', line => judge(line.replace(/^base /, '').replace(/\/$/, '')))

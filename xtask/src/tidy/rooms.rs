@@ -1,0 +1,88 @@
+//! The direction of imports between the crates, from cargo's metadata.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+use super::Offence;
+
+/// Which rooms a room may import. A room that is not named here may import none.
+const IMPORTS: &[(&str, &[&str])] = &[
+    ("weir-wire", &[]),
+    ("weir-policy", &[]),
+    ("weir-config", &["weir-wire", "weir-policy"]),
+    ("weir-store", &["weir-wire", "weir-policy"]),
+    ("weir-upstream", &["weir-wire", "weir-policy"]),
+    ("weir-rocks", &["weir-store"]),
+    ("weir-edge", &["weir-wire", "weir-policy", "weir-config", "weir-store", "weir-upstream"]),
+    (
+        "weir-control",
+        &["weir-wire", "weir-policy", "weir-config", "weir-store", "weir-upstream", "weir-edge"],
+    ),
+    (
+        "weir",
+        &[
+            "weir-wire",
+            "weir-policy",
+            "weir-config",
+            "weir-store",
+            "weir-upstream",
+            "weir-rocks",
+            "weir-edge",
+            "weir-control",
+        ],
+    ),
+    ("weir-testkit", &[]),
+    ("weir-stress", &["weir-wire", "weir-testkit"]),
+    ("xtask", &[]),
+];
+
+/// What every crate's tests may use besides what the crate itself may.
+const FOR_TESTS: &[&str] = &["weir-testkit"];
+
+/// The import of one room by another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Import {
+    pub(super) from: String,
+    pub(super) to: String,
+    /// Cargo's kind: `normal`, `dev` or `build`.
+    pub(super) kind: String,
+}
+
+pub(super) fn judge(root: &Path) -> Result<Vec<Offence>> {
+    let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+    cargo.args(["metadata", "--no-deps", "--format-version", "1", "--offline"]).current_dir(root);
+    let output = cargo.output().context("run cargo metadata")?;
+    ensure!(output.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).context("read cargo's metadata")?;
+    let imports = imports(&metadata);
+    ensure!(!imports.is_empty(), "cargo's metadata names no import between the rooms");
+    Ok(imports.iter().filter_map(offence).collect())
+}
+
+fn imports(metadata: &Value) -> Vec<Import> {
+    let list = |value: &Value, name: &str| value[name].as_array().cloned().unwrap_or_default();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let mut found = Vec::new();
+    for package in list(metadata, "packages") {
+        for dependency in list(&package, "dependencies") {
+            if dependency["path"].is_string() {
+                let kind = dependency["kind"].as_str().unwrap_or("normal").to_owned();
+                found.push(Import { from: text(&package["name"]), to: text(&dependency["name"]), kind });
+            }
+        }
+    }
+    found
+}
+
+pub(super) fn offence(import: &Import) -> Option<Offence> {
+    let allowed = IMPORTS.iter().find(|(from, _)| *from == import.from).map_or(&[][..], |(_, to)| to);
+    let for_tests = import.kind == "dev" && FOR_TESTS.contains(&import.to.as_str());
+    if allowed.contains(&import.to.as_str()) || for_tests {
+        return None;
+    }
+    let what = format!("{} must not import {} ({})", import.from, import.to, import.kind);
+    Some(Offence { path: format!("{}/Cargo.toml", import.from), line: 1, what })
+}

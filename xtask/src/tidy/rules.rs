@@ -1,0 +1,248 @@
+//! The rules on one file.
+
+use super::{Offence, Source};
+
+/// A file's lines stay below this.
+const FILE_LINES_MAX: usize = 600;
+/// A function's lines, its first and last included, stay below this.
+const FUNCTION_LINES_MAX: usize = 70;
+
+/// All of them.
+pub(super) const ALL: &[fn(&Source) -> Vec<Offence>] = &[
+    file_length,
+    function_length,
+    card,
+    absences,
+    spawning,
+    serialization,
+    unsafe_code,
+    file_names,
+    unfinished,
+    machine_paths,
+    download_addresses,
+];
+
+/// STYLE.md 3.
+pub(super) fn file_length(source: &Source) -> Vec<Offence> {
+    let lines = source.text.lines().count();
+    if !source.is_rust() || source.is_exempt() || lines < FILE_LINES_MAX {
+        return Vec::new();
+    }
+    vec![source.offence(1, format!("{lines} lines; a file stays below {FILE_LINES_MAX}"))]
+}
+
+/// STYLE.md 3. A function ends where rustfmt puts a brace below its first letter.
+pub(super) fn function_length(source: &Source) -> Vec<Offence> {
+    if !source.is_rust() || source.is_exempt() {
+        return Vec::new();
+    }
+    let mut offences = Vec::new();
+    let mut open: Vec<(usize, usize, String)> = Vec::new();
+    for (number, line) in source.code() {
+        let indent = line.len() - line.trim_start().len();
+        if let Some(name) =
+            function_name(line.trim_start()).filter(|_| !line.trim_end().ends_with([';', '}']))
+        {
+            open.push((indent, number, name.to_owned()));
+        } else if line.trim_end() == format!("{}}}", " ".repeat(indent)) {
+            let Some((_, from, name)) = open.pop_if(|(at, _, _)| *at == indent) else { continue };
+            let lines = number - from + 1;
+            if lines >= FUNCTION_LINES_MAX {
+                let what = format!("`{name}` has {lines} lines; a function stays below {FUNCTION_LINES_MAX}");
+                offences.push(source.offence(from, what));
+            }
+        } else if line.trim_end().ends_with(");") || line.trim_end().ends_with(';') {
+            // A signature without a body, over several lines, ends in a semicolon at its own indent.
+            open.pop_if(|(at, from, _)| *at == indent && *from + 1 < number && !line.contains("let "));
+        }
+    }
+    offences
+}
+
+/// The name where a line begins a function.
+fn function_name(line: &str) -> Option<&str> {
+    let mut rest = line;
+    loop {
+        rest = match rest.split_once(' ') {
+            Some(("fn", name)) => return name.split(['(', '<']).next(),
+            Some((word, after)) if word == "pub" || word.starts_with("pub(") => after,
+            Some(("async" | "const" | "unsafe" | "extern" | "\"C\"", after)) => after,
+            _ => return None,
+        }
+    }
+}
+
+/// STYLE.md 17.
+pub(super) fn card(source: &Source) -> Vec<Offence> {
+    match source.is_rust() && !source.text.starts_with("//! ") {
+        true => vec![source.offence(1, "no card: a file opens with `//!` and says what it is")],
+        false => Vec::new(),
+    }
+}
+
+/// What a room must not name: its folder, the words, why. ARCHITECTURE.md's absences.
+const ABSENCES: &[(&str, &[&str], &str)] = &[
+    (
+        "crates/weir-policy/src/",
+        &[
+            "Instant::now",
+            "SystemTime::now",
+            "tokio",
+            "TcpStream",
+            "UdpSocket",
+            "std::fs",
+            "std::io",
+            "std::thread",
+            "std::env",
+        ],
+        "policy does no I/O and reads no clock",
+    ),
+    (
+        "crates/weir-wire/src/",
+        &[
+            "Instant::now",
+            "SystemTime::now",
+            "tokio",
+            "TcpStream",
+            "UdpSocket",
+            "std::fs",
+            "std::thread",
+            "std::env",
+        ],
+        "wire is pure",
+    ),
+    (
+        "crates/weir-store/src/",
+        &["HeaderName", "header::", "headers.get(", "headers.contains_key(", "headers().get("],
+        "store carries headers and never reads one by name",
+    ),
+    (
+        "crates/weir-upstream/src/",
+        &["weir_policy", "weir_store", "CACHE_CONTROL", "cache-control", "CacheKey", "Cache-Status"],
+        "upstream knows no cache",
+    ),
+    ("crates/weir-edge/src/", &["rocksdb", "weir_rocks"], "edge never names RocksDB"),
+];
+
+pub(super) fn absences(source: &Source) -> Vec<Offence> {
+    let mut offences = Vec::new();
+    for (folder, words, why) in ABSENCES.iter().filter(|(folder, ..)| source.path.starts_with(folder)) {
+        if source.is_test() {
+            continue;
+        }
+        for (number, line) in source.code() {
+            if let Some(word) = words.iter().find(|word| line.contains(**word)) {
+                offences.push(source.offence(number, format!("`{word}` in {folder}: {why}")));
+            }
+        }
+    }
+    offences
+}
+
+/// STYLE.md 15: the files that may start a task or a thread.
+const SPAWNERS: &[&str] = &[
+    "crates/weir-edge/src/fill/task.rs",
+    "crates/weir-edge/src/observe/hub.rs",
+    "crates/weir-edge/src/worker.rs",
+    "crates/weir-upstream/src/address.rs",
+    "crates/weir-upstream/src/pool.rs",
+];
+
+pub(super) fn spawning(source: &Source) -> Vec<Offence> {
+    if !source.is_rust() || source.is_test() || SPAWNERS.contains(&source.path.as_str()) {
+        return Vec::new();
+    }
+    let words = ["spawn(", "spawn_local(", "spawn_blocking(", ".spawn_on("];
+    let spawns = |line: &str| words.iter().any(|w| line.contains(w)) && !line.contains("Command::new");
+    let what =
+        "starts a task or a thread; who owns it? The files that may are listed in xtask/src/tidy/rules.rs";
+    let in_room = source.path.starts_with("crates/");
+    source
+        .code()
+        .filter(|(_, line)| in_room && spawns(line))
+        .map(|(at, _)| source.offence(at, what))
+        .collect()
+}
+
+/// Where values may be serialized: everywhere else formats are written by hand, with a version.
+const SERIALIZERS: &[&str] = &[
+    "crates/weir-config/src/",
+    "crates/weir-edge/src/observe",
+    "crates/weir-control/src/",
+    "crates/weir/src/",
+    "crates/weir-stress/src/",
+];
+
+pub(super) fn serialization(source: &Source) -> Vec<Offence> {
+    let in_room = source.path.starts_with("crates/") && source.is_rust() && !source.is_test();
+    if !in_room || SERIALIZERS.iter().any(|folder| source.path.starts_with(folder)) {
+        return Vec::new();
+    }
+    let what = "`Serialize` outside config's model, observe's records and control's API";
+    source
+        .code()
+        .filter(|(_, line)| line.contains("Serialize"))
+        .map(|(at, _)| source.offence(at, what))
+        .collect()
+}
+
+/// STYLE.md 14.
+pub(super) fn unsafe_code(source: &Source) -> Vec<Offence> {
+    let is_root = source.path.ends_with("src/lib.rs") || source.path.ends_with("src/main.rs");
+    let says =
+        ["#![forbid(unsafe_code)]", "#![deny(unsafe_code)]"].iter().any(|word| source.text.contains(word));
+    match is_root && !says {
+        true => vec![source.offence(1, "neither `#![forbid(unsafe_code)]` nor, with files that may, `deny`")],
+        false => Vec::new(),
+    }
+}
+
+/// STYLE.md 6.
+pub(super) fn file_names(source: &Source) -> Vec<Offence> {
+    let banned = ["util", "utils", "common", "manager", "handler", "handlers", "ctx", "helpers", "misc"];
+    let stem = source.path.trim_end_matches(".rs");
+    match source.is_rust() && stem.split('/').any(|part| banned.contains(&part)) {
+        true => vec![source.offence(1, "a name that says nothing: one noun or one job a file")],
+        false => Vec::new(),
+    }
+}
+
+/// What a landing must not carry.
+pub(super) fn unfinished(source: &Source) -> Vec<Offence> {
+    if !source.is_rust() {
+        return Vec::new();
+    }
+    // Put together here, so that this file does not offend against itself.
+    let words =
+        [concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("FIX", "ME"), concat!("XX", "X ")];
+    let bare = concat!("#[ig", "nore]");
+    let found = source.text.lines().enumerate().filter_map(|(at, line)| {
+        let word =
+            words.iter().find(|word| line.contains(**word)).map(|word| format!("unfinished: `{word}`"));
+        let ignored = line.contains(bare).then(|| "an ignored test says why".to_owned());
+        word.or(ignored).map(|what| source.offence(at + 1, what))
+    });
+    found.collect()
+}
+
+/// No file names a path of the machine that it was written on.
+pub(super) fn machine_paths(source: &Source) -> Vec<Offence> {
+    let folders = [concat!("/", "work/"), concat!("/", "farm/")];
+    let boundary = |c: char| !(c.is_ascii_alphanumeric() || "_./-".contains(c));
+    let names = |line: &str| {
+        folders.iter().any(|folder| {
+            line.match_indices(folder).any(|(at, _)| line[..at].chars().next_back().is_none_or(boundary))
+        })
+    };
+    let lines = source.text.lines().enumerate().filter(|(_, line)| names(line));
+    lines.map(|(at, _)| source.offence(at + 1, "a path of one machine")).collect()
+}
+
+/// A lock file names packages and their digests, not the place that one machine got them from.
+pub(super) fn download_addresses(source: &Source) -> Vec<Offence> {
+    if !source.path.ends_with("package-lock.json") {
+        return Vec::new();
+    }
+    let lines = source.text.lines().enumerate().filter(|(_, line)| line.contains("\"resolved\": \"http"));
+    lines.map(|(at, _)| source.offence(at + 1, "a download address in a lock file")).collect()
+}
