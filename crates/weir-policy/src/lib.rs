@@ -1,1 +1,60 @@
-//! Weir.
+//! The caching rules of Weir as pure functions of values: RFC 9111 (caching), RFC 9110 §13 and §14
+//! (preconditions, ranges), RFC 5861 (stale extensions), RFC 8246 (immutable), RFC 9211 (Cache-Status),
+//! RFC 9213 (targeted cache control).
+//!
+//! This crate does no I/O, reads no clock and knows no runtime: time is an argument ([`Now`]).
+//!
+//! The walk of a request through it:
+//! [`consult`] → [`write_key`] → (lookup, [`matches()`]) → [`verdict()`] → [`answer()`]; and on a miss
+//! [`forwarded`] → (origin) → [`storable()`]; on a revalidation [`conditional`] → (origin) → [`freshen`].
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod answer;
+pub mod cache_status;
+mod condition;
+mod consult;
+mod control;
+mod fields;
+mod freshness;
+mod glob;
+mod intervals;
+mod invalidate;
+mod key;
+mod now;
+mod range;
+mod request;
+mod rules;
+mod storable;
+mod stored;
+mod targeted;
+mod validate;
+mod vary;
+mod verdict;
+
+pub use answer::{Answer, ContentRange, answer};
+pub use consult::{Ask, AskKind, Consult, PassReason, consult};
+pub use control::{DELTA_SECONDS_MAX, MaxStale, RequestDirectives};
+pub use fields::{is_hop_by_hop, is_in_304, strip_hop_by_hop};
+pub use freshness::{Freshness, LifetimeSource, freshness};
+pub use intervals::{Interval, Intervals};
+pub use invalidate::{InvalidationTargets, invalidation};
+pub use key::{CacheKey, forwarded, write_key};
+pub use now::Now;
+pub use request::RequestView;
+pub use rules::{
+    CacheRules, ClientDirectives, CloseDelimited, Errors, HeaderTrigger, Heuristics, KeyRules, QueryOrder,
+    QueryRule, SetCookie, StaleRules, Surrogate, Triggers,
+};
+pub use storable::{BodyEnd, NotStored, Storable, storable};
+pub use stored::{ETag, Facts, Stored, StoredFlags, Validators};
+pub use targeted::SURROGATE_CAPABILITY;
+pub use validate::{HeadEffect, conditional, freshen, head_effect, is_selected_by};
+pub use vary::{Selecting, Variant, accept_encoding, matches};
+pub use verdict::{
+    Failure, MissReason, Reusable, RevalidateReason, Revalidation, StaleUse, Verdict, error_reusable, verdict,
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! What is sent of a stored response: all of it, a part, or only that it did not change (RFC 9110 §13.2.2, §14).
+
+use crate::condition::{Outcome, evaluate, range_stands};
+use crate::consult::{Ask, AskKind};
+use crate::intervals::Interval;
+use crate::range::{Wanted, wanted};
+use crate::request::RequestView;
+use crate::stored::Stored;
+use http::{HeaderValue, StatusCode};
+
+/// The answer to a request from a stored response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// The response as it is stored.
+    Full,
+    /// 304.
+    NotModified,
+    /// 412.
+    PreconditionFailed,
+    /// 206 with these bytes.
+    Partial(Interval, ContentRange),
+    /// 416; the value says how long the body is.
+    Unsatisfiable(ContentRange),
+}
+
+/// The field Content-Range (RFC 9110 §14.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ContentRange {
+    part: Option<Interval>,
+    length: u64,
+}
+
+impl ContentRange {
+    /// The field's value: `bytes 0-4/10`, or `bytes */10` where nothing is sent.
+    pub fn value(&self) -> HeaderValue {
+        let text = self.to_string();
+        // Invariant: digits and the marks between them are legal in a field value.
+        HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("bytes */0"))
+    }
+}
+
+impl std::fmt::Display for ContentRange {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.part {
+            Some(part) => write!(out, "bytes {}-{}/{}", part.start, part.end - 1, self.length),
+            None => write!(out, "bytes */{}", self.length),
+        }
+    }
+}
+
+/// What to send of `stored`, of `length` bytes (`None`: not known yet, so that ranges are not answered). A 304 has
+/// those of its fields that [`is_in_304`](crate::is_in_304) lets through.
+pub fn answer(request: &RequestView<'_>, ask: &Ask, stored: &Stored, length: Option<u64>) -> Answer {
+    if ask.is_conditional() {
+        match evaluate(request.headers, stored) {
+            Outcome::Hold => {}
+            Outcome::NotModified => return Answer::NotModified,
+            Outcome::Failed => return Answer::PreconditionFailed,
+        }
+    }
+    let is_ranged = ask.is_range() && ask.kind == AskKind::Get && stored.status == StatusCode::OK;
+    let Some(length) = length.filter(|_| is_ranged) else {
+        return Answer::Full;
+    };
+    if !range_stands(request.headers, stored) {
+        return Answer::Full;
+    }
+    match wanted(request.headers, length) {
+        Wanted::All => Answer::Full,
+        Wanted::Part(part) => Answer::Partial(part, ContentRange { part: Some(part), length }),
+        Wanted::Nothing => Answer::Unsatisfiable(ContentRange { part: None, length }),
+    }
+}
+
+#[cfg(test)]
+mod tests;

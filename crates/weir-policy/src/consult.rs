@@ -1,0 +1,209 @@
+//! May the cache be asked for this request at all? The first decision of the walk; it looks at the request only.
+
+use crate::control::RequestDirectives;
+use crate::glob;
+use crate::request::RequestView;
+use crate::rules::{CacheRules, Triggers};
+use http::{HeaderMap, HeaderName, Method, header};
+
+/// What the cache may do for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consult {
+    /// It may answer.
+    Use(Ask),
+    /// The request goes to the origin, and its response is not stored (but see
+    /// [`storable()`](crate::storable()) for POST).
+    Pass(PassReason),
+}
+
+/// A request the cache may answer: what later decisions need of it, read once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// GET or HEAD.
+    pub kind: AskKind,
+    /// What the client said about reuse.
+    pub directives: RequestDirectives,
+    pub(crate) marks: AskMarks,
+}
+
+/// The methods that the cache answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AskKind {
+    /// GET.
+    Get,
+    /// HEAD.
+    Head,
+}
+
+/// What else was found in the request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AskMarks(u8);
+
+impl AskMarks {
+    pub(crate) const CONDITIONAL: u8 = 1;
+    pub(crate) const RANGE: u8 = 2;
+    pub(crate) const AUTHORIZATION: u8 = 4;
+    pub(crate) const REFRESH: u8 = 8;
+}
+
+impl Ask {
+    fn has(&self, mark: u8) -> bool {
+        self.marks.0 & mark != 0
+    }
+
+    /// Whether the client set a precondition (RFC 9110 §13.1).
+    pub fn is_conditional(&self) -> bool {
+        self.has(AskMarks::CONDITIONAL)
+    }
+
+    /// Whether the client asks for a range.
+    pub fn is_range(&self) -> bool {
+        self.has(AskMarks::RANGE)
+    }
+
+    /// Whether the request is authenticated: it must not join a fill that is not known to be public
+    /// (RFC 9111 §3.5).
+    pub fn is_authenticated(&self) -> bool {
+        self.has(AskMarks::AUTHORIZATION)
+    }
+
+    /// Whether the route wants this request to fetch anew and replace what is held.
+    pub fn is_refresh(&self) -> bool {
+        self.has(AskMarks::REFRESH)
+    }
+}
+
+/// Why a request goes past the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PassReason {
+    /// The method is neither GET nor HEAD.
+    Method,
+    /// A GET or HEAD with content: the content is in no key.
+    Body,
+    /// The client said no-store.
+    NoStore,
+    /// A cookie that the route passes.
+    BypassCookie,
+    /// A field that the route passes.
+    BypassHeader,
+    /// A path that the route passes.
+    BypassPath,
+    /// Responses to this key were found not to be storable a moment ago; the edge's memory says so.
+    Uncacheable,
+}
+
+impl PassReason {
+    /// The word for logs and Cache-Status `detail`.
+    pub fn word(self) -> &'static str {
+        match self {
+            PassReason::Method => "method",
+            PassReason::Body => "body",
+            PassReason::NoStore => "request-no-store",
+            PassReason::BypassCookie => "bypass-cookie",
+            PassReason::BypassHeader => "bypass-header",
+            PassReason::BypassPath => "bypass-path",
+            PassReason::Uncacheable => "uncacheable",
+        }
+    }
+}
+
+/// Decides whether the cache may answer `request`.
+pub fn consult(request: &RequestView<'_>, rules: &CacheRules) -> Consult {
+    let kind = if *request.method == Method::GET {
+        AskKind::Get
+    } else if *request.method == Method::HEAD {
+        AskKind::Head
+    } else {
+        return Consult::Pass(PassReason::Method);
+    };
+    if request.has_body {
+        return Consult::Pass(PassReason::Body);
+    }
+    if let Some(reason) = bypass(request, &rules.bypass) {
+        return Consult::Pass(reason);
+    }
+    let (mut marks, has_directives) = scan(request.headers);
+    let directives =
+        if has_directives { RequestDirectives::read(request, rules) } else { RequestDirectives::default() };
+    if directives.no_store() {
+        return Consult::Pass(PassReason::NoStore);
+    }
+    if bypass(request, &rules.refresh).is_some() {
+        marks.0 |= AskMarks::REFRESH;
+    }
+    Consult::Use(Ask { kind, directives, marks })
+}
+
+/// One look over the fields, in place of a dozen look-ups: what is there, and whether directives are.
+fn scan(headers: &HeaderMap) -> (AskMarks, bool) {
+    let mut marks = AskMarks::default();
+    let mut has_directives = false;
+    for name in headers.keys() {
+        match mark_of(name) {
+            Some(0) => has_directives = true,
+            Some(mark) => marks.0 |= mark,
+            None => {}
+        }
+    }
+    (marks, has_directives)
+}
+
+/// The mark that a field leaves; zero stands for Cache-Control and Pragma.
+fn mark_of(name: &HeaderName) -> Option<u8> {
+    let text = name.as_str();
+    match text.len() {
+        5 if *name == header::RANGE => Some(AskMarks::RANGE),
+        6 if *name == header::PRAGMA => Some(0),
+        8 | 13 | 17 | 19 if text.starts_with("if-") && is_precondition(name) => Some(AskMarks::CONDITIONAL),
+        13 if *name == header::CACHE_CONTROL => Some(0),
+        13 if *name == header::AUTHORIZATION => Some(AskMarks::AUTHORIZATION),
+        _ => None,
+    }
+}
+
+/// If-Range is none: without Range it means nothing.
+fn is_precondition(name: &HeaderName) -> bool {
+    [header::IF_MATCH, header::IF_NONE_MATCH, header::IF_MODIFIED_SINCE, header::IF_UNMODIFIED_SINCE]
+        .contains(name)
+}
+
+/// Which of the conditions holds for the request, if any.
+fn bypass(request: &RequestView<'_>, triggers: &Triggers) -> Option<PassReason> {
+    if !triggers.paths.is_empty() {
+        let path = request.path();
+        if triggers.paths.iter().any(|pattern| glob::path_fits(pattern, path)) {
+            return Some(PassReason::BypassPath);
+        }
+    }
+    let headers = request.headers;
+    let holds = |trigger: &crate::rules::HeaderTrigger| match &trigger.value {
+        None => headers.contains_key(&trigger.name),
+        Some(pattern) => {
+            headers.get_all(&trigger.name).iter().any(|value| glob::fits(pattern, value.as_bytes()))
+        }
+    };
+    if triggers.headers.iter().any(holds) {
+        return Some(PassReason::BypassHeader);
+    }
+    let named = |name: &[u8]| triggers.cookies.iter().any(|pattern| glob::fits(pattern, name));
+    if !triggers.cookies.is_empty() && cookies(headers).any(|(name, _)| named(name)) {
+        return Some(PassReason::BypassCookie);
+    }
+    None
+}
+
+/// The cookies of a request, name and value.
+pub(crate) fn cookies(headers: &HeaderMap) -> impl Iterator<Item = (&[u8], &[u8])> {
+    let lines = headers.get_all(header::COOKIE).iter();
+    lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b';')).filter_map(|pair| {
+        let pair = pair.trim_ascii();
+        if pair.is_empty() {
+            return None;
+        }
+        let at = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
+        Some((pair[..at].trim_ascii_end(), pair.get(at + 1..).unwrap_or_default()))
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,54 @@
+//! Which fields belong to one connection only (RFC 9110 §7.6.1) or must not be stored (RFC 9111 §3.1).
+
+use http::{HeaderMap, HeaderName, header};
+
+/// Fields of one connection, wherever they are found: those of RFC 9110 §7.6.1 and of proxies themselves
+/// (RFC 9111 §3.1).
+const HOP_BY_HOP: [HeaderName; 10] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::TE,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::PROXY_AUTHENTICATE,
+    HeaderName::from_static("proxy-authentication-info"),
+    header::PROXY_AUTHORIZATION,
+    header::TRAILER,
+];
+
+/// Whether a field belongs to one connection only, whatever Connection says.
+pub fn is_hop_by_hop(name: &HeaderName) -> bool {
+    HOP_BY_HOP.contains(name)
+}
+
+/// Removes what belongs to one connection only: the fixed list, and every field that Connection names. What
+/// Connection may not name is for the wire to refuse; here Connection cannot remove what frames or keys a message.
+pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .flat_map(|line| line.as_bytes().split(|byte| *byte == b','))
+        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+        .collect();
+    for name in &named {
+        headers.remove(name);
+    }
+    for name in &HOP_BY_HOP {
+        headers.remove(name);
+    }
+}
+
+/// Whether a stored field goes into a 304 (RFC 9110 §15.4.5). What describes a body that is not sent stays out.
+pub fn is_in_304(name: &HeaderName) -> bool {
+    const OF_THE_BODY: [HeaderName; 7] = [
+        header::CONTENT_ENCODING,
+        header::CONTENT_LANGUAGE,
+        header::CONTENT_LENGTH,
+        header::CONTENT_RANGE,
+        header::CONTENT_TYPE,
+        HeaderName::from_static("content-md5"),
+        HeaderName::from_static("content-digest"),
+    ];
+    !OF_THE_BODY.contains(name)
+}

@@ -1,0 +1,235 @@
+//! Lifetime and age of a response (RFC 9111 §4.2). Ages are counted on monotonic time alone once a response is
+//! here, so that a wall clock that jumps changes nothing that is held.
+
+use crate::control::{DELTA_SECONDS_MAX, ResponseControl, delta_seconds};
+use crate::now::Now;
+use crate::rules::{CacheRules, Heuristics};
+use crate::stored::{Stored, Validators, date_of};
+use crate::targeted::ControlField;
+use http::{HeaderMap, StatusCode, header};
+use std::time::{Duration, SystemTime};
+
+/// The longest lifetime guessed from Last-Modified.
+const HEURISTIC_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Where a lifetime came from, in the order in which they are asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LifetimeSource {
+    /// The route's `ttl_override`.
+    Override,
+    /// CDN-Cache-Control (RFC 9213).
+    CdnCacheControl,
+    /// Surrogate-Control.
+    SurrogateControl,
+    /// Cache-Control: s-maxage.
+    SMaxage,
+    /// Cache-Control: max-age.
+    MaxAge,
+    /// Expires.
+    Expires,
+    /// The route's `ttl`.
+    Route,
+    /// Guessed from Last-Modified (RFC 9111 §4.2.2).
+    Heuristic,
+    /// Nobody named one: kept only to be validated.
+    Nothing,
+}
+
+impl LifetimeSource {
+    /// The word for logs and for `weir explain`.
+    pub fn word(self) -> &'static str {
+        match self {
+            LifetimeSource::Override => "ttl-override",
+            LifetimeSource::CdnCacheControl => "cdn-cache-control",
+            LifetimeSource::SurrogateControl => "surrogate-control",
+            LifetimeSource::SMaxage => "s-maxage",
+            LifetimeSource::MaxAge => "max-age",
+            LifetimeSource::Expires => "expires",
+            LifetimeSource::Route => "ttl",
+            LifetimeSource::Heuristic => "heuristic",
+            LifetimeSource::Nothing => "none",
+        }
+    }
+
+    /// Whether the origin itself named it.
+    pub fn is_explicit(self) -> bool {
+        use LifetimeSource::{CdnCacheControl, Expires, MaxAge, SMaxage, SurrogateControl};
+        matches!(self, CdnCacheControl | SurrogateControl | SMaxage | MaxAge | Expires)
+    }
+}
+
+/// How fresh a stored response is at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Freshness {
+    /// How long it is fresh, counted from its making.
+    pub lifetime: Duration,
+    /// How old it is (current_age, RFC 9111 §4.2.3).
+    pub age: Duration,
+    /// How long past expiry it may be used while it is being revalidated.
+    pub while_revalidate: Duration,
+    /// How long past expiry it may be used where the origin fails.
+    pub if_error: Duration,
+    /// Where the lifetime came from.
+    pub source: LifetimeSource,
+}
+
+impl Freshness {
+    /// Whether it is fresh (RFC 9111 §4.2: the lifetime exceeds the age).
+    pub fn is_fresh(&self) -> bool {
+        self.lifetime > self.age
+    }
+
+    /// How long it stays fresh; zero when stale.
+    pub fn left(&self) -> Duration {
+        self.lifetime.saturating_sub(self.age)
+    }
+
+    /// For how long it has been stale; zero while fresh.
+    pub fn staleness(&self) -> Duration {
+        self.age.saturating_sub(self.lifetime)
+    }
+
+    /// Seconds left for Cache-Status `ttl` (RFC 9211 §2.4): negative when stale.
+    pub fn left_s(&self) -> i64 {
+        self.lifetime.as_secs() as i64 - self.age.as_secs() as i64
+    }
+
+    /// Seconds for the field Age.
+    pub fn age_s(&self) -> u64 {
+        self.age.as_secs().min(u64::from(DELTA_SECONDS_MAX))
+    }
+}
+
+/// How fresh `stored` is at `now`.
+pub fn freshness(stored: &Stored, now: Now) -> Freshness {
+    let facts = &stored.facts;
+    Freshness {
+        lifetime: facts.lifetime,
+        age: facts.initial_age + now.since(facts.received_mono),
+        while_revalidate: facts.while_revalidate,
+        if_error: facts.if_error,
+        source: facts.source,
+    }
+}
+
+/// Statuses that a lifetime may be guessed for (RFC 9110 §15.1). 206 is not stored as a whole response.
+pub(crate) fn is_heuristically_cacheable(status: StatusCode, heuristics: Heuristics) -> bool {
+    match status.as_u16() {
+        200 | 203 | 204 | 300 | 301 | 308 | 404 | 405 | 410 => true,
+        414 | 501 => heuristics == Heuristics::Whole,
+        _ => false,
+    }
+}
+
+/// What a response's own fields say about its lifetime; `None` where they say nothing (RFC 9111 §4.2.1).
+pub(crate) fn explicit_lifetime(
+    control: &ResponseControl,
+    field: ControlField,
+    headers: &HeaderMap,
+    received: Now,
+) -> Option<(Duration, LifetimeSource)> {
+    let named = |seconds: u32, source| Some((Duration::from_secs(u64::from(seconds)), source));
+    let (shared, own) = match field {
+        ControlField::Plain => (LifetimeSource::SMaxage, LifetimeSource::MaxAge),
+        ControlField::Cdn => (LifetimeSource::CdnCacheControl, LifetimeSource::CdnCacheControl),
+        ControlField::Surrogate => (LifetimeSource::SurrogateControl, LifetimeSource::SurrogateControl),
+    };
+    if let Some(seconds) = control.s_maxage_s {
+        return named(seconds, shared);
+    }
+    if let Some(seconds) = control.max_age_s {
+        return named(seconds, own);
+    }
+    if field != ControlField::Plain || !headers.contains_key(header::EXPIRES) {
+        return None;
+    }
+    Some((expires_lifetime(headers, received), LifetimeSource::Expires))
+}
+
+/// Expires minus Date; zero for an Expires that is no date, or that is there twice with different values
+/// (RFC 9111 §5.3). A Date that is none is the time of receipt.
+fn expires_lifetime(headers: &HeaderMap, received: Now) -> Duration {
+    let mut lines = headers.get_all(header::EXPIRES).iter();
+    let first = lines.next();
+    if lines.any(|line| Some(line) != first) {
+        return Duration::ZERO;
+    }
+    let Some(expires) = first.and_then(date_of) else {
+        return Duration::ZERO;
+    };
+    let date = headers.get(header::DATE).and_then(date_of).unwrap_or_else(|| whole_seconds(received.wall));
+    let lifetime = expires.duration_since(date).unwrap_or_default();
+    lifetime.min(Duration::from_secs(u64::from(DELTA_SECONDS_MAX)))
+}
+
+/// A tenth of the time since the last change, at most a day (RFC 9111 §4.2.2).
+pub(crate) fn heuristic_lifetime(validators: &Validators, received: Now) -> Option<Duration> {
+    let modified = validators.last_modified?;
+    let date = validators.date.unwrap_or(received.wall);
+    let unchanged = date.duration_since(modified).unwrap_or_default();
+    Some((unchanged / 10).min(HEURISTIC_MAX))
+}
+
+/// The age of a response when it came: corrected_initial_age (RFC 9111 §4.2.3).
+pub(crate) fn initial_age(headers: &HeaderMap, requested: Now, received: Now) -> Duration {
+    let date = headers.get(header::DATE).and_then(date_of);
+    let apparent = date
+        .map_or(Duration::ZERO, |date| whole_seconds(received.wall).duration_since(date).unwrap_or_default());
+    let response_delay = received.since(requested.mono);
+    let said = Duration::from_secs(u64::from(age_value(headers)));
+    apparent.max(said + response_delay)
+}
+
+/// The value of Age: zero where there is none, the first member of a list (RFC 9111 §5.1 with RFC 9110 §5.5).
+/// What is no number, and a field that is there twice, makes the response as old as can be: an intermediary that
+/// writes such an Age cannot be trusted to have counted.
+pub(crate) fn age_value(headers: &HeaderMap) -> u32 {
+    let mut lines = headers.get_all(header::AGE).iter();
+    let Some(line) = lines.next() else { return 0 };
+    let first = line.as_bytes().split(|byte| *byte == b',').next().unwrap_or_default();
+    let mut age = delta_seconds(first.trim_ascii()).unwrap_or(DELTA_SECONDS_MAX);
+    for line in lines {
+        age = age.max(delta_seconds(line.as_bytes().trim_ascii()).unwrap_or(DELTA_SECONDS_MAX));
+    }
+    age
+}
+
+/// Lifetime by the route and by the origin, in their order: `ttl_override`, the origin's fields, the route's
+/// `ttl`, the heuristic. Guesses and the route's choices are for statuses that allow it only.
+pub(crate) fn lifetime(
+    status: StatusCode,
+    headers: &HeaderMap,
+    control: (&ResponseControl, ControlField),
+    validators: &Validators,
+    received: Now,
+    rules: &CacheRules,
+) -> Option<(Duration, LifetimeSource)> {
+    use crate::control::Directives;
+    let guessable = is_heuristically_cacheable(status, rules.heuristics);
+    if guessable && let Some(ttl) = rules.ttl_override {
+        return Some((ttl, LifetimeSource::Override));
+    }
+    let explicit = explicit_lifetime(control.0, control.1, headers, received);
+    if explicit.is_some() {
+        return explicit;
+    }
+    if guessable && let Some(ttl) = rules.ttl {
+        return Some((ttl, LifetimeSource::Route));
+    }
+    if rules.heuristics == Heuristics::Off {
+        return None;
+    }
+    // A 5xx marked public is one the origin means to be kept (RFC 9111 §3, §4.2.2).
+    if guessable || control.0.has(Directives::PUBLIC) {
+        return heuristic_lifetime(validators, received).map(|guess| (guess, LifetimeSource::Heuristic));
+    }
+    None
+}
+
+/// HTTP dates know no fractions: without this a response received within the second of its Date would seem old.
+pub(crate) fn whole_seconds(time: SystemTime) -> SystemTime {
+    match time.duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs()),
+        Err(_) => time,
+    }
+}

@@ -1,0 +1,83 @@
+//! Patterns with `*`, as routes write them for cookies, field values, parameters and paths.
+
+/// Whether `text` fits `pattern`, where `*` stands for any run of bytes.
+pub(crate) fn fits(pattern: &str, text: &[u8]) -> bool {
+    run(pattern.as_bytes(), text, false)
+}
+
+/// Whether a path fits `pattern`, where `*` stands for any run without `/` and `**` for any run.
+pub(crate) fn path_fits(pattern: &str, path: &str) -> bool {
+    run(pattern.as_bytes(), path.as_bytes(), true)
+}
+
+/// A star met on the way: where the pattern goes on behind it, where in the text it ends now, and whether it
+/// may take a `/`.
+#[derive(Clone, Copy)]
+struct Star {
+    pattern_next: usize,
+    text_next: usize,
+    takes_slash: bool,
+}
+
+impl Star {
+    /// Lets the star take one more byte; `false` where it may not.
+    fn grow(&mut self, text: &[u8]) -> bool {
+        match text.get(self.text_next) {
+            Some(b'/') if !self.takes_slash => false,
+            Some(_) => {
+                self.text_next += 1;
+                true
+            }
+            None => false,
+        }
+    }
+}
+
+/// The star, one byte longer, where it may grow.
+fn grown(star: &mut Option<Star>, text: &[u8]) -> Option<Star> {
+    let star = star.as_mut()?;
+    star.grow(text).then_some(*star)
+}
+
+/// Backtracks to the last `*` first and, where that one cannot grow, to the last `**`: a run of a later star can
+/// always be given to the earlier `**`, so no other star needs to be tried again, and the work is bounded by the
+/// product of the lengths.
+fn run(pattern: &[u8], text: &[u8], is_path: bool) -> bool {
+    let (mut p, mut t) = (0, 0);
+    let mut last: Option<Star> = None;
+    let mut wide: Option<Star> = None;
+    loop {
+        if pattern.get(p) == Some(&b'*') {
+            let mut next = p;
+            while pattern.get(next) == Some(&b'*') {
+                next += 1;
+            }
+            let star = Star { pattern_next: next, text_next: t, takes_slash: !is_path || next - p > 1 };
+            if star.takes_slash {
+                (wide, last) = (Some(star), None);
+            } else {
+                last = Some(star);
+            }
+            p = next;
+            continue;
+        }
+        match (pattern.get(p), text.get(t)) {
+            (None, None) => return true,
+            (Some(a), Some(b)) if a == b => {
+                (p, t) = (p + 1, t + 1);
+                continue;
+            }
+            _ => {}
+        }
+        let Some(star) = grown(&mut last, text).or_else(|| grown(&mut wide, text)) else {
+            return false;
+        };
+        if star.takes_slash {
+            last = None;
+        }
+        (p, t) = (star.pattern_next, star.text_next);
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Keys: what makes two requests the same, and what of the query goes to the origin. No folding of paths, no rules
+//! by file ending; one authority, decided by the edge.
+
+use crate::consult::cookies;
+use crate::glob;
+use crate::request::RequestView;
+use crate::rules::{KeyRules, QueryOrder, QueryRule};
+use bytes::Bytes;
+use std::borrow::Cow;
+use xxhash_rust::xxh3::xxh3_128;
+
+/// The name of an object: a digest to look it up by, and the full key, which is compared on every hit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct CacheKey {
+    /// xxh3-128 of `full`.
+    pub digest: u128,
+    /// `scheme://host/path?query` as forwarded, then a line for each keyed field and cookie.
+    pub full: Bytes,
+}
+
+impl CacheKey {
+    /// The key whose full form is `full`, as [`write_key`] wrote it.
+    pub fn new(full: Bytes) -> CacheKey {
+        CacheKey { digest: xxh3_128(&full), full }
+    }
+}
+
+/// Writes the full key to `out` (after what is there, which is not part of it) and returns its digest. Allocates
+/// nothing where the rules are the default ones and `out` has room.
+pub fn write_key(rules: &KeyRules, request: &RequestView<'_>, out: &mut Vec<u8>) -> u128 {
+    let begin = out.len();
+    out.extend_from_slice(request.scheme.as_bytes());
+    out.extend_from_slice(b"://");
+    out.extend_from_slice(request.host.as_bytes());
+    out.extend_from_slice(forwarded(rules, request.path_and_query).as_bytes());
+    // A line break cannot be in a field value or in a path, so that no value can pass for another line.
+    for name in &rules.headers {
+        write_lines(out, "", name.as_str(), b':', request.headers.get_all(name).iter().map(|v| v.as_bytes()));
+    }
+    for name in &rules.cookies {
+        let values = cookies(request.headers).filter(|(found, _)| *found == name.as_bytes());
+        write_lines(out, "cookie ", name, b'=', values.map(|(_, value)| value));
+    }
+    xxh3_128(&out[begin..])
+}
+
+/// A line for each value, or one with the name alone where there is none: absent and empty are two things.
+fn write_lines<'a>(
+    out: &mut Vec<u8>,
+    kind: &str,
+    name: &str,
+    mark: u8,
+    values: impl Iterator<Item = &'a [u8]>,
+) {
+    let mut line = |value: Option<&[u8]>| {
+        out.push(b'\n');
+        out.extend_from_slice(kind.as_bytes());
+        out.extend_from_slice(name.as_bytes());
+        if let Some(value) = value {
+            out.push(mark);
+            out.extend_from_slice(value);
+        }
+    };
+    let mut is_absent = true;
+    for value in values {
+        is_absent = false;
+        line(Some(value));
+    }
+    if is_absent {
+        line(None);
+    }
+}
+
+/// Path and query as the origin gets them: without what the key leaves out, in the key's order.
+pub fn forwarded<'a>(rules: &KeyRules, path_and_query: &'a str) -> Cow<'a, str> {
+    if rules.query == QueryRule::All && rules.order == QueryOrder::Received {
+        return Cow::Borrowed(path_and_query);
+    }
+    let Some(at) = path_and_query.find('?') else {
+        return Cow::Borrowed(path_and_query);
+    };
+    let (path, query) = (&path_and_query[..at], &path_and_query[at + 1..]);
+    let mut kept: Vec<&str> = query.split('&').filter(|parameter| is_kept(&rules.query, parameter)).collect();
+    if rules.order == QueryOrder::Sorted {
+        kept.sort_by_key(|parameter| name_of(parameter));
+    }
+    let mut joined = String::with_capacity(path_and_query.len());
+    joined.push_str(path);
+    for (index, parameter) in kept.iter().enumerate() {
+        joined.push(if index == 0 { '?' } else { '&' });
+        joined.push_str(parameter);
+    }
+    if joined == path_and_query { Cow::Borrowed(path_and_query) } else { Cow::Owned(joined) }
+}
+
+fn is_kept(rule: &QueryRule, parameter: &str) -> bool {
+    let named = |patterns: &[String]| {
+        patterns.iter().any(|pattern| glob::fits(pattern, name_of(parameter).as_bytes()))
+    };
+    match rule {
+        QueryRule::All => true,
+        QueryRule::None => false,
+        QueryRule::Keep(patterns) => named(patterns),
+        QueryRule::Drop(patterns) => !named(patterns),
+    }
+}
+
+fn name_of(parameter: &str) -> &str {
+    parameter.split('=').next().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,350 @@
+//! May this response be stored (RFC 9111 §3), and what of it? The only maker of [`Storable`].
+
+use crate::consult::cookies;
+use crate::control::{Directives, RequestDirectives, ResponseControl};
+use crate::fields::strip_hop_by_hop;
+use crate::freshness::{LifetimeSource, initial_age, lifetime};
+use crate::invalidate::same_origin_target;
+use crate::now::Now;
+use crate::request::RequestView;
+use crate::rules::{CacheRules, CloseDelimited, Errors, SetCookie};
+use crate::stored::{Facts, Stored, StoredFlags, Validators};
+use crate::targeted::{ControlField, effective};
+use crate::vary::{Variant, Varies};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use std::time::Duration;
+
+/// How the body of a response ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyEnd {
+    /// By its length, its chunked coding or because it has none: one can tell whether it arrived whole.
+    Framed,
+    /// With the connection.
+    Close,
+}
+
+/// Proof that a response may be stored, and what is to be stored of its head.
+#[derive(Clone, Debug)]
+pub struct Storable(Stored);
+
+impl Storable {
+    /// What is to be stored.
+    pub fn stored(&self) -> &Stored {
+        &self.0
+    }
+
+    /// Hands over what is to be stored.
+    pub fn into_stored(self) -> Stored {
+        self.0
+    }
+}
+
+/// Why a response is not stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum NotStored {
+    /// The method's responses are not kept.
+    Method,
+    /// The request had content, which is in no key.
+    RequestBody,
+    /// The client said no-store.
+    RequestNoStore,
+    /// The request goes past the cache by the route's rules.
+    Bypass,
+    /// 1xx, 206, 304: no whole response.
+    Status,
+    /// A 5xx without a lifetime of its own, or on a route that stores none.
+    ServerError,
+    /// must-understand with a status whose caching is not known.
+    MustUnderstand,
+    /// no-store.
+    NoStore,
+    /// private.
+    Private,
+    /// Vary: `*`, or one that cannot be read.
+    VaryAny,
+    /// Vary: Cookie.
+    VaryCookie,
+    /// The request was authenticated and the response is not marked for sharing (RFC 9111 §3.5).
+    Authorization,
+    /// It sets a cookie.
+    SetCookie,
+    /// It sets a cookie that is part of the key.
+    SetKeyCookie,
+    /// Its body ends with the connection.
+    CloseDelimited,
+    /// Nobody names a lifetime.
+    NoFreshness,
+    /// It may not be used without validation, and there is nothing to validate with.
+    NoCache,
+    /// It was stale when it came, and there is nothing to validate with.
+    Stale,
+}
+
+impl NotStored {
+    /// The word for logs and Cache-Status `detail`.
+    pub fn word(self) -> &'static str {
+        match self {
+            NotStored::Method => "method",
+            NotStored::RequestBody => "body",
+            NotStored::RequestNoStore => "request-no-store",
+            NotStored::Bypass => "bypass",
+            NotStored::Status => "status",
+            NotStored::ServerError => "server-error",
+            NotStored::MustUnderstand => "must-understand",
+            NotStored::NoStore => "no-store",
+            NotStored::Private => "private",
+            NotStored::VaryAny => "vary-any",
+            NotStored::VaryCookie => "vary-cookie",
+            NotStored::Authorization => "authorization",
+            NotStored::SetCookie => "set-cookie",
+            NotStored::SetKeyCookie => "set-key-cookie",
+            NotStored::CloseDelimited => "close-delimited",
+            NotStored::NoFreshness => "no-freshness",
+            NotStored::NoCache => "no-cache",
+            NotStored::Stale => "stale",
+        }
+    }
+
+    /// Whether the response alone is the reason, so that the next client's response will most likely not be
+    /// storable either: only such reasons may be remembered for a key.
+    pub fn is_of_response(self) -> bool {
+        use NotStored::{Authorization, Bypass, Method, RequestBody, RequestNoStore};
+        !matches!(self, Method | RequestBody | RequestNoStore | Bypass | Authorization)
+    }
+}
+
+/// Decides whether the response (`status`, `headers` as the origin sent them) to `request` may be stored.
+///
+/// `requested` is when the request was sent to the origin, `received` when its head came. A HEAD is not stored by
+/// this function: the edge fetches with GET. A POST is where it names its own target as Content-Location and has a
+/// lifetime of its own (RFC 9110 §9.3.3); it then answers GET and HEAD.
+///
+/// # Errors
+/// The reason why not.
+pub fn storable(
+    request: &RequestView<'_>,
+    status: StatusCode,
+    headers: &HeaderMap,
+    body_end: BodyEnd,
+    requested: Now,
+    received: Now,
+    rules: &CacheRules,
+) -> Result<Storable, NotStored> {
+    let (control, field) = effective(headers, rules);
+    request_allows(request, rules)?;
+    status_allows(status, &control, rules)?;
+    if control.has(Directives::PRIVATE) {
+        return Err(NotStored::Private);
+    }
+    let variant = match Varies::read(request.headers, headers) {
+        Varies::On(variant) => variant,
+        Varies::Any => return Err(NotStored::VaryAny),
+        Varies::Cookie => return Err(NotStored::VaryCookie),
+    };
+    if request.headers.contains_key(header::AUTHORIZATION) && !is_shareable(&control) {
+        return Err(NotStored::Authorization);
+    }
+    cookie_allows(headers, &control, rules)?;
+    if body_end == BodyEnd::Close && rules.close_delimited == CloseDelimited::NoStore {
+        return Err(NotStored::CloseDelimited);
+    }
+    let stored = assemble(status, headers, (control, field), variant, requested, received, rules);
+    is_of_use(&stored)?;
+    if *request.method == Method::POST {
+        post_allows(request, &stored, status)?;
+    }
+    Ok(Storable(stored))
+}
+
+/// What of the request stands against storing (RFC 9111 §3, §5.2.1.5).
+fn request_allows(request: &RequestView<'_>, rules: &CacheRules) -> Result<(), NotStored> {
+    if *request.method == Method::GET {
+        if request.has_body {
+            return Err(NotStored::RequestBody);
+        }
+    } else if *request.method != Method::POST {
+        return Err(NotStored::Method);
+    }
+    if RequestDirectives::read(request, rules).no_store() {
+        return Err(NotStored::RequestNoStore);
+    }
+    Ok(())
+}
+
+/// What of the status stands against storing, and no-store, which must-understand overrules where the status is
+/// understood (RFC 9111 §5.2.2.3).
+fn status_allows(status: StatusCode, control: &ResponseControl, rules: &CacheRules) -> Result<(), NotStored> {
+    let code = status.as_u16();
+    if code < 200 || code == 206 || code == 304 {
+        return Err(NotStored::Status);
+    }
+    let must_understand = control.has(Directives::MUST_UNDERSTAND);
+    if must_understand && !is_understood(code) {
+        return Err(NotStored::MustUnderstand);
+    }
+    if control.has(Directives::NO_STORE) && !must_understand {
+        return Err(NotStored::NoStore);
+    }
+    if code >= 500 && rules.errors == Errors::NoStore {
+        return Err(NotStored::ServerError);
+    }
+    Ok(())
+}
+
+/// Final statuses whose caching is known: those of RFC 9110 §15 and 451 that ask for no partial storage.
+fn is_understood(code: u16) -> bool {
+    matches!(
+        code,
+        200 | 203 | 204 | 300 | 301 | 302 | 303 | 307 | 308 | 400 | 403 | 404 | 405 | 410 | 414 | 451 | 500
+            ..=504
+    )
+}
+
+/// Whether a response to an authenticated request is meant for others, too (RFC 9111 §3.5). A targeted field speaks
+/// to this cache as s-maxage does, but leaves out the word that §3.5 asks for, so it does not count by itself.
+fn is_shareable(control: &ResponseControl) -> bool {
+    control.has(Directives::PUBLIC)
+        || control.has(Directives::MUST_REVALIDATE)
+        || control.s_maxage_s.is_some()
+}
+
+/// The Set-Cookie rule. A cookie that no-cache="set-cookie" or private="set-cookie" takes out of the stored
+/// response sets nothing there.
+fn cookie_allows(
+    headers: &HeaderMap,
+    control: &ResponseControl,
+    rules: &CacheRules,
+) -> Result<(), NotStored> {
+    if !headers.contains_key(header::SET_COOKIE) {
+        return Ok(());
+    }
+    for line in headers.get_all(header::SET_COOKIE) {
+        let name = line.as_bytes().split(|byte| matches!(byte, b'=' | b';')).next().unwrap_or_default();
+        if rules.key.cookies.iter().any(|keyed| keyed.as_bytes() == name.trim_ascii()) {
+            return Err(NotStored::SetKeyCookie);
+        }
+    }
+    if rules.set_cookie == SetCookie::NoStore && !control.withheld.contains(&header::SET_COOKIE) {
+        return Err(NotStored::SetCookie);
+    }
+    Ok(())
+}
+
+/// Puts together what is held of a response.
+fn assemble(
+    status: StatusCode,
+    headers: &HeaderMap,
+    (control, field): (ResponseControl, ControlField),
+    variant: Variant,
+    requested: Now,
+    received: Now,
+    rules: &CacheRules,
+) -> Stored {
+    let validators = Validators::read(headers);
+    let facts = facts(status, headers, (&control, field), &validators, (requested, received), rules);
+    let mut kept = headers.clone();
+    clean(&mut kept, &control, rules, received);
+    Stored { status, headers: kept, validators, variant, facts }
+}
+
+/// Removes what may not be stored (RFC 9111 §3.1) and what is counted anew for each use, and adds the Date that a
+/// recipient with a clock must add (RFC 9110 §6.6.1).
+pub(crate) fn clean(headers: &mut HeaderMap, control: &ResponseControl, rules: &CacheRules, received: Now) {
+    strip_hop_by_hop(headers);
+    headers.remove(header::AGE);
+    for name in &control.withheld {
+        headers.remove(name);
+    }
+    if rules.set_cookie == SetCookie::Strip {
+        headers.remove(header::SET_COOKIE);
+    }
+    if !headers.contains_key(header::DATE)
+        && let Ok(date) = HeaderValue::from_str(&httpdate::fmt_http_date(received.wall))
+    {
+        headers.insert(header::DATE, date);
+    }
+}
+
+/// Works out what freshness needs.
+pub(crate) fn facts(
+    status: StatusCode,
+    headers: &HeaderMap,
+    control: (&ResponseControl, ControlField),
+    validators: &Validators,
+    (requested, received): (Now, Now),
+    rules: &CacheRules,
+) -> Facts {
+    let said = control.0;
+    let named = lifetime(status, headers, control, validators, received, rules);
+    let (lifetime, source) = named.unwrap_or((Duration::ZERO, LifetimeSource::Nothing));
+    let mut flags = StoredFlags::default();
+    if said.has(Directives::NO_CACHE) {
+        flags.insert(StoredFlags::NO_CACHE);
+    }
+    let forbids_stale = said.has(Directives::MUST_REVALIDATE) || said.has(Directives::PROXY_REVALIDATE);
+    if forbids_stale || said.s_maxage_s.is_some() {
+        flags.insert(StoredFlags::MUST_REVALIDATE);
+    }
+    if said.has(Directives::IMMUTABLE) {
+        flags.insert(StoredFlags::IMMUTABLE);
+    }
+    let window = |route: Option<Duration>, origin_s: Option<u32>| match (route, origin_s) {
+        (Some(window), _) => window,
+        (None, Some(seconds)) => Duration::from_secs(u64::from(seconds)),
+        (None, None) => Duration::ZERO,
+    };
+    let is_bound = flags.has(StoredFlags::MUST_REVALIDATE) || flags.has(StoredFlags::NO_CACHE);
+    let unless_bound = |window| if is_bound { Duration::ZERO } else { window };
+    Facts {
+        lifetime,
+        source,
+        initial_age: initial_age(headers, requested, received),
+        received_mono: received.mono,
+        received_wall: received.wall,
+        while_revalidate: unless_bound(window(rules.stale.while_revalidate, said.while_revalidate_s)),
+        if_error: unless_bound(window(rules.stale.if_error, said.if_error_s)),
+        flags,
+    }
+}
+
+/// Whether a stored response could ever be used: fresh now, or something to validate it with, or a window in which
+/// it may be used stale.
+fn is_of_use(stored: &Stored) -> Result<(), NotStored> {
+    let facts = &stored.facts;
+    let needs_validation = facts.flags.has(StoredFlags::NO_CACHE);
+    let has_validators = !stored.validators.is_empty();
+    if facts.source == LifetimeSource::Nothing && !(needs_validation && has_validators) {
+        return Err(match (stored.status.is_server_error(), needs_validation) {
+            (true, _) => NotStored::ServerError,
+            (false, true) => NotStored::NoCache,
+            (false, false) => NotStored::NoFreshness,
+        });
+    }
+    if has_validators {
+        return Ok(());
+    }
+    if needs_validation {
+        return Err(NotStored::NoCache);
+    }
+    let usable = facts.lifetime + facts.while_revalidate.max(facts.if_error);
+    if usable <= facts.initial_age { Err(NotStored::Stale) } else { Ok(()) }
+}
+
+/// A POST is stored for later GETs only if it says itself that it is what a GET would give, and for how long
+/// (RFC 9110 §9.3.3).
+fn post_allows(request: &RequestView<'_>, stored: &Stored, status: StatusCode) -> Result<(), NotStored> {
+    let mut locations = stored.headers.get_all(header::CONTENT_LOCATION).iter();
+    let location = locations.next().filter(|_| locations.next().is_none());
+    let target = location.and_then(|location| same_origin_target(request, location));
+    let names_itself = target.as_deref() == Some(request.path_and_query);
+    // A keyed field or cookie may not be in a POST as it will be in the GET; Vary sees to the rest.
+    let is_plain = cookies(request.headers).next().is_none();
+    if status == StatusCode::OK && names_itself && is_plain && stored.facts.source.is_explicit() {
+        Ok(())
+    } else {
+        Err(NotStored::Method)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+//! A response as it is held: cleaned head, validators, variant, and what freshness needs, worked out once.
+
+use crate::freshness::LifetimeSource;
+use crate::vary::Variant;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use std::time::{Duration, Instant, SystemTime};
+
+/// The head of a stored response with all that later decisions need.
+///
+/// Its parts are open so that the store can write them to a disk and read them back; only
+/// [`Storable`](crate::Storable) proves that a response may be stored at all.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// The status.
+    pub status: StatusCode,
+    /// End-to-end fields, without what may not be stored (RFC 9111 §3.1) and without Age; Date is always there.
+    pub headers: HeaderMap,
+    /// What it can be validated with.
+    pub validators: Validators,
+    /// Which requests it answers.
+    pub variant: Variant,
+    /// What freshness needs.
+    pub facts: Facts,
+}
+
+/// Freshness of a stored response, worked out when it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// How long it is fresh (RFC 9111 §4.2.1).
+    pub lifetime: Duration,
+    /// Where the lifetime came from.
+    pub source: LifetimeSource,
+    /// How old it was when it came (corrected_initial_age, RFC 9111 §4.2.3).
+    pub initial_age: Duration,
+    /// When it came, monotonic: ages are counted from here.
+    pub received_mono: Instant,
+    /// When it came, wall time: for validation by date and for people.
+    pub received_wall: SystemTime,
+    /// How long after expiry it may be used while it is being revalidated (RFC 5861 §3).
+    pub while_revalidate: Duration,
+    /// How long after expiry it may be used where the origin fails (RFC 5861 §4).
+    pub if_error: Duration,
+    /// What else the response said.
+    pub flags: StoredFlags,
+}
+
+/// What a stored response said about its use, as a set of bits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StoredFlags(pub u8);
+
+impl StoredFlags {
+    /// Never without validation (no-cache).
+    pub const NO_CACHE: StoredFlags = StoredFlags(1);
+    /// Never stale (must-revalidate, proxy-revalidate, s-maxage).
+    pub const MUST_REVALIDATE: StoredFlags = StoredFlags(2);
+    /// Does not change while it is fresh (RFC 8246).
+    pub const IMMUTABLE: StoredFlags = StoredFlags(4);
+
+    /// Whether all of `other` is in it.
+    pub fn has(self, other: StoredFlags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Adds `other`.
+    pub fn insert(&mut self, other: StoredFlags) {
+        self.0 |= other.0;
+    }
+}
+
+/// What a response can be validated with (RFC 9110 §8.8).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Validators {
+    /// Its entity tag.
+    pub etag: Option<ETag>,
+    /// Last-Modified, where it is a date.
+    pub last_modified: Option<SystemTime>,
+    /// Date, where it is a date.
+    pub date: Option<SystemTime>,
+}
+
+impl Validators {
+    /// Reads the validators of a response.
+    pub fn read(headers: &HeaderMap) -> Validators {
+        Validators {
+            etag: headers.get(header::ETAG).and_then(ETag::read),
+            last_modified: headers.get(header::LAST_MODIFIED).and_then(date_of),
+            date: headers.get(header::DATE).and_then(date_of),
+        }
+    }
+
+    /// Whether there is nothing to validate with.
+    pub fn is_empty(&self) -> bool {
+        self.etag.is_none() && self.last_modified.is_none()
+    }
+
+    /// Whether Last-Modified is a strong validator: at least a second before Date, both by the origin's clock
+    /// (RFC 9110 §8.8.2.2).
+    pub fn is_last_modified_strong(&self) -> bool {
+        match (self.last_modified, self.date) {
+            (Some(modified), Some(date)) => {
+                date.duration_since(modified).is_ok_and(|gap| gap >= Duration::from_secs(1))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// An entity tag as received, quotes and `W/` included (RFC 9110 §8.8.3).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ETag(HeaderValue);
+
+impl ETag {
+    /// Reads a field value; `None` where it is not one entity tag. A value without quotes, which some origins
+    /// send, is taken as an opaque strong tag: it is sent back as it came.
+    pub fn read(value: &HeaderValue) -> Option<ETag> {
+        let bytes = value.as_bytes().trim_ascii();
+        (!bytes.is_empty()).then(|| ETag(value.clone()))
+    }
+
+    /// The field value as received.
+    pub fn value(&self) -> &HeaderValue {
+        &self.0
+    }
+
+    /// Whether it is weak.
+    pub fn is_weak(&self) -> bool {
+        self.0.as_bytes().starts_with(b"W/")
+    }
+}
+
+/// An HTTP date (RFC 9110 §5.6.7), `None` where it is none.
+pub(crate) fn date_of(value: &HeaderValue) -> Option<SystemTime> {
+    httpdate::parse_http_date(value.to_str().ok()?.trim()).ok()
+}

@@ -1,0 +1,1 @@
+//! Properties that hold across the rooms of this crate.

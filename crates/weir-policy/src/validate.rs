@@ -1,0 +1,180 @@
+//! Validation: the conditional request to the origin (RFC 9111 §4.3.1), what a 304 changes (§3.2, §4.3.4), and what
+//! a HEAD says about what is held (§4.3.5).
+
+use crate::fields::strip_hop_by_hop;
+use crate::now::Now;
+use crate::rules::{CacheRules, SetCookie};
+use crate::storable::facts;
+use crate::stored::{ETag, Stored, Validators};
+use crate::targeted::effective;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+
+/// The most entity tags sent in one conditional request.
+const ETAGS_MAX: usize = 32;
+
+/// Makes the fields of a request to the origin conditional on what is held: all entity tags in one If-None-Match,
+/// and If-Modified-Since where one response alone is held (RFC 9111 §4.3.1). The client's own preconditions and
+/// range are removed: the edge evaluates those on what comes back.
+pub fn conditional(stored: &[&Stored], headers: &mut HeaderMap) {
+    for name in [
+        header::IF_NONE_MATCH,
+        header::IF_MODIFIED_SINCE,
+        header::IF_MATCH,
+        header::IF_UNMODIFIED_SINCE,
+        header::IF_RANGE,
+    ] {
+        headers.remove(name);
+    }
+    let tags: Vec<&HeaderValue> =
+        stored.iter().filter_map(|held| held.validators.etag.as_ref()).map(ETag::value).collect();
+    if let Some(joined) = joined(&tags) {
+        headers.insert(header::IF_NONE_MATCH, joined);
+    }
+    if let [only] = stored
+        && only.validators.last_modified.is_some()
+        && let Some(modified) = only.headers.get(header::LAST_MODIFIED)
+    {
+        headers.insert(header::IF_MODIFIED_SINCE, modified.clone());
+    }
+}
+
+/// Entity tags as one list, none twice.
+fn joined(tags: &[&HeaderValue]) -> Option<HeaderValue> {
+    match tags {
+        [] => None,
+        [only] => Some((*only).clone()),
+        _ => {
+            let mut list: Vec<u8> = Vec::new();
+            for (index, tag) in tags.iter().enumerate().take(ETAGS_MAX) {
+                if tags[..index].contains(tag) {
+                    continue;
+                }
+                if !list.is_empty() {
+                    list.extend_from_slice(b", ");
+                }
+                list.extend_from_slice(tag.as_bytes());
+            }
+            HeaderValue::from_bytes(&list).ok()
+        }
+    }
+}
+
+/// Whether a 304 with these fields speaks of `stored`, among `count` responses that were asked about (RFC 9111
+/// §4.3.4): by a strong validator, else by a weak one, else because it is the only one.
+pub fn is_selected_by(stored: &Stored, headers_304: &HeaderMap, count: usize) -> bool {
+    let said = Validators::read(headers_304);
+    if let Some(tag) = &said.etag {
+        return stored
+            .validators
+            .etag
+            .as_ref()
+            .is_some_and(|held| held.matches_weakly(tag.value().as_bytes().trim_ascii()));
+    }
+    if let Some(modified) = said.last_modified {
+        return stored.validators.last_modified == Some(modified);
+    }
+    count == 1
+}
+
+/// The stored response as a 304 leaves it: its fields replaced by those of the 304 except what belongs to the body,
+/// its age and lifetime counted anew (RFC 9111 §3.2, §4.3.4). The variant stays.
+pub fn freshen(
+    stored: &Stored,
+    headers_304: &HeaderMap,
+    requested: Now,
+    received: Now,
+    rules: &CacheRules,
+) -> Stored {
+    updated(stored, headers_304, requested, received, rules)
+}
+
+fn updated(stored: &Stored, news: &HeaderMap, requested: Now, received: Now, rules: &CacheRules) -> Stored {
+    let mut news = news.clone();
+    strip_hop_by_hop(&mut news);
+    let mut headers = stored.headers.clone();
+    for name in news.keys().filter(|name| is_updated(name, rules)) {
+        headers.remove(name);
+        for value in news.get_all(name) {
+            headers.append(name.clone(), value.clone());
+        }
+    }
+    // Without a Date of its own the 304 was made when it came.
+    if !news.contains_key(header::DATE)
+        && let Ok(date) = HeaderValue::from_str(&httpdate::fmt_http_date(received.wall))
+    {
+        headers.insert(header::DATE, date);
+    }
+    let (control, field) = effective(&headers, rules);
+    let validators = Validators::read(&headers);
+    let mut aged = headers.clone();
+    for value in news.get_all(header::AGE) {
+        aged.append(header::AGE, value.clone());
+    }
+    let facts = facts(stored.status, &aged, (&control, field), &validators, (requested, received), rules);
+    for name in &control.withheld {
+        headers.remove(name);
+    }
+    Stored { status: stored.status, headers, validators, variant: stored.variant.clone(), facts }
+}
+
+/// Whether a field of a 304 replaces the stored one (RFC 9111 §3.2). What describes the bytes that are held stays;
+/// a cookie is for the client whose request was validated, unless the route gives everybody the same; Vary stays,
+/// since the variant was chosen by it.
+fn is_updated(name: &HeaderName, rules: &CacheRules) -> bool {
+    const KEPT: [HeaderName; 8] = [
+        header::CONTENT_ENCODING,
+        header::CONTENT_LENGTH,
+        header::CONTENT_RANGE,
+        HeaderName::from_static("content-md5"),
+        HeaderName::from_static("content-digest"),
+        header::ETAG,
+        header::AGE,
+        header::VARY,
+    ];
+    if *name == header::SET_COOKIE {
+        return rules.set_cookie == SetCookie::Store;
+    }
+    !KEPT.contains(name)
+}
+
+/// What a response to a HEAD means for what is held.
+#[derive(Clone, Debug)]
+pub enum HeadEffect {
+    /// Nothing.
+    None,
+    /// It is still the same: keep this in place of it.
+    Freshen(Box<Stored>),
+    /// The origin has another one by now.
+    Invalidate,
+}
+
+/// What a response to a HEAD says about a stored GET response of the same variant (RFC 9111 §4.3.5).
+pub fn head_effect(
+    stored: &Stored,
+    length: Option<u64>,
+    (status, headers): (StatusCode, &HeaderMap),
+    requested: Now,
+    received: Now,
+    rules: &CacheRules,
+) -> HeadEffect {
+    if status == StatusCode::NOT_FOUND || status == StatusCode::GONE {
+        return HeadEffect::Invalidate;
+    }
+    if status != stored.status {
+        return HeadEffect::None;
+    }
+    let said = Validators::read(headers);
+    let differs = said.etag.as_ref().is_some_and(|tag| stored.validators.etag.as_ref() != Some(tag))
+        || (said.last_modified.is_some() && said.last_modified != stored.validators.last_modified)
+        || headers
+            .get(header::CONTENT_LENGTH)
+            .and_then(|value| value.to_str().ok()?.parse().ok())
+            .is_some_and(|said: u64| length.is_some_and(|held| held != said));
+    if differs {
+        return HeadEffect::Invalidate;
+    }
+    HeadEffect::Freshen(Box::new(updated(stored, headers, requested, received, rules)))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! What to do with what was found (RFC 9111 §4, §4.2.4, §5.2.1; RFC 5861). The only maker of [`Reusable`].
+
+use crate::consult::{Ask, PassReason};
+use crate::control::MaxStale;
+use crate::freshness::{Freshness, freshness};
+use crate::now::Now;
+use crate::stored::{Stored, StoredFlags};
+use http::StatusCode;
+use std::time::Duration;
+
+/// Proof that a stored response may be sent for the request it was judged for, with its freshness at that moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reusable {
+    freshness: Freshness,
+}
+
+impl Reusable {
+    /// How fresh it was when it was judged; the field Age comes from here.
+    pub fn freshness(&self) -> Freshness {
+        self.freshness
+    }
+}
+
+/// What to do with a request that the cache may answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Send what is held.
+    Hit(Reusable),
+    /// Send what is held, stale as it is.
+    Stale(Reusable, StaleUse),
+    /// Ask the origin whether what is held is still good (or for a new one, where it cannot be validated).
+    Revalidate(Revalidation),
+    /// Fetch it.
+    Miss(MissReason),
+    /// Go past the cache.
+    Pass(PassReason),
+    /// 504: the client wants nothing but what is held (only-if-cached), and nothing held will do.
+    GatewayTimeout,
+}
+
+/// Why a stale response goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StaleUse {
+    /// Within stale-while-revalidate: refresh it in the background (RFC 5861 §3).
+    WhileRevalidate,
+    /// The client takes it (max-stale): no refresh is needed.
+    MaxStale,
+}
+
+/// A revalidation to be done before anything goes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revalidation {
+    /// Why.
+    pub why: RevalidateReason,
+    /// The freshness of what is held.
+    pub freshness: Freshness,
+}
+
+/// Why what is held may not go out without asking the origin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RevalidateReason {
+    /// It is stale.
+    Stale,
+    /// It says no-cache.
+    NoCache,
+    /// The client wants it validated: no-cache, or a max-age or min-fresh that it does not meet.
+    Request,
+    /// The route wants this request to fetch anew. What is held is not to be validated but replaced: send no
+    /// conditional fields.
+    Refresh,
+}
+
+impl RevalidateReason {
+    /// The word for logs.
+    pub fn word(self) -> &'static str {
+        match self {
+            RevalidateReason::Stale => "stale",
+            RevalidateReason::NoCache => "no-cache",
+            RevalidateReason::Request => "request",
+            RevalidateReason::Refresh => "refresh",
+        }
+    }
+}
+
+/// Why there is nothing to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MissReason {
+    /// Nothing is held under the key.
+    Uri,
+    /// Other variants are held; the edge says this in place of `Uri` where its look-up saw some.
+    Vary,
+    /// What was held was purged, or lost on its way; the edge says so.
+    Gone,
+}
+
+impl MissReason {
+    /// The word for logs.
+    pub fn word(self) -> &'static str {
+        match self {
+            MissReason::Uri => "uri-miss",
+            MissReason::Vary => "vary-miss",
+            MissReason::Gone => "gone",
+        }
+    }
+}
+
+/// Judges what was found for a request.
+pub fn verdict(ask: &Ask, stored: Option<&Stored>, now: Now) -> Verdict {
+    let Some(stored) = stored else {
+        return if ask.directives.only_if_cached() {
+            Verdict::GatewayTimeout
+        } else {
+            Verdict::Miss(MissReason::Uri)
+        };
+    };
+    let freshness = freshness(stored, now);
+    let why = match objection(ask, stored, &freshness) {
+        None => return Verdict::Hit(Reusable { freshness }),
+        Some(why) => why,
+    };
+    if why == RevalidateReason::Stale
+        && let Some(usage) = stale_use(ask, stored, &freshness)
+    {
+        return Verdict::Stale(Reusable { freshness }, usage);
+    }
+    if ask.directives.only_if_cached() {
+        return Verdict::GatewayTimeout;
+    }
+    Verdict::Revalidate(Revalidation { why, freshness })
+}
+
+/// What stands against sending what is held as it is (RFC 9111 §4). What the client asks for counts before
+/// staleness, since no grace window may override it.
+fn objection(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<RevalidateReason> {
+    if ask.is_refresh() {
+        return Some(RevalidateReason::Refresh);
+    }
+    if wants_validation(ask, freshness) {
+        return Some(RevalidateReason::Request);
+    }
+    if stored.facts.flags.has(StoredFlags::NO_CACHE) {
+        return Some(RevalidateReason::NoCache);
+    }
+    (!freshness.is_fresh()).then_some(RevalidateReason::Stale)
+}
+
+/// Whether the client's own directives refuse what is held (RFC 9111 §5.2.1).
+fn wants_validation(ask: &Ask, freshness: &Freshness) -> bool {
+    let directives = &ask.directives;
+    if directives.no_cache() {
+        return true;
+    }
+    let is_too_old = directives.max_age_s.is_some_and(|wanted| freshness.age > seconds(wanted));
+    let is_too_close = directives.min_fresh_s.is_some_and(|wanted| freshness.left() < seconds(wanted));
+    is_too_old || is_too_close
+}
+
+/// Whether what is stale may go out all the same, and why. The windows are zero where the response forbids it.
+fn stale_use(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<StaleUse> {
+    let staleness = freshness.staleness();
+    if staleness < freshness.while_revalidate {
+        return Some(StaleUse::WhileRevalidate);
+    }
+    let forbids = stored.facts.flags.has(StoredFlags::MUST_REVALIDATE);
+    match ask.directives.max_stale {
+        Some(MaxStale::Any) if !forbids => Some(StaleUse::MaxStale),
+        Some(MaxStale::Seconds(taken)) if !forbids && staleness <= seconds(taken) => Some(StaleUse::MaxStale),
+        _ => None,
+    }
+}
+
+/// How an attempt to reach the origin went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// It answered with this status.
+    Status(StatusCode),
+    /// It gave no answer, or a broken one.
+    NoAnswer,
+    /// It has not answered yet, and the route's `stale_after` is over.
+    Slow,
+}
+
+/// Whether what is held may go out because its revalidation failed (stale-if-error, RFC 5861 §4; RFC 9111 §4.2.4).
+/// Where not, the failure is passed on.
+pub fn error_reusable(ask: &Ask, stored: &Stored, failure: Failure, now: Now) -> Option<Reusable> {
+    if let Failure::Status(status) = failure
+        && !matches!(status.as_u16(), 500 | 502 | 503 | 504)
+    {
+        return None;
+    }
+    let flags = stored.facts.flags;
+    if ask.directives.no_cache() || flags.has(StoredFlags::NO_CACHE) {
+        return None;
+    }
+    let freshness = freshness(stored, now);
+    if freshness.is_fresh() {
+        return Some(Reusable { freshness });
+    }
+    if flags.has(StoredFlags::MUST_REVALIDATE) {
+        return None;
+    }
+    let asked = ask.directives.if_error_s.map_or(Duration::ZERO, seconds);
+    let mut window = freshness.if_error.max(asked);
+    if failure == Failure::Slow {
+        window = window.max(freshness.while_revalidate);
+    }
+    (freshness.staleness() < window).then_some(Reusable { freshness })
+}
+
+fn seconds(number: u32) -> Duration {
+    Duration::from_secs(u64::from(number))
+}
+
+#[cfg(test)]
+mod tests;
