@@ -1,1 +1,35 @@
-//! Weir.
+//! `weir-stress`: a bounded load generator that verifies what it receives.
+//!
+//! One thread drives any number of users (connections) by `epoll` in a closed loop:
+//! each user asks, receives the whole response, checks it and asks again. It knows just
+//! enough HTTP/1.1 for that and shares no code with the server it measures. It always
+//! ends ([`StressArgs::seconds`], [`StressArgs::requests`]) and refuses targets that are
+//! not this machine unless told that they are the caller's.
+//!
+//! Flow: [`StressArgs`] → plan → load (users on an epoll) → [`Report`].
+
+#![forbid(unsafe_code)]
+
+mod args;
+mod body;
+mod clock;
+pub mod floor;
+mod head;
+mod load;
+pub mod offsets;
+mod pick;
+mod plan;
+mod report;
+mod tally;
+mod target;
+mod user;
+mod versus;
+
+pub use args::{Pick, StressArgs};
+pub use plan::StressError;
+pub use report::{Report, Side, Summary};
+pub use tally::Fault;
+pub use versus::run;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,102 @@
+//! What to send at whom, how hard and for how long: the command line.
+
+use clap::Args;
+
+/// The arguments of `weir stress`.
+#[derive(Debug, Clone, Args)]
+pub struct StressArgs {
+    /// What to ask for, e.g. http://127.0.0.1:8080/page; `{}` in the path becomes the object's number
+    pub url: String,
+    /// A second server to compare with: both take turns, A B B A, and ratios are printed
+    #[arg(long, value_name = "URL")]
+    pub vs: Option<String>,
+    /// Connections, each with one request at a time
+    #[arg(short = 'c', long, default_value_t = 64, value_name = "N")]
+    pub users: usize,
+    /// End after so many seconds (of each turn with --vs) [default: 5 where no -n is given]
+    #[arg(short = 'd', long, value_name = "S")]
+    pub seconds: Option<f64>,
+    /// End after so many requests (of each turn with --vs)
+    #[arg(short = 'n', long, value_name = "N")]
+    pub requests: Option<u64>,
+    /// Rounds of A B B A with --vs
+    #[arg(long, default_value_t = 2, value_name = "N")]
+    pub rounds: usize,
+    /// How many numbered objects the path's `{}` stands for
+    #[arg(short = 'o', long, default_value_t = 1, value_name = "N")]
+    pub objects: u64,
+    /// The first object's number
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub first: u64,
+    /// In which order objects are asked for: seq, uniform or zipf:EXPONENT
+    #[arg(long, default_value = "seq", value_name = "HOW")]
+    pub pick: Pick,
+    /// Share of requests, 0 to 1, for an object that is asked for only once
+    #[arg(long, default_value_t = 0.0, value_name = "P")]
+    pub wonders: f64,
+    /// Add a header line, e.g. 'Accept-Encoding: gzip'; Host replaces the URL's
+    #[arg(short = 'H', long = "header", value_name = "LINE")]
+    pub headers: Vec<String>,
+    /// A new connection for each request
+    #[arg(long)]
+    pub new_connections: bool,
+    /// The status every response must have [default: 200, 206 with --ranges]
+    #[arg(long, value_name = "CODE")]
+    pub status: Option<u16>,
+    /// The length every body must have; with --ranges the whole object's
+    #[arg(long, value_name = "BYTES")]
+    pub length: Option<u64>,
+    /// All bodies of one URL must be the same
+    #[arg(long)]
+    pub same: bool,
+    /// Every body must be the offset pattern
+    #[arg(long)]
+    pub offsets: bool,
+    /// Ask for random single ranges of the offset pattern (needs --length)
+    #[arg(long)]
+    pub ranges: bool,
+    /// Throw bodies away inside the kernel, so that the client is not what is measured
+    #[arg(long)]
+    pub discard: bool,
+    /// A response that takes longer is a fault
+    #[arg(long, default_value_t = 30.0, value_name = "S")]
+    pub timeout: f64,
+    /// Makes the choices repeatable
+    #[arg(long, default_value_t = 1, value_name = "N")]
+    pub seed: u64,
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+    /// Allow a target that is not this machine: it is yours to load
+    #[arg(long)]
+    pub i_own_this_host: bool,
+}
+
+/// In which order numbered objects are asked for.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Pick {
+    /// One after the other, from the first again after the last.
+    Seq,
+    /// Each equally often.
+    Uniform,
+    /// The k-th with a weight of k to the minus exponent.
+    Zipf(f64),
+}
+
+impl std::str::FromStr for Pick {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "seq" => Ok(Self::Seq),
+            "uniform" => Ok(Self::Uniform),
+            "zipf" => Ok(Self::Zipf(1.0)),
+            _ => text
+                .strip_prefix("zipf:")
+                .and_then(|exponent| exponent.parse().ok())
+                .filter(|exponent: &f64| exponent.is_finite() && *exponent > 0.0)
+                .map(Self::Zipf)
+                .ok_or_else(|| "write seq, uniform, zipf or zipf:EXPONENT, e.g. zipf:0.9".to_owned()),
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! A body as it comes in: where it ends, and the checks of its bytes.
+
+use xxhash_rust::xxh3::Xxh3;
+
+use crate::head::Framing;
+use crate::offsets;
+
+/// What bodies are compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// Only counted.
+    Counted,
+    /// Thrown away inside the kernel, only counted.
+    Discarded,
+    /// Hashed: all of one URL must agree.
+    Same,
+    /// The offset pattern.
+    Offsets,
+}
+
+/// What the bytes just fed have done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Progress {
+    More,
+    /// The body has ended after so many of the bytes.
+    End(usize),
+    /// The chunked coding is broken.
+    Broken,
+}
+
+/// A body being received.
+pub(crate) struct Body {
+    place: Place,
+    /// Bytes of content so far.
+    pub(crate) received: u64,
+    /// Where in the offset pattern it began.
+    begin: u64,
+    content: Content,
+    right: bool,
+    hash: Option<Box<Xxh3>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// So many bytes are left.
+    Length(u64),
+    Close,
+    /// In a chunk's size line: the number so far, and whether the digits are over.
+    Size {
+        bytes: u64,
+        digits: u8,
+        over: bool,
+    },
+    Data(u64),
+    AfterData,
+    /// In the trailers: bytes of the current line.
+    Trailers(usize),
+}
+
+impl std::fmt::Debug for Body {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Body({:?}, {} received)", self.place, self.received)
+    }
+}
+
+impl Body {
+    pub(crate) fn new(framing: Framing, begin: u64, content: Content) -> Self {
+        let place = match framing {
+            Framing::Length(bytes) => Place::Length(bytes),
+            Framing::Chunked => Place::Size { bytes: 0, digits: 0, over: false },
+            Framing::Close => Place::Close,
+        };
+        let hash = (content == Content::Same).then(|| Box::new(Xxh3::new()));
+        Self { place, received: 0, begin, content, right: true, hash }
+    }
+
+    /// How many bytes may be thrown away unseen: the rest of a body of declared length.
+    pub(crate) fn blind_bytes(&self) -> Option<u64> {
+        match self.place {
+            Place::Length(bytes) if self.content == Content::Discarded && bytes > 0 => Some(bytes),
+            _ => None,
+        }
+    }
+
+    /// `bytes` of the rest were thrown away; whether that was the end.
+    pub(crate) fn skip(&mut self, bytes: u64) -> Progress {
+        let Place::Length(left) = &mut self.place else { return Progress::Broken };
+        *left = left.saturating_sub(bytes);
+        self.received += bytes;
+        if *left == 0 { Progress::End(0) } else { Progress::More }
+    }
+
+    pub(crate) fn feed(&mut self, bytes: &[u8]) -> Progress {
+        match self.place {
+            Place::Length(left) => {
+                let taken = (bytes.len() as u64).min(left);
+                self.take(&bytes[..taken as usize]);
+                self.place = Place::Length(left - taken);
+                if taken == left { Progress::End(taken as usize) } else { Progress::More }
+            }
+            Place::Close => {
+                self.take(bytes);
+                Progress::More
+            }
+            _ => self.feed_chunked(bytes),
+        }
+    }
+
+    /// The connection has ended: whether the body has too.
+    pub(crate) fn ends_with_connection(&self) -> bool {
+        matches!(self.place, Place::Close)
+    }
+
+    pub(crate) fn is_right(&self) -> bool {
+        self.right
+    }
+
+    pub(crate) fn digest(&self) -> Option<u64> {
+        self.hash.as_ref().map(|hash| hash.digest())
+    }
+
+    fn take(&mut self, bytes: &[u8]) {
+        match self.content {
+            Content::Counted | Content::Discarded => {}
+            Content::Offsets => self.right &= offsets::matches(self.begin + self.received, bytes),
+            Content::Same => {
+                if let Some(hash) = &mut self.hash {
+                    hash.update(bytes);
+                }
+            }
+        }
+        self.received += bytes.len() as u64;
+    }
+
+    /// RFC 9112 §7.1.
+    fn feed_chunked(&mut self, bytes: &[u8]) -> Progress {
+        let mut at = 0;
+        while at < bytes.len() {
+            let byte = bytes[at];
+            match self.place {
+                Place::Size { bytes: size, digits, over } => {
+                    at += 1;
+                    let Some(next) = size_byte(byte, size, digits, over) else { return Progress::Broken };
+                    self.place = next;
+                }
+                Place::Data(left) => {
+                    let taken = ((bytes.len() - at) as u64).min(left) as usize;
+                    self.take(&bytes[at..at + taken]);
+                    at += taken;
+                    let left = left - taken as u64;
+                    self.place = if left == 0 { Place::AfterData } else { Place::Data(left) };
+                }
+                Place::AfterData => {
+                    at += 1;
+                    match byte {
+                        b'\r' => {}
+                        b'\n' => self.place = Place::Size { bytes: 0, digits: 0, over: false },
+                        _ => return Progress::Broken,
+                    }
+                }
+                Place::Trailers(line_bytes) => {
+                    at += 1;
+                    match byte {
+                        b'\n' if line_bytes == 0 => return Progress::End(at),
+                        b'\n' => self.place = Place::Trailers(0),
+                        b'\r' => {}
+                        _ => self.place = Place::Trailers(line_bytes + 1),
+                    }
+                }
+                Place::Length(_) | Place::Close => return Progress::Broken,
+            }
+        }
+        Progress::More
+    }
+}
+
+/// The next place after one byte of a chunk's size line.
+fn size_byte(byte: u8, size: u64, digits: u8, over: bool) -> Option<Place> {
+    match byte {
+        b'\n' if digits == 0 => None,
+        b'\n' if size == 0 => Some(Place::Trailers(0)),
+        b'\n' => Some(Place::Data(size)),
+        _ if over => Some(Place::Size { bytes: size, digits, over }),
+        b'\r' | b';' | b' ' => Some(Place::Size { bytes: size, digits, over: true }),
+        _ => {
+            let digit = char::from(byte).to_digit(16)?;
+            let more = digits < 15;
+            more.then_some(Place::Size {
+                bytes: size << 4 | u64::from(digit),
+                digits: digits + 1,
+                over: false,
+            })
+        }
+    }
+}

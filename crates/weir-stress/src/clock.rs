@@ -1,0 +1,32 @@
+//! The only place of this crate where the time is read.
+
+use std::time::{Duration, Instant};
+
+/// Counts nanoseconds from its making; cheap to read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock(Instant);
+
+impl Clock {
+    #[expect(clippy::disallowed_methods, reason = "the clock itself")]
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "the clock itself")]
+    pub(crate) fn nanoseconds(&self) -> u64 {
+        Instant::now().duration_since(self.0).as_nanos() as u64
+    }
+}
+
+/// Seconds as nanoseconds; absurd values become a year.
+pub(crate) fn nanoseconds(seconds: f64) -> u64 {
+    const YEAR_S: f64 = 365.0 * 86_400.0;
+    Duration::from_secs_f64(if seconds.is_finite() { seconds.clamp(0.0, YEAR_S) } else { YEAR_S }).as_nanos()
+        as u64
+}
+
+/// The wall clock, for the `Date` of the floor server.
+#[expect(clippy::disallowed_methods, reason = "the clock itself")]
+pub(crate) fn wall() -> std::time::SystemTime {
+    std::time::SystemTime::now()
+}

@@ -1,0 +1,179 @@
+//! The arguments checked and made ready: everything that does not change during a load.
+
+use std::io;
+
+use crate::args::{Pick, StressArgs};
+use crate::body::Content;
+use crate::clock;
+use crate::target::{Reach, Target};
+
+/// Most connections of one load; more would be the machine's test, not the server's.
+const USERS_MAX: usize = 100_000;
+/// Seconds a load lasts where nothing is said.
+const SECONDS_DEFAULT: f64 = 5.0;
+
+/// Why a load could not be begun or was given up.
+#[derive(Debug, thiserror::Error)]
+pub enum StressError {
+    /// The URL is none that can be loaded.
+    #[error("`{0}` is no target; write http://127.0.0.1:8080/path, `{{}}` for the object's number")]
+    Url(String),
+    /// The host has no address.
+    #[error("cannot find the address of `{host}`: {source}")]
+    Resolve {
+        /// As written.
+        host: String,
+        /// What the resolver said.
+        #[source]
+        source: io::Error,
+    },
+    /// A target elsewhere without the word that it is the caller's.
+    #[error(
+        "`{0}` is not this machine; loading other people's servers is an attack: if it is yours, add --i-own-this-host"
+    )]
+    Foreign(String),
+    /// A header that is none.
+    #[error("`{0}` is no header; write 'Name: value'")]
+    Header(String),
+    /// Arguments that do not go together.
+    #[error("{0}")]
+    Arguments(&'static str),
+    /// Sockets or epoll are not to be had.
+    #[error("{act}: {source}")]
+    System {
+        /// What was tried.
+        act: &'static str,
+        /// What the kernel said.
+        #[source]
+        source: io::Error,
+    },
+    /// Nothing but faults.
+    #[error("given up after {faults} faults in a row: {first}")]
+    Hopeless {
+        /// How many.
+        faults: u64,
+        /// The first one.
+        first: String,
+    },
+}
+
+/// A load, ready to run.
+#[derive(Debug, Clone)]
+pub(crate) struct Plan {
+    pub(crate) target: Target,
+    /// All of the request's head after the path, without the final empty line.
+    pub(crate) fields: Vec<u8>,
+    pub(crate) connections: Connections,
+    pub(crate) users: usize,
+    pub(crate) status: u16,
+    pub(crate) length: Option<u64>,
+    pub(crate) content: Content,
+    /// The whole object's length where random ranges of it are asked for.
+    pub(crate) ranges_of: Option<u64>,
+    pub(crate) requests_max: Option<u64>,
+    pub(crate) time_ns: Option<u64>,
+    pub(crate) timeout_ns: u64,
+    pub(crate) pick: Pick,
+    pub(crate) first: u64,
+    pub(crate) objects: u64,
+    pub(crate) wonders: f64,
+    pub(crate) seed: u64,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Connections {
+    Kept,
+    NewEach,
+}
+
+impl Plan {
+    pub(crate) fn new(args: &StressArgs, url: &str) -> Result<Self, StressError> {
+        let reach = if args.i_own_this_host { Reach::Anywhere } else { Reach::Loopback };
+        let target = Target::new(url, reach)?;
+        check(args, &target)?;
+        let connections = if args.new_connections { Connections::NewEach } else { Connections::Kept };
+        let seconds = args.seconds.or_else(|| args.requests.is_none().then_some(SECONDS_DEFAULT));
+        Ok(Self {
+            fields: fields(&target, &args.headers, connections)?,
+            target,
+            connections,
+            users: args.users,
+            status: args.status.unwrap_or(if args.ranges { 206 } else { 200 }),
+            length: args.length.filter(|_| !args.ranges),
+            content: content(args),
+            ranges_of: args.length.filter(|_| args.ranges),
+            requests_max: args.requests,
+            time_ns: seconds.map(clock::nanoseconds),
+            timeout_ns: clock::nanoseconds(args.timeout),
+            pick: args.pick,
+            first: args.first,
+            objects: args.objects,
+            wonders: args.wonders,
+            seed: args.seed,
+        })
+    }
+}
+
+fn check(args: &StressArgs, target: &Target) -> Result<(), StressError> {
+    let refuse = |why| Err(StressError::Arguments(why));
+    if args.users == 0 || args.users > USERS_MAX {
+        return refuse("--users must be 1 to 100000");
+    }
+    if args.objects == 0 || args.first.checked_add(args.objects).is_none() {
+        return refuse("--objects must be at least 1");
+    }
+    if target.after.is_none() && (args.objects > 1 || args.wonders > 0.0) {
+        return refuse("several objects need a `{}` in the URL's path where their number goes");
+    }
+    if !(0.0..=1.0).contains(&args.wonders) {
+        return refuse("--wonders is a share from 0 to 1");
+    }
+    if args.ranges && args.length.is_none_or(|length| length == 0) {
+        return refuse("--ranges needs the object's --length");
+    }
+    if usize::from(args.discard) + usize::from(args.same) + usize::from(args.offsets || args.ranges) > 1 {
+        return refuse("--discard, --same and --offsets (or --ranges) exclude each other");
+    }
+    let is_time = |seconds: f64| seconds.is_finite() && seconds > 0.0;
+    if !args.seconds.is_none_or(is_time) || !is_time(args.timeout) {
+        return refuse("seconds must be a number above 0");
+    }
+    if args.requests == Some(0) || args.rounds == 0 {
+        return refuse("--requests and --rounds must be at least 1");
+    }
+    Ok(())
+}
+
+fn content(args: &StressArgs) -> Content {
+    if args.discard {
+        Content::Discarded
+    } else if args.same {
+        Content::Same
+    } else if args.offsets || args.ranges {
+        Content::Offsets
+    } else {
+        Content::Counted
+    }
+}
+
+fn fields(target: &Target, headers: &[String], connections: Connections) -> Result<Vec<u8>, StressError> {
+    let mut fields = Vec::new();
+    fields.extend(target.after.as_deref().unwrap_or("").as_bytes());
+    fields.extend(b" HTTP/1.1\r\n");
+    if !headers.iter().any(|line| line.to_ascii_lowercase().starts_with("host:")) {
+        fields.extend(format!("Host: {}\r\n", target.host).as_bytes());
+    }
+    for line in headers {
+        let name = line.split(':').next().unwrap_or("");
+        let is_token = !name.is_empty() && name.bytes().all(|b| b.is_ascii_graphic());
+        if !line.contains(':') || !is_token || line.bytes().any(|b| b < 0x20 || b == 0x7f) {
+            return Err(StressError::Header(line.clone()));
+        }
+        fields.extend(line.as_bytes());
+        fields.extend(b"\r\n");
+    }
+    if connections == Connections::NewEach {
+        fields.extend(b"Connection: close\r\n");
+    }
+    Ok(fields)
+}

@@ -1,0 +1,199 @@
+//! What a load found, for people and for programs.
+
+use std::fmt;
+
+use hdrhistogram::Histogram;
+use serde_json::{Value, json};
+
+use crate::tally::{Fault, Tally};
+
+/// The result of a load: one side, or two that were compared.
+#[derive(Debug, Clone)]
+pub struct Report {
+    users: usize,
+    sides: Vec<Side>,
+}
+
+/// One server's figures, all its turns together.
+#[derive(Debug, Clone)]
+pub struct Side {
+    /// What was asked for.
+    pub url: String,
+    /// Whole responses.
+    pub requests: u64,
+    /// Bytes of content.
+    pub bytes: u64,
+    /// Connections made.
+    pub connections: u64,
+    /// Seconds of all turns.
+    pub seconds: f64,
+    /// Requests a second: the median of the turns.
+    pub rate: f64,
+    /// Time to the first byte.
+    pub first_byte: Summary,
+    /// Time to the last byte.
+    pub total: Summary,
+    /// How many responses had which status.
+    pub statuses: Vec<(u16, u64)>,
+    /// How many requests went wrong, and how.
+    pub faults: Vec<(Fault, u64)>,
+    /// The first fault, in words.
+    pub first_fault: Option<String>,
+    /// The load generator's own share of its CPU: near 1 it is what was measured.
+    pub client_share: f64,
+}
+
+/// Percentiles in microseconds.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Summary {
+    /// Half are below.
+    pub p50_us: f64,
+    /// Nine of ten are below.
+    pub p90_us: f64,
+    /// All but one of a hundred are below.
+    pub p99_us: f64,
+    /// The slowest.
+    pub max_us: f64,
+}
+
+impl Report {
+    pub(crate) fn new(users: usize, sides: Vec<Side>) -> Self {
+        Self { users, sides }
+    }
+
+    /// One side, or two: the target, then the one it is compared with.
+    pub fn sides(&self) -> &[Side] {
+        &self.sides
+    }
+
+    /// Whether every response was whole and as expected.
+    pub fn is_clean(&self) -> bool {
+        self.sides.iter().all(|side| side.faults.is_empty() && side.requests > 0)
+    }
+
+    /// The report as one JSON object.
+    pub fn json(&self) -> Value {
+        let sides: Vec<Value> = self.sides.iter().map(Side::json).collect();
+        let mut report = json!({ "users": self.users, "clean": self.is_clean(), "sides": sides });
+        if let [a, b] = &self.sides[..] {
+            report["ratio"] = json!({
+                "requests_per_s": b.rate / a.rate,
+                "first_byte_p50": b.first_byte.p50_us / a.first_byte.p50_us,
+                "p50": b.total.p50_us / a.total.p50_us,
+                "p99": b.total.p99_us / a.total.p99_us,
+            });
+        }
+        report
+    }
+}
+
+impl Side {
+    pub(crate) fn new(url: &str, turns: &[Tally]) -> Self {
+        let mut all = Tally::new();
+        turns.iter().for_each(|turn| all.add(turn));
+        let mut rates: Vec<f64> = turns.iter().map(|turn| turn.requests as f64 / turn.seconds).collect();
+        rates.sort_by(f64::total_cmp);
+        let middle = rates.len() / 2;
+        let rate =
+            if rates.len() % 2 == 1 { rates[middle] } else { (rates[middle - 1] + rates[middle]) / 2.0 };
+        let statuses = all.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
+        Self {
+            url: url.to_owned(),
+            requests: all.requests,
+            bytes: all.bytes,
+            connections: all.connections,
+            seconds: all.seconds,
+            rate,
+            first_byte: Summary::of(&all.first_byte_ns),
+            total: Summary::of(&all.total_ns),
+            statuses: statuses.map(|(status, count)| (status as u16, *count)).collect(),
+            faults: Fault::ALL.into_iter().zip(all.faults).filter(|(_, count)| *count > 0).collect(),
+            first_fault: all.first_fault,
+            client_share: all.cpu_seconds / all.seconds,
+        }
+    }
+
+    fn json(&self) -> Value {
+        let statuses: serde_json::Map<String, Value> =
+            self.statuses.iter().map(|(status, count)| (status.to_string(), json!(count))).collect();
+        let faults: serde_json::Map<String, Value> =
+            self.faults.iter().map(|(fault, count)| (fault.word().to_owned(), json!(count))).collect();
+        json!({
+            "url": self.url,
+            "requests": self.requests,
+            "bytes": self.bytes,
+            "connections": self.connections,
+            "seconds": self.seconds,
+            "requests_per_s": self.rate,
+            "bytes_per_s": self.bytes as f64 / self.seconds,
+            "first_byte": self.first_byte.json(),
+            "total": self.total.json(),
+            "statuses": statuses,
+            "faults": faults,
+            "first_fault": self.first_fault,
+            "client_cpu_share": self.client_share,
+        })
+    }
+}
+
+impl Summary {
+    fn of(histogram: &Histogram<u64>) -> Self {
+        let at = |quantile| histogram.value_at_quantile(quantile) as f64 / 1e3;
+        Self { p50_us: at(0.5), p90_us: at(0.9), p99_us: at(0.99), max_us: histogram.max() as f64 / 1e3 }
+    }
+
+    fn json(&self) -> Value {
+        json!({ "p50_us": self.p50_us, "p90_us": self.p90_us, "p99_us": self.p99_us, "max_us": self.max_us })
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for side in &self.sides {
+            writeln!(f, "{}  {} users, {:.1} s", side.url, self.users, side.seconds)?;
+            side.fmt(f)?;
+        }
+        if let [a, b] = &self.sides[..] {
+            writeln!(
+                f,
+                "second / first: requests/s {:.2}, p50 {:.2}, p99 {:.2}",
+                b.rate / a.rate,
+                b.total.p50_us / a.total.p50_us,
+                b.total.p99_us / a.total.p99_us
+            )?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let megabytes = self.bytes as f64 / self.seconds / 1e6;
+        writeln!(
+            f,
+            "  {:.0} requests/s  {megabytes:.1} MB/s  {} responses over {} connections  client busy {:.0} %",
+            self.rate,
+            self.requests,
+            self.connections,
+            self.client_share * 100.0
+        )?;
+        writeln!(f, "  first byte  {}", self.first_byte)?;
+        writeln!(f, "  whole       {}", self.total)?;
+        let statuses: Vec<String> =
+            self.statuses.iter().map(|(status, count)| format!("{status}: {count}")).collect();
+        writeln!(f, "  statuses    {}", statuses.join(", "))?;
+        let faults: Vec<String> =
+            self.faults.iter().map(|(fault, count)| format!("{}: {count}", fault.word())).collect();
+        match &self.first_fault {
+            None => writeln!(f, "  faults      none"),
+            Some(first) => writeln!(f, "  faults      {}; the first was {first}", faults.join(", ")),
+        }
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (p50, p90, p99, max) = (self.p50_us, self.p90_us, self.p99_us, self.max_us);
+        write!(f, "p50 {p50:.0} µs  p90 {p90:.0} µs  p99 {p99:.0} µs  max {max:.0} µs")
+    }
+}

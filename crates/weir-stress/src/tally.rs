@@ -1,0 +1,130 @@
+//! What happened during a load, counted.
+
+use hdrhistogram::Histogram;
+
+/// What went wrong with a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fault {
+    /// No connection was made.
+    Connect,
+    /// The request was not taken.
+    Send,
+    /// The connection ended before the response's head was whole.
+    Closed,
+    /// The connection ended before the body was whole.
+    Short,
+    /// A head or a chunked body that cannot be read.
+    Broken,
+    /// More bytes than the response has.
+    Surplus,
+    /// Not the status that was expected.
+    Status,
+    /// Not the length that was expected.
+    Length,
+    /// Not the bytes that were expected.
+    Content,
+    /// Not the range that was asked for.
+    Range,
+    /// Not whole within the timeout.
+    Timeout,
+}
+
+impl Fault {
+    /// All of them, in the order of the report.
+    pub const ALL: [Self; 11] = [
+        Self::Connect,
+        Self::Send,
+        Self::Closed,
+        Self::Short,
+        Self::Broken,
+        Self::Surplus,
+        Self::Status,
+        Self::Length,
+        Self::Content,
+        Self::Range,
+        Self::Timeout,
+    ];
+
+    /// Its word in reports.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Connect => "connect",
+            Self::Send => "send",
+            Self::Closed => "closed",
+            Self::Short => "short",
+            Self::Broken => "broken",
+            Self::Surplus => "surplus",
+            Self::Status => "status",
+            Self::Length => "length",
+            Self::Content => "content",
+            Self::Range => "range",
+            Self::Timeout => "timeout",
+        }
+    }
+}
+
+/// The counts of one turn, or of several added up.
+#[derive(Debug, Clone)]
+pub(crate) struct Tally {
+    /// Whole responses.
+    pub(crate) requests: u64,
+    /// Bytes of content.
+    pub(crate) bytes: u64,
+    pub(crate) connections: u64,
+    pub(crate) faults: [u64; Fault::ALL.len()],
+    pub(crate) first_fault: Option<String>,
+    pub(crate) statuses: Vec<u64>,
+    pub(crate) first_byte_ns: Histogram<u64>,
+    pub(crate) total_ns: Histogram<u64>,
+    pub(crate) seconds: f64,
+    pub(crate) cpu_seconds: f64,
+}
+
+impl Tally {
+    pub(crate) fn new() -> Self {
+        // Two digits: every figure is within 1 %, and the table stays in the CPU's cache.
+        // Invariant: the bounds are constants that the histogram takes (its own test covers them).
+        #[expect(clippy::expect_used, reason = "constant bounds")]
+        let histogram = || Histogram::new_with_bounds(1, 3_600_000_000_000, 2).expect("the bounds are valid");
+        Self {
+            requests: 0,
+            bytes: 0,
+            connections: 0,
+            faults: [0; Fault::ALL.len()],
+            first_fault: None,
+            statuses: vec![0; 1000],
+            first_byte_ns: histogram(),
+            total_ns: histogram(),
+            seconds: 0.0,
+            cpu_seconds: 0.0,
+        }
+    }
+
+    pub(crate) fn fault(&mut self, fault: Fault, detail: impl FnOnce() -> String) {
+        self.faults[fault as usize] += 1;
+        if self.first_fault.is_none() {
+            self.first_fault = Some(format!("{}: {}", fault.word(), detail()));
+        }
+    }
+
+    pub(crate) fn response(&mut self, status: u16, first_byte_ns: u64, total_ns: u64) {
+        self.requests += 1;
+        self.statuses[usize::from(status).min(999)] += 1;
+        self.first_byte_ns.saturating_record(first_byte_ns.max(1));
+        self.total_ns.saturating_record(total_ns.max(1));
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.requests += other.requests;
+        self.bytes += other.bytes;
+        self.connections += other.connections;
+        self.faults.iter_mut().zip(other.faults).for_each(|(mine, theirs)| *mine += theirs);
+        self.first_fault = self.first_fault.take().or_else(|| other.first_fault.clone());
+        self.statuses.iter_mut().zip(&other.statuses).for_each(|(mine, theirs)| *mine += theirs);
+        // Equal bounds: adding cannot fail.
+        let _ = self.first_byte_ns.add(&other.first_byte_ns);
+        let _ = self.total_ns.add(&other.total_ns);
+        self.seconds += other.seconds;
+        self.cpu_seconds += other.cpu_seconds;
+    }
+}
