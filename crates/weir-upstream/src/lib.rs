@@ -1,1 +1,49 @@
-//! Weir.
+//! Reaching origins: picks one, keeps connections to it, sends a request, and hands back the response as a stream.
+//!
+//! It knows no cache and no client. What it must not do: alter a header, follow a redirect, buffer a body, or use a
+//! connection again after anything unexpected happened on it (RFC 9110 §9.2.2, RFC 9112 §9, RFC 9209).
+//!
+//! The way of a request: [`Upstream::send`] → `pick` → `pool` (idle connection, or a permit and `connect`) →
+//! `exchange` (head, body) → [`OriginResponse`], whose [`OriginBody`] gives the connection back when it has ended whole.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod address;
+mod body;
+mod clock;
+mod connect;
+mod connection;
+mod error;
+mod exchange;
+mod health;
+mod origin;
+mod outgoing;
+mod pick;
+mod pool;
+mod request;
+mod response;
+mod retry;
+mod settings;
+mod snapshot;
+mod timer;
+mod tls;
+mod transport;
+mod tunnel;
+mod upstream;
+
+#[cfg(test)]
+mod tests;
+
+pub use body::OriginBody;
+pub use error::{Blame, OriginError, UpstreamError};
+pub use origin::Origin;
+pub use request::{Interim, InterimSender, OriginRequest, OutBody, OutPart, Retry};
+pub use response::{OriginResponse, Times};
+pub use settings::{
+    Bounds, ClientCertificate, Ejection, OriginAddress, OriginSettings, Role, Timeouts, TlsSettings,
+    UpstreamSettings, Verify,
+};
+pub use snapshot::{OriginSnapshot, UpstreamSnapshot};
+pub use tunnel::Tunnel;
+pub use upstream::Upstream;

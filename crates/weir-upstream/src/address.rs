@@ -1,0 +1,193 @@
+//! The addresses of an origin's name: looked up off the hot path, kept while a lookup fails.
+//!
+//! A request looks up itself only when no address is known yet. Otherwise it takes those known, and one of the requests
+//! starts a renewal when they are old; [`crate::Upstream::tend`] renews them without requests as well.
+
+use std::future::Future;
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwapOption;
+use parking_lot::Mutex;
+
+use crate::clock;
+use crate::error::OriginError;
+
+/// The most addresses that are kept of a name.
+const ADDRESSES_MAX: usize = 16;
+/// How long a failed first lookup answers for those that follow.
+const FAILURE_KEPT: Duration = Duration::from_secs(1);
+
+type Looking = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+/// How a name is looked up.
+pub(crate) type Resolver = Arc<dyn Fn(Arc<str>, u16) -> Looking + Send + Sync>;
+
+/// The system's resolver, on tokio's blocking threads.
+pub(crate) fn system() -> Resolver {
+    Arc::new(|host, port| {
+        Box::pin(async move { Ok(tokio::net::lookup_host((&*host, port)).await?.collect::<Vec<_>>()) })
+    })
+}
+
+/// Addresses found at one moment.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub(crate) list: Vec<SocketAddr>,
+    at: Instant,
+    /// The one that answered last; where connecting begins.
+    pub(crate) preferred: AtomicUsize,
+}
+
+/// A name and what is known of it.
+pub(crate) struct Addresses {
+    host: Arc<str>,
+    port: u16,
+    every: Option<Duration>,
+    patience: Duration,
+    resolver: Resolver,
+    known: ArcSwapOption<Known>,
+    failed: Mutex<Option<(Instant, OriginError)>>,
+    renewing: AtomicBool,
+    gate: tokio::sync::Mutex<()>,
+}
+
+impl std::fmt::Debug for Addresses {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Addresses")
+            .field("host", &self.host)
+            .field("known", &self.known)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Addresses {
+    /// Nothing known yet; an IP address is known at once and for good.
+    pub(crate) fn new(
+        host: &str,
+        port: u16,
+        every: Duration,
+        patience: Duration,
+        resolver: Resolver,
+    ) -> Self {
+        let fixed = host.parse::<IpAddr>().ok();
+        let known = fixed.map(|ip| Arc::new(known(vec![SocketAddr::new(ip, port)], clock::now())));
+        Self {
+            host: host.into(),
+            port,
+            every: fixed.is_none().then_some(every),
+            patience,
+            resolver,
+            known: ArcSwapOption::new(known),
+            failed: Mutex::new(None),
+            renewing: AtomicBool::new(false),
+            gate: tokio::sync::Mutex::new(()),
+        }
+    }
+
+    /// The number of addresses known.
+    pub(crate) fn count(&self) -> usize {
+        self.known.load().as_ref().map_or(0, |known| known.list.len())
+    }
+
+    /// The addresses, looked up only if none is known.
+    ///
+    /// # Errors
+    /// Those of the lookup.
+    pub(crate) async fn current(self: &Arc<Self>) -> Result<Arc<Known>, OriginError> {
+        let Some(known) = self.known.load_full() else {
+            return self.first().await;
+        };
+        if self.is_old(&known, clock::now()) && !self.renewing.swap(true, Ordering::AcqRel) {
+            let renewal = Renewal(self.clone());
+            tokio::spawn(async move {
+                // A failure keeps the old addresses and is reported by `look_up`.
+                let _ = renewal.0.look_up().await;
+            });
+        }
+        Ok(known)
+    }
+
+    /// Looks up anew if the addresses are old or unknown; the old ones stay where that fails.
+    ///
+    /// # Errors
+    /// Those of the lookup.
+    pub(crate) async fn renew(self: &Arc<Self>) -> Result<(), OriginError> {
+        let due = match self.known.load_full() {
+            None => true,
+            Some(known) => self.is_old(&known, clock::now()),
+        };
+        if due && !self.renewing.swap(true, Ordering::AcqRel) {
+            let renewal = Renewal(self.clone());
+            renewal.0.look_up().await?;
+        }
+        Ok(())
+    }
+
+    fn is_old(&self, known: &Known, now: Instant) -> bool {
+        self.every.is_some_and(|every| now.saturating_duration_since(known.at) >= every)
+    }
+
+    /// One lookup for all who wait for it.
+    async fn first(self: &Arc<Self>) -> Result<Arc<Known>, OriginError> {
+        let _turn = self.gate.lock().await;
+        if let Some(known) = self.known.load_full() {
+            return Ok(known);
+        }
+        let recent = self.failed.lock().clone();
+        if let Some((at, error)) = recent
+            && clock::now().saturating_duration_since(at) < FAILURE_KEPT
+        {
+            return Err(error);
+        }
+        self.look_up().await
+    }
+
+    async fn look_up(&self) -> Result<Arc<Known>, OriginError> {
+        let host = self.host.clone();
+        let looking = (self.resolver)(host.clone(), self.port);
+        let error = match tokio::time::timeout(self.patience, looking).await {
+            Ok(Ok(list)) if !list.is_empty() => return Ok(self.learn(list)),
+            Ok(Ok(_)) => {
+                let source = Arc::new(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+                OriginError::Lookup { host, source }
+            }
+            Ok(Err(source)) => OriginError::Lookup { host, source: Arc::new(source) },
+            Err(_) => OriginError::LookupTimeout { host },
+        };
+        tracing::warn!(host = %self.host, kept = self.count(), %error, "cannot look up the origin's name");
+        *self.failed.lock() = Some((clock::now(), error.clone()));
+        Err(error)
+    }
+
+    fn learn(&self, mut list: Vec<SocketAddr>) -> Arc<Known> {
+        list.truncate(ADDRESSES_MAX);
+        let fresh = known(list, clock::now());
+        if let Some(old) = self.known.load_full() {
+            let preferred = old.list.get(old.preferred.load(Ordering::Relaxed));
+            if let Some(index) = fresh.list.iter().position(|address| Some(address) == preferred) {
+                let followed = old.list.iter().all(|address| fresh.list.contains(address));
+                fresh.preferred.store(if followed { index } else { 0 }, Ordering::Relaxed);
+            }
+        }
+        let fresh = Arc::new(fresh);
+        self.known.store(Some(fresh.clone()));
+        fresh
+    }
+}
+
+fn known(list: Vec<SocketAddr>, at: Instant) -> Known {
+    Known { list, at, preferred: AtomicUsize::new(0) }
+}
+
+/// The one renewal under way; lets the next begin when dropped.
+struct Renewal(Arc<Addresses>);
+
+impl Drop for Renewal {
+    fn drop(&mut self) {
+        self.0.renewing.store(false, Ordering::Release);
+    }
+}

@@ -1,0 +1,218 @@
+//! A response body as it arrives. Ends cleanly only when it came whole; then its connection goes back to the pool.
+//!
+//! States: `Streaming` with the connection; `Ended` with the trailers; `Failed`, which says its error again.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use weir_wire::{BodyPart, BodyReader, Framing};
+
+use crate::clock;
+use crate::connection::Want;
+use crate::error::OriginError;
+use crate::exchange::{broken, malformed};
+use crate::health::Event;
+use crate::origin::Origin;
+use crate::outgoing::{Outgoing, SendError, Sending};
+use crate::pool::Lease;
+
+/// The body of a response. Dropped before its end, it closes the connection.
+#[derive(Debug)]
+pub struct OriginBody {
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    Streaming(Box<Streaming>),
+    Ended(Option<HeaderMap>),
+    Failed(OriginError),
+}
+
+/// What a body that is still to come needs.
+#[derive(Debug)]
+pub(crate) struct Streaming {
+    pub(crate) lease: Lease,
+    pub(crate) reader: BodyReader,
+    pub(crate) framing: Framing,
+    pub(crate) request: RequestRest,
+    pub(crate) origin: Arc<Origin>,
+    pub(crate) between_bytes: Duration,
+    pub(crate) keep: Option<Duration>,
+    /// Since when the origin is waited for. Time in which nobody asks for bytes is not the origin's.
+    pub(crate) waiting_since: Option<Instant>,
+}
+
+/// What of the request is still unsent when the response begins.
+#[derive(Debug)]
+pub(crate) enum RequestRest {
+    /// Nothing.
+    Sent,
+    /// It goes on being sent: the origin began its answer before it had read all.
+    Sending(Box<Outgoing>),
+    /// It is given up: the origin has refused it, or does not read it.
+    Abandoned,
+}
+
+impl RequestRest {
+    /// An early refusal ends the sending; an early answer does not (RFC 9112 §9.5).
+    pub(crate) fn after(outgoing: Outgoing, status: StatusCode) -> Self {
+        if outgoing.is_done() {
+            Self::Sent
+        } else if status.is_success() {
+            Self::Sending(Box::new(outgoing))
+        } else {
+            Self::Abandoned
+        }
+    }
+}
+
+impl OriginBody {
+    /// No body: what HEAD, 204, 304 and 101 have.
+    pub(crate) fn empty() -> Self {
+        Self { state: State::Ended(None) }
+    }
+
+    pub(crate) fn streaming(streaming: Streaming) -> Self {
+        if streaming.reader.is_done() {
+            streaming.finish();
+            return Self::empty();
+        }
+        Self { state: State::Streaming(Box::new(streaming)) }
+    }
+
+    /// The next bytes, at most 256 KiB, as soon as there are some; `None` at the end of a body that came whole. A body
+    /// delimited by close ends at the close: [`crate::OriginResponse::framing`] says whether it is one.
+    ///
+    /// # Errors
+    /// When the body breaks off, is malformed or stalls. The same error comes again if asked again.
+    ///
+    /// # Cancel safety
+    /// Loses nothing.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, OriginError> {
+        poll_fn(|cx| self.poll_next(cx)).await
+    }
+
+    /// [`Self::next`] for those who poll.
+    ///
+    /// # Errors
+    /// Those of [`Self::next`].
+    pub fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, OriginError>> {
+        let streaming = match &mut self.state {
+            State::Ended(_) => return Poll::Ready(Ok(None)),
+            State::Failed(error) => return Poll::Ready(Err(error.clone())),
+            State::Streaming(streaming) => streaming,
+        };
+        let ended = match streaming.poll_part(cx) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Err(error)) => {
+                streaming.origin.failed(&error);
+                self.state = State::Failed(error.clone());
+                return Poll::Ready(Err(error));
+            }
+            Poll::Ready(Ok(Part::Data(data))) if !streaming.reader.is_done() => {
+                return Poll::Ready(Ok(Some(data)));
+            }
+            Poll::Ready(Ok(part)) => part,
+        };
+        let (data, trailers) = match ended {
+            Part::Data(data) => (Some(data), None),
+            Part::End(trailers) => (None, trailers),
+        };
+        if let State::Streaming(streaming) = std::mem::replace(&mut self.state, State::Ended(trailers)) {
+            streaming.finish();
+        }
+        Poll::Ready(Ok(data))
+    }
+
+    /// Whether the body has ended whole.
+    pub fn is_ended(&self) -> bool {
+        matches!(self.state, State::Ended(_))
+    }
+
+    /// The bytes still to come where the length was declared; 0 at the end.
+    pub fn left(&self) -> Option<u64> {
+        match &self.state {
+            State::Streaming(streaming) => streaming.reader.left(),
+            State::Ended(_) => Some(0),
+            State::Failed(_) => None,
+        }
+    }
+
+    /// The trailers, once, after the end (RFC 9110 §6.5).
+    pub fn trailers(&mut self) -> Option<HeaderMap> {
+        match &mut self.state {
+            State::Ended(trailers) => trailers.take(),
+            State::Streaming(_) | State::Failed(_) => None,
+        }
+    }
+}
+
+enum Part {
+    Data(Bytes),
+    End(Option<HeaderMap>),
+}
+
+impl Streaming {
+    fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Result<Part, OriginError>> {
+        self.send_on(cx)?;
+        loop {
+            match self.reader.read(&mut self.lease.connection.incoming).map_err(malformed)? {
+                BodyPart::Data(data) => return Poll::Ready(Ok(Part::Data(data))),
+                BodyPart::End(trailers) => return Poll::Ready(Ok(Part::End(trailers))),
+                BodyPart::More => {}
+            }
+            let want = Want::Body(self.reader.left());
+            match self.lease.connection.poll_fill(cx, want) {
+                Poll::Ready(Ok(0)) => {
+                    self.reader.end_of_input().map_err(malformed)?;
+                    return Poll::Ready(Ok(Part::End(None)));
+                }
+                Poll::Ready(Ok(_)) => self.waiting_since = None,
+                Poll::Ready(Err(error)) => {
+                    return Poll::Ready(Err(broken(error, || OriginError::Incomplete)));
+                }
+                Poll::Pending => {
+                    let since = *self.waiting_since.get_or_insert_with(clock::now);
+                    let deadline = since + self.between_bytes;
+                    let late = |()| Err(OriginError::ReadTimeout);
+                    return self.lease.connection.timer.poll(cx, deadline).map(late);
+                }
+            }
+        }
+    }
+
+    /// Goes on sending the request, where the origin answered before it had all of it.
+    fn send_on(&mut self, cx: &mut Context<'_>) -> Result<(), OriginError> {
+        let RequestRest::Sending(outgoing) = &mut self.request else { return Ok(()) };
+        let before = outgoing.sent_bytes;
+        let result = outgoing.poll_send(cx, &mut self.lease.connection.transport);
+        if outgoing.sent_bytes > before || matches!(result, Ok(Sending::Starved)) {
+            self.waiting_since = None;
+        }
+        match result {
+            Ok(Sending::Done) => self.request = RequestRest::Sent,
+            Ok(Sending::Blocked | Sending::Starved) => {}
+            Err(SendError::Stream) => self.request = RequestRest::Abandoned,
+            Err(SendError::Aborted) => return Err(OriginError::BodyAborted),
+        }
+        Ok(())
+    }
+
+    /// The body came whole: the connection is used again where nothing speaks against it.
+    fn finish(self) {
+        let Self { lease, framing, request, origin, keep, .. } = self;
+        let clean = matches!(request, RequestRest::Sent)
+            && framing != Framing::Close
+            && lease.connection.incoming.is_empty();
+        match keep {
+            Some(keep) if clean => origin.pool().put(lease, keep),
+            _ => drop(lease),
+        }
+        origin.note(Event::Success);
+    }
+}

@@ -1,0 +1,109 @@
+//! One connection to an origin: its stream, its read buffer, its timer, and whose it is.
+//!
+//! It knows no HTTP but when its buffer is worth growing. Not for use by two at once.
+
+use std::io;
+use std::pin::pin;
+use std::task::{Context, Poll};
+
+use bytes::BytesMut;
+use tokio::io::AsyncReadExt as _;
+
+use crate::timer::Timer;
+use crate::transport::Transport;
+
+/// Room made for a response head and the first of its body.
+const HEAD_SPARE_BYTES: usize = 16 * 1024;
+/// The smallest room that is read into while a body is longer.
+const BODY_SPARE_BYTES_MIN: usize = 16 * 1024;
+/// Room made for a body of unknown or middling length.
+const BODY_SPARE_BYTES: usize = 64 * 1024;
+/// Room made for a long body, and the most that one read brings.
+const BODY_SPARE_BYTES_MAX: usize = 256 * 1024;
+/// From here on a body counts as long.
+const LONG_BODY_BYTES: u64 = 1024 * 1024;
+
+/// The runtime whose reactor wakes a connection.
+///
+/// A stream is registered with one reactor and dead once that has ended, so idle connections are kept apart by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Home(tokio::runtime::Id);
+
+impl Home {
+    /// The current runtime. Panics outside of one, as every use of a socket does.
+    pub(crate) fn current() -> Self {
+        Self(tokio::runtime::Handle::current().id())
+    }
+}
+
+/// What is read next, which decides how much room is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Want {
+    /// A response head.
+    Head,
+    /// A body of which so much is still to come; `None` where that is unknown.
+    Body(Option<u64>),
+}
+
+/// A connection.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) transport: Transport,
+    pub(crate) incoming: BytesMut,
+    pub(crate) timer: Timer,
+    pub(crate) home: Home,
+    /// Requests sent on it before the current one.
+    pub(crate) served: u64,
+}
+
+impl Connection {
+    /// A connection that has served nobody.
+    pub(crate) fn new(transport: Transport) -> Self {
+        Self {
+            transport,
+            incoming: BytesMut::new(),
+            timer: Timer::default(),
+            home: Home::current(),
+            served: 0,
+        }
+    }
+
+    /// Moves the connection to the current runtime.
+    ///
+    /// # Errors
+    /// When its stream cannot be moved; it is closed then.
+    pub(crate) fn moved_here(mut self: Box<Self>) -> io::Result<Box<Self>> {
+        let Self { transport, incoming, mut timer, served, .. } = *self;
+        timer.forget();
+        let transport = transport.moved_here()?;
+        *self = Self { transport, incoming, timer, home: Home::current(), served };
+        Ok(self)
+    }
+
+    /// Reads into the buffer: the number of bytes, 0 at the end of the stream.
+    pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>, want: Want) -> Poll<io::Result<usize>> {
+        make_room(&mut self.incoming, want);
+        pin!(self.transport.read_buf(&mut self.incoming)).poll(cx)
+    }
+
+    /// Whether it may be used again: nothing unread, nothing arrived, not closed.
+    pub(crate) fn is_quiet(&mut self) -> bool {
+        self.incoming.is_empty() && self.transport.is_quiet()
+    }
+}
+
+fn make_room(buffer: &mut BytesMut, want: Want) {
+    let spare = buffer.capacity() - buffer.len();
+    let (enough, room) = match want {
+        Want::Head => (HEAD_SPARE_BYTES / 4, HEAD_SPARE_BYTES),
+        Want::Body(None) => (BODY_SPARE_BYTES_MIN, BODY_SPARE_BYTES),
+        Want::Body(Some(left)) if left >= LONG_BODY_BYTES => (BODY_SPARE_BYTES_MIN, BODY_SPARE_BYTES_MAX),
+        Want::Body(Some(left)) => {
+            let left = usize::try_from(left).unwrap_or(BODY_SPARE_BYTES);
+            (left.min(BODY_SPARE_BYTES_MIN), left.clamp(HEAD_SPARE_BYTES, BODY_SPARE_BYTES))
+        }
+    };
+    if spare < enough.max(1) {
+        buffer.reserve(room);
+    }
+}

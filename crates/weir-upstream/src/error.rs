@@ -1,0 +1,271 @@
+//! What goes wrong on the way to an origin, named by the failed act, with the status and the RFC 9209 error type.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::StatusCode;
+
+/// Who has to act.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Blame {
+    /// The client, who broke off its request body.
+    Client,
+    /// The origin or the network to it.
+    Origin,
+    /// This machine, e.g. it has no more ports.
+    Local,
+    /// The configuration.
+    Config,
+}
+
+/// Why there is no response, or no more of one.
+///
+/// Clone, so that everyone who waits for one fill can be told.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OriginError {
+    /// The origin's name could not be looked up.
+    #[error("cannot look up {host}")]
+    Lookup {
+        /// The name.
+        host: Arc<str>,
+        /// What the resolver said.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// Looking up the origin's name took too long.
+    #[error("looking up {host} took too long")]
+    LookupTimeout {
+        /// The name.
+        host: Arc<str>,
+    },
+    /// The connection was refused (also: the unix socket does not exist).
+    #[error("connection refused")]
+    Refused {
+        /// What the system said.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// There is no way to the address.
+    #[error("no route to the origin")]
+    Unroutable {
+        /// What the system said.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// The connection could not be made for another reason.
+    #[error("cannot connect")]
+    Connect {
+        /// What the system said.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// TCP or TLS set-up took too long.
+    #[error("connecting took too long")]
+    ConnectTimeout,
+    /// The origin's certificate is not believed.
+    #[error("the certificate is not accepted")]
+    Certificate {
+        /// What rustls said.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// The origin refused the TLS session with an alert.
+    #[error("the origin sent a TLS alert")]
+    Alert {
+        /// What rustls said.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// The TLS handshake failed.
+    #[error("the TLS handshake failed")]
+    Tls {
+        /// What rustls or the system said.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// The connection ended before the first byte of a response.
+    #[error("the connection ended before a response")]
+    Terminated,
+    /// The connection ended inside the response's head or body.
+    #[error("the response is incomplete")]
+    Incomplete,
+    /// The response is not HTTP as Weir accepts it.
+    #[error("the response is malformed: {reason}")]
+    Malformed {
+        /// A short word, e.g. `bare-lf`.
+        reason: &'static str,
+    },
+    /// The response's head or trailer section is too large.
+    #[error("the response head is too large: {reason}")]
+    HeadTooLarge {
+        /// A short word, e.g. `head-too-large`.
+        reason: &'static str,
+    },
+    /// An upgrade that nobody asked for.
+    #[error("the origin switched protocols unasked")]
+    Upgrade,
+    /// No response head within `first_byte`.
+    #[error("no response in time")]
+    FirstByteTimeout,
+    /// No byte of the body within `between_bytes`.
+    #[error("the response stalled")]
+    ReadTimeout,
+    /// The origin took no byte of the request within `between_bytes`.
+    #[error("the origin stopped reading")]
+    WriteTimeout,
+    /// All connections are in use and the queue is full, or waiting took too long.
+    #[error("all connections to the origin are in use")]
+    Busy {
+        /// What `Retry-After` should say.
+        retry_after: Duration,
+    },
+    /// The sender of the request's body went away or gave up.
+    #[error("the request body was broken off")]
+    BodyAborted,
+}
+
+impl OriginError {
+    /// The status that a client is answered with when nothing was sent yet.
+    pub fn status(&self) -> StatusCode {
+        match self {
+            Self::LookupTimeout { .. }
+            | Self::ConnectTimeout
+            | Self::FirstByteTimeout
+            | Self::ReadTimeout
+            | Self::WriteTimeout => StatusCode::GATEWAY_TIMEOUT,
+            Self::Busy { .. } => StatusCode::SERVICE_UNAVAILABLE,
+            Self::BodyAborted => StatusCode::BAD_REQUEST,
+            _ => StatusCode::BAD_GATEWAY,
+        }
+    }
+
+    /// The error type for `Proxy-Status` (RFC 9209 §2.3).
+    pub fn proxy_status(&self) -> &'static str {
+        match self {
+            Self::Lookup { .. } => "dns_error",
+            Self::LookupTimeout { .. } => "dns_timeout",
+            Self::Refused { .. } => "connection_refused",
+            Self::Unroutable { .. } => "destination_ip_unroutable",
+            Self::Connect { .. } => "destination_unavailable",
+            Self::ConnectTimeout => "connection_timeout",
+            Self::Certificate { .. } => "tls_certificate_error",
+            Self::Alert { .. } => "tls_alert_received",
+            Self::Tls { .. } => "tls_protocol_error",
+            Self::Terminated => "connection_terminated",
+            Self::Incomplete => "http_response_incomplete",
+            Self::Malformed { .. } => "http_protocol_error",
+            Self::HeadTooLarge { .. } => "http_response_header_section_size",
+            Self::Upgrade => "http_upgrade_failed",
+            Self::FirstByteTimeout => "http_response_timeout",
+            Self::ReadTimeout => "connection_read_timeout",
+            Self::WriteTimeout => "connection_write_timeout",
+            Self::Busy { .. } => "connection_limit_reached",
+            Self::BodyAborted => "http_request_error",
+        }
+    }
+
+    /// A short word for logs and `Cache-Status` details.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Lookup { .. } => "dns-error",
+            Self::LookupTimeout { .. } => "dns-timeout",
+            Self::Refused { .. } => "connection-refused",
+            Self::Unroutable { .. } => "no-route",
+            Self::Connect { .. } => "cannot-connect",
+            Self::ConnectTimeout => "connect-timeout",
+            Self::Certificate { .. } => "certificate",
+            Self::Alert { .. } => "tls-alert",
+            Self::Tls { .. } => "tls-error",
+            Self::Terminated => "closed-early",
+            Self::Incomplete => "incomplete",
+            Self::Malformed { reason } | Self::HeadTooLarge { reason } => reason,
+            Self::Upgrade => "upgrade-unasked",
+            Self::FirstByteTimeout => "first-byte-timeout",
+            Self::ReadTimeout => "read-timeout",
+            Self::WriteTimeout => "write-timeout",
+            Self::Busy { .. } => "busy",
+            Self::BodyAborted => "body-aborted",
+        }
+    }
+
+    /// Who has to act.
+    pub fn blame(&self) -> Blame {
+        match self {
+            Self::BodyAborted => Blame::Client,
+            Self::Busy { .. } => Blame::Local,
+            Self::Connect { source } if is_local(source) => Blame::Local,
+            _ => Blame::Origin,
+        }
+    }
+
+    /// Seconds for `Retry-After`; only where all connections are in use.
+    pub fn retry_after_s(&self) -> Option<u64> {
+        match self {
+            Self::Busy { retry_after } => Some(retry_after.as_secs().max(1)),
+            _ => None,
+        }
+    }
+}
+
+/// Too few descriptors, ports or memory: not the origin's failure, and no ground to eject it.
+fn is_local(error: &io::Error) -> bool {
+    const EMFILE: i32 = 24;
+    const ENFILE: i32 = 23;
+    matches!(error.raw_os_error(), Some(EMFILE | ENFILE))
+        || matches!(error.kind(), io::ErrorKind::AddrNotAvailable | io::ErrorKind::OutOfMemory)
+}
+
+/// Why an upstream cannot be made of its settings. Always the configuration's fault.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum UpstreamError {
+    /// An address that is not one.
+    #[error("{text:?} is not an origin: {why}")]
+    Address {
+        /// What was written.
+        text: String,
+        /// What is wrong with it.
+        why: &'static str,
+    },
+    /// No origin, or backups only.
+    #[error("upstream {name} has no primary origin")]
+    NoPrimary {
+        /// The upstream.
+        name: String,
+    },
+    /// A weight of 0 or above 1,000, or a limit of 0.
+    #[error("upstream {name}: {what} must be {range}")]
+    Range {
+        /// The upstream.
+        name: String,
+        /// The setting.
+        what: &'static str,
+        /// What it may be.
+        range: &'static str,
+    },
+    /// A certificate or key file cannot be read.
+    #[error("cannot read {path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        #[source]
+        source: io::Error,
+    },
+    /// TLS cannot be set up with what the files hold.
+    #[error("cannot set up TLS: {reason}")]
+    Tls {
+        /// What rustls said.
+        reason: String,
+    },
+}
+
+impl UpstreamError {
+    /// Who has to act.
+    pub fn blame(&self) -> Blame {
+        Blame::Config
+    }
+}

@@ -1,0 +1,203 @@
+//! One origin of an upstream: where it is, its connections, its health, and what was counted.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+
+use crate::address::{Addresses, Resolver};
+use crate::clock;
+use crate::error::{Blame, OriginError, UpstreamError};
+use crate::health::{Event, Health};
+use crate::pool::Pool;
+use crate::retry::Failure;
+use crate::settings::{Ejection, OriginAddress, OriginSettings, Role, UpstreamSettings};
+use crate::snapshot::OriginSnapshot;
+use crate::tls::{self, Tls};
+
+/// How an origin is reached.
+#[derive(Debug)]
+pub(crate) enum Place {
+    Tcp { addresses: Arc<Addresses>, tls: Option<Tls> },
+    Unix { path: PathBuf },
+}
+
+/// One origin of an upstream.
+#[derive(Debug)]
+pub struct Origin {
+    name: String,
+    address: OriginAddress,
+    pub(crate) place: Place,
+    pub(crate) weight: u32,
+    pub(crate) role: Role,
+    pool: Arc<Pool>,
+    ejection: Ejection,
+    health: Mutex<Health>,
+    /// Whether `health` is anything but up without failures; spares the lock where it is not.
+    troubled: AtomicBool,
+    pub(crate) counts: Counts,
+}
+
+/// What happened since the start.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) requests: AtomicU64,
+    pub(crate) failures: AtomicU64,
+    pub(crate) retries: AtomicU64,
+    pub(crate) connects: AtomicU64,
+    pub(crate) reuses: AtomicU64,
+    pub(crate) busy: AtomicU64,
+    pub(crate) ejections: AtomicU64,
+}
+
+/// Adds one.
+pub(crate) fn count(counter: &AtomicU64) {
+    counter.fetch_add(1, Ordering::Relaxed);
+}
+
+impl Origin {
+    /// The origin as configured, e.g. `https://a.example:443`, for logs and metrics.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where it is.
+    pub fn address(&self) -> &OriginAddress {
+        &self.address
+    }
+
+    /// Makes an origin; nothing is looked up or connected.
+    pub(crate) fn new(
+        settings: &OriginSettings,
+        upstream: &UpstreamSettings,
+        resolver: &Resolver,
+    ) -> Result<Self, UpstreamError> {
+        let place = place(&settings.address, upstream, resolver)?;
+        let bounds = &upstream.bounds;
+        Ok(Self {
+            name: settings.address.to_string(),
+            address: settings.address.clone(),
+            place,
+            weight: settings.weight,
+            role: settings.role,
+            pool: Pool::new(bounds.connections_max, bounds.queue_max, upstream.timeouts.queue),
+            ejection: upstream.ejection,
+            health: Mutex::new(Health::new(clock::now())),
+            troubled: AtomicBool::new(false),
+            counts: Counts::default(),
+        })
+    }
+
+    pub(crate) fn pool(&self) -> &Arc<Pool> {
+        &self.pool
+    }
+
+    /// Its health now.
+    pub(crate) fn health(&self) -> Health {
+        *self.health.lock()
+    }
+
+    /// Begins a trial if one is due; at most one request is told so a spell.
+    pub(crate) fn begin_trial(&self, now: Instant) -> bool {
+        if !self.troubled.load(Ordering::Relaxed) {
+            return false;
+        }
+        let mut health = self.health.lock();
+        let due = health.is_due(now);
+        if due {
+            *health = health.on(Event::TrialBegun, now, &self.ejection);
+        }
+        due
+    }
+
+    /// An exchange has ended well or badly.
+    pub(crate) fn note(&self, event: Event) {
+        if event == Event::Success && !self.troubled.load(Ordering::Relaxed) {
+            return;
+        }
+        let now = clock::now();
+        let mut health = self.health.lock();
+        let before = *health;
+        *health = before.on(event, now, &self.ejection);
+        self.troubled.store(!matches!(*health, Health::Up { failures: 0, .. }), Ordering::Relaxed);
+        let after = *health;
+        drop(health);
+        match (before, after) {
+            (Health::Ejected { .. }, Health::Ejected { .. }) => {}
+            (_, Health::Ejected { spell, .. }) => {
+                count(&self.counts.ejections);
+                tracing::warn!(origin = %self.name, spell_ms = spell.as_millis() as u64, "origin ejected");
+            }
+            (Health::Ejected { .. } | Health::Trial { .. }, Health::Up { .. }) => {
+                tracing::info!(origin = %self.name, "origin is back");
+            }
+            _ => {}
+        }
+    }
+
+    /// An attempt has failed; whether it speaks against the origin is the failure's to say.
+    pub(crate) fn failed_attempt(&self, failure: &Failure) {
+        if failure.counts() {
+            count(&self.counts.failures);
+            self.note(Event::Failure);
+        }
+    }
+
+    /// A body has broken off.
+    pub(crate) fn failed(&self, error: &OriginError) {
+        if error.blame() == Blame::Origin {
+            count(&self.counts.failures);
+            self.note(Event::Failure);
+        }
+    }
+
+    /// What it has done and holds.
+    pub(crate) fn snapshot(&self, now: Instant) -> OriginSnapshot {
+        let usage = self.pool.usage();
+        let counts = &self.counts;
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        OriginSnapshot {
+            name: self.name.clone(),
+            requests: of(&counts.requests),
+            failures: of(&counts.failures),
+            retries: of(&counts.retries),
+            connects: of(&counts.connects),
+            reuses: of(&counts.reuses),
+            busy: of(&counts.busy),
+            ejections: of(&counts.ejections),
+            connections_open: usage.open,
+            connections_idle: usage.idle,
+            waiting: usage.waiting,
+            addresses: match &self.place {
+                Place::Tcp { addresses, .. } => addresses.count(),
+                Place::Unix { .. } => 1,
+            },
+            ejected_for: match self.health() {
+                Health::Up { .. } => None,
+                health => Some(health.due(now).saturating_duration_since(now)),
+            },
+        }
+    }
+}
+
+fn place(
+    address: &OriginAddress,
+    upstream: &UpstreamSettings,
+    resolver: &Resolver,
+) -> Result<Place, UpstreamError> {
+    let addresses = |host: &str, port| {
+        let (every, patience) = (upstream.resolve_every, upstream.timeouts.connect);
+        Arc::new(Addresses::new(host, port, every, patience, resolver.clone()))
+    };
+    Ok(match address {
+        OriginAddress::Unix { path } => Place::Unix { path: path.clone() },
+        OriginAddress::Http { host, port } => Place::Tcp { addresses: addresses(host, *port), tls: None },
+        OriginAddress::Https { host, port } => {
+            let connector = tls::connector(&upstream.tls)?;
+            let name = tls::server_name(&upstream.tls, address)?;
+            Place::Tcp { addresses: addresses(host, *port), tls: Some(Tls { connector, name }) }
+        }
+    })
+}

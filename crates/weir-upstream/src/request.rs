@@ -1,0 +1,87 @@
+//! What is sent to an origin: head and body as the edge has prepared them.
+//!
+//! Nothing is added here but what frames the body: `Content-Length` or `Transfer-Encoding`, and `Connection` with
+//! `Upgrade` where one is asked for (RFC 9112 §6, RFC 9110 §7.8).
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use tokio::sync::mpsc;
+
+/// A request towards an origin.
+#[derive(Debug)]
+pub struct OriginRequest {
+    /// The method.
+    pub method: Method,
+    /// The target in origin-form (`/path?query`), or `*` for `OPTIONS`; sent as it is.
+    pub target: Bytes,
+    /// End-to-end fields with `Host`. `Content-Length`, `Transfer-Encoding`, `Connection` and `Upgrade` are left out
+    /// when sent: they follow from `body` and `upgrade`.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: OutBody,
+    /// Whether it may be sent a second time.
+    pub retry: Retry,
+    /// The protocols to switch to, as the client named them (RFC 9110 §7.8).
+    pub upgrade: Option<HeaderValue>,
+}
+
+impl OriginRequest {
+    /// A request without a body, which may be retried as its method allows.
+    pub fn new(method: Method, target: impl Into<Bytes>, headers: HeaderMap) -> Self {
+        let retry = Retry::of(&method);
+        Self { method, target: target.into(), headers, body: OutBody::Empty, retry, upgrade: None }
+    }
+}
+
+/// The body of a request.
+#[derive(Debug)]
+pub enum OutBody {
+    /// None, and no framing field is sent.
+    Empty,
+    /// A body at hand; replayable. An empty one is sent as `Content-Length: 0`.
+    Whole(Bytes),
+    /// A body that is still arriving. The channel's capacity is the back-pressure.
+    Stream {
+        /// The parts. The channel ending without [`OutPart::End`] means that the body was broken off.
+        parts: mpsc::Receiver<OutPart>,
+        /// Its declared length in bytes; `None` sends it chunked.
+        length: Option<u64>,
+    },
+}
+
+/// A part of a streamed request body.
+#[derive(Debug)]
+pub enum OutPart {
+    /// More bytes.
+    Data(Bytes),
+    /// The body is whole. Trailers are sent only with chunked coding.
+    End(Option<HeaderMap>),
+}
+
+/// Whether a request may be sent again on another connection after its bytes were sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retry {
+    /// Never after a byte of it was sent.
+    Never,
+    /// Once, before the first byte of a response, where the body can be replayed.
+    Once,
+}
+
+impl Retry {
+    /// By the method: the idempotent ones once (RFC 9110 §9.2.2).
+    pub fn of(method: &Method) -> Self {
+        if method.is_idempotent() { Self::Once } else { Self::Never }
+    }
+}
+
+/// An interim response (RFC 9110 §15.2) on its way to the client: 103, 102, or 100 where the request had `Expect`.
+#[derive(Clone, Debug)]
+pub struct Interim {
+    /// The status, 100 to 199 without 101.
+    pub status: StatusCode,
+    /// Its fields as received.
+    pub headers: HeaderMap,
+}
+
+/// Where interim responses go; at most [`crate::Bounds::interim_max`] a response are sent, so it need not be bounded.
+pub type InterimSender = mpsc::UnboundedSender<Interim>;

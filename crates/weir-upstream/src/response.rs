@@ -1,0 +1,41 @@
+//! What an origin answered: the head as received, the body as a stream, and how it went for the log.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+use weir_wire::Framing;
+
+use crate::body::OriginBody;
+use crate::origin::Origin;
+use crate::tunnel::Tunnel;
+
+/// An origin's final response.
+#[derive(Debug)]
+pub struct OriginResponse {
+    /// The status, 200 and above, or 101 when [`upgraded`](Self::upgraded) is there.
+    pub status: StatusCode,
+    /// The fields as received, hop-by-hop ones included.
+    pub headers: HeaderMap,
+    /// How the body is delimited. [`Framing::Close`] says that its end cannot be told from a break.
+    pub framing: Framing,
+    /// The body; must be read to its end for the connection to be used again.
+    pub body: OriginBody,
+    /// Who answered.
+    pub origin: Arc<Origin>,
+    /// How long it took.
+    pub times: Times,
+    /// The connection after a 101 that was asked for.
+    pub upgraded: Option<Tunnel>,
+}
+
+/// How an exchange went, for the access log.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Times {
+    /// Waiting for a connection and making one; zero when one was idle.
+    pub connect: Duration,
+    /// From the request's first byte sent to the end of the response head.
+    pub first_byte: Duration,
+    /// How often the request was tried anew.
+    pub retries: u32,
+}

@@ -1,0 +1,102 @@
+//! The retry table: whether a failed request is tried anew, and where (RFC 9110 §9.2.2, RFC 9112 §9.3.1).
+//!
+//! | failed | request | then |
+//! |---|---|---|
+//! | not connected | any | another origin, three tried at most |
+//! | reused connection, not a byte taken | any | a fresh connection, once |
+//! | reused connection ended before a response byte | idempotent, body replayable | a fresh connection, once |
+//! | fresh connection ended before a response byte | idempotent, body replayable | another origin if there is one, once |
+//! | a response byte came, or the time ran out | any | never |
+//! | all connections in use, or the body broken off | any | never |
+
+use crate::error::OriginError;
+use crate::request::Retry;
+
+/// The most origins that one request tries.
+pub(crate) const ORIGINS_MAX: u32 = 3;
+
+/// How far an attempt came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// No connection.
+    NotConnected,
+    /// A connection, but it took no byte.
+    NothingSent,
+    /// Bytes were sent, none came back.
+    Sent,
+    /// A byte of a response came.
+    Answered,
+}
+
+/// What the connection was.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Made for this request.
+    Fresh,
+    /// It had served before.
+    Reused,
+}
+
+/// A failed attempt.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) error: OriginError,
+    pub(crate) stage: Stage,
+    pub(crate) kind: Kind,
+}
+
+impl Failure {
+    /// Whether it speaks against the origin: an idle connection closed under our hands does not.
+    pub(crate) fn counts(&self) -> bool {
+        let raced = self.kind == Kind::Reused
+            && matches!(self.stage, Stage::NothingSent | Stage::Sent)
+            && matches!(self.error, OriginError::Terminated);
+        !raced && self.error.blame() == crate::error::Blame::Origin
+    }
+}
+
+/// What has been done for a request so far.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Tries {
+    /// Origins that could not be connected to.
+    pub(crate) unconnected: u32,
+    /// Times that the request was sent anew.
+    pub(crate) resent: u32,
+}
+
+/// What comes next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// The error is the answer.
+    GiveUp,
+    /// The same origin on a connection made for it.
+    Fresh,
+    /// An origin that was not tried; the error is the answer if there is none.
+    Elsewhere,
+    /// An origin that was not tried, else the same one on a connection made for it.
+    ElsewhereOrFresh,
+}
+
+/// Reads the table.
+pub(crate) fn decide(failure: &Failure, allowed: Retry, replayable: bool, tries: Tries) -> Next {
+    if matches!(failure.error, OriginError::Busy { .. } | OriginError::BodyAborted) {
+        return Next::GiveUp;
+    }
+    if failure.stage == Stage::NotConnected {
+        let more = replayable && tries.unconnected + 1 < ORIGINS_MAX;
+        return if more { Next::Elsewhere } else { Next::GiveUp };
+    }
+    let terminated = matches!(failure.error, OriginError::Terminated);
+    if !terminated || !replayable || tries.resent > 0 {
+        return Next::GiveUp;
+    }
+    match (failure.stage, failure.kind) {
+        (Stage::NothingSent, Kind::Reused) => Next::Fresh,
+        (Stage::NothingSent, Kind::Fresh) => Next::ElsewhereOrFresh,
+        (Stage::Sent, kind) if allowed == Retry::Once => match kind {
+            Kind::Reused => Next::Fresh,
+            Kind::Fresh => Next::ElsewhereOrFresh,
+        },
+        _ => Next::GiveUp,
+    }
+}

@@ -1,0 +1,321 @@
+//! What an upstream is told: origins, limits and times, as plain values with the defaults of the reference.
+//!
+//! It does not read files or names; that is [`crate::Upstream::new`]'s part.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use crate::error::UpstreamError;
+
+/// One upstream: a name, its origins, and how they are spoken to.
+#[derive(Clone, Debug)]
+pub struct UpstreamSettings {
+    /// The name in the config, used in logs and metrics.
+    pub name: String,
+    /// At least one origin, at least one of them not a backup.
+    pub origins: Vec<OriginSettings>,
+    /// How long each step may take.
+    pub timeouts: Timeouts,
+    /// Ceilings of connections, queue and response heads.
+    pub bounds: Bounds,
+    /// When an origin is left out for failing.
+    pub ejection: Ejection,
+    /// How `https` origins are verified.
+    pub tls: TlsSettings,
+    /// Age of looked-up addresses after which they are looked up anew.
+    pub resolve_every: Duration,
+}
+
+impl UpstreamSettings {
+    /// An upstream of one origin, everything else at its default.
+    pub fn single(name: impl Into<String>, address: OriginAddress) -> Self {
+        Self {
+            name: name.into(),
+            origins: vec![OriginSettings::new(address)],
+            timeouts: Timeouts::default(),
+            bounds: Bounds::default(),
+            ejection: Ejection::default(),
+            tls: TlsSettings::default(),
+            resolve_every: Duration::from_secs(30),
+        }
+    }
+}
+
+/// One origin of an upstream.
+#[derive(Clone, Debug)]
+pub struct OriginSettings {
+    /// Where it is.
+    pub address: OriginAddress,
+    /// Its share of the requests relative to the others, 1 to 1,000.
+    pub weight: u32,
+    /// Whether it is used always or only when no primary is up.
+    pub role: Role,
+}
+
+/// What an origin is for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Takes its share of the requests.
+    #[default]
+    Primary,
+    /// Takes requests only while no primary is up.
+    Backup,
+}
+
+impl OriginSettings {
+    /// A primary of weight 1.
+    pub fn new(address: OriginAddress) -> Self {
+        Self { address, weight: 1, role: Role::Primary }
+    }
+}
+
+/// Where an origin is: `http://host[:port]`, `https://host[:port]` or `unix:/path`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OriginAddress {
+    /// Plain HTTP over TCP.
+    Http {
+        /// DNS name or IP address; an IPv6 address without brackets.
+        host: String,
+        /// TCP port.
+        port: u16,
+    },
+    /// HTTP over TLS.
+    Https {
+        /// DNS name or IP address; an IPv6 address without brackets.
+        host: String,
+        /// TCP port.
+        port: u16,
+    },
+    /// Plain HTTP over a unix socket.
+    Unix {
+        /// The socket's path.
+        path: PathBuf,
+    },
+}
+
+impl OriginAddress {
+    /// The authority for a `Host` field: the name, and the port where it is not the scheme's default.
+    ///
+    /// `None` for a unix socket, which has no name.
+    pub fn authority(&self) -> Option<String> {
+        let (host, port, default) = match self {
+            Self::Http { host, port } => (host, *port, 80),
+            Self::Https { host, port } => (host, *port, 443),
+            Self::Unix { .. } => return None,
+        };
+        let host = bracketed(host);
+        Some(if port == default { host } else { format!("{host}:{port}") })
+    }
+
+    /// The host without its port; `None` for a unix socket.
+    pub fn host(&self) -> Option<&str> {
+        match self {
+            Self::Http { host, .. } | Self::Https { host, .. } => Some(host),
+            Self::Unix { .. } => None,
+        }
+    }
+
+    /// Whether the host is a DNS name, which decides the default `Host` of `weir run --origin`.
+    pub fn is_named(&self) -> bool {
+        self.host().is_some_and(|host| host.parse::<std::net::IpAddr>().is_err())
+    }
+}
+
+fn bracketed(host: &str) -> String {
+    if host.contains(':') { format!("[{host}]") } else { host.to_owned() }
+}
+
+impl fmt::Display for OriginAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Http { host, port } => write!(f, "http://{}:{port}", bracketed(host)),
+            Self::Https { host, port } => write!(f, "https://{}:{port}", bracketed(host)),
+            Self::Unix { path } => write!(f, "unix:{}", path.display()),
+        }
+    }
+}
+
+impl FromStr for OriginAddress {
+    type Err = UpstreamError;
+
+    fn from_str(text: &str) -> Result<Self, UpstreamError> {
+        let bad = |why| UpstreamError::Address { text: text.to_owned(), why };
+        if let Some(path) = text.strip_prefix("unix:") {
+            if !path.starts_with('/') {
+                return Err(bad("the path of a unix socket must be absolute"));
+            }
+            return Ok(Self::Unix { path: PathBuf::from(path) });
+        }
+        let (scheme, rest) =
+            text.split_once("://").ok_or_else(|| bad("expected http://host, https://host or unix:/path"))?;
+        let rest = rest.strip_suffix('/').unwrap_or(rest);
+        if rest.contains(['/', '?', '#']) {
+            return Err(bad("an origin has no path"));
+        }
+        if rest.contains('@') {
+            return Err(bad("an origin has no user name"));
+        }
+        let secure = match scheme.to_ascii_lowercase().as_str() {
+            "http" => false,
+            "https" => true,
+            _ => return Err(bad("the scheme must be http, https or unix")),
+        };
+        let (host, port) = split_port(rest).map_err(bad)?;
+        let host = host.to_ascii_lowercase();
+        Ok(if secure {
+            Self::Https { host, port: port.unwrap_or(443) }
+        } else {
+            Self::Http { host, port: port.unwrap_or(80) }
+        })
+    }
+}
+
+fn split_port(authority: &str) -> Result<(&str, Option<u16>), &'static str> {
+    let (host, port) = if let Some(rest) = authority.strip_prefix('[') {
+        let (host, after) = rest.split_once(']').ok_or("an IPv6 address needs its closing bracket")?;
+        host.parse::<std::net::Ipv6Addr>().map_err(|_| "not an IPv6 address")?;
+        match after.strip_prefix(':') {
+            Some(port) => (host, Some(port)),
+            None if after.is_empty() => (host, None),
+            None => return Err("expected a port after the bracket"),
+        }
+    } else {
+        match authority.split_once(':') {
+            Some((_, port)) if port.contains(':') => return Err("an IPv6 address needs brackets"),
+            Some((host, port)) => (host, Some(port)),
+            None => (authority, None),
+        }
+    };
+    if host.is_empty() {
+        return Err("the host is empty");
+    }
+    let legal = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b':');
+    if !host.bytes().all(legal) {
+        return Err("the host has a character that no host has");
+    }
+    match port {
+        None => Ok((host, None)),
+        Some(digits) if !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            match digits.parse() {
+                Ok(0) | Err(_) => Err("the port must be 1 to 65535"),
+                Ok(port) => Ok((host, Some(port))),
+            }
+        }
+        Some(_) => Err("the port must be a number"),
+    }
+}
+
+/// How long each step of an exchange may take.
+#[derive(Clone, Copy, Debug)]
+pub struct Timeouts {
+    /// TCP and TLS set-up together, per address.
+    pub connect: Duration,
+    /// From the request's last byte to the end of the response head.
+    pub first_byte: Duration,
+    /// Between two reads of a body, and between two writes of a request.
+    pub between_bytes: Duration,
+    /// How long an idle connection is kept where the origin's `Keep-Alive` does not say less or more.
+    pub pool_idle: Duration,
+    /// How long a request waits for a connection before it is answered 503.
+    pub queue: Duration,
+    /// How long a tunnel may stand without a byte either way; enforced by the tunnel's user.
+    pub tunnel_idle: Duration,
+}
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(3),
+            first_byte: Duration::from_secs(30),
+            between_bytes: Duration::from_secs(30),
+            pool_idle: Duration::from_secs(4),
+            queue: Duration::from_secs(5),
+            tunnel_idle: Duration::from_secs(3600),
+        }
+    }
+}
+
+/// Ceilings of what an upstream holds.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// Open connections to one origin, in use or idle.
+    pub connections_max: usize,
+    /// Requests that wait for a connection to one origin.
+    pub queue_max: usize,
+    /// Bytes of a response head, and of a trailer section.
+    pub head_bytes_max: usize,
+    /// Fields of a response head.
+    pub fields_max: usize,
+    /// Interim (1xx) responses before the final one.
+    pub interim_max: usize,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            connections_max: 256,
+            queue_max: 1000,
+            head_bytes_max: 64 * 1024,
+            fields_max: 200,
+            interim_max: 16,
+        }
+    }
+}
+
+/// When a failing origin is left out, and for how long.
+#[derive(Clone, Copy, Debug)]
+pub struct Ejection {
+    /// Failures in a row, all within `window`, that eject an origin; 0 switches ejection off.
+    pub failures: u32,
+    /// A failure older than this does not count.
+    pub window: Duration,
+    /// The first spell outside; each failed trial doubles it.
+    pub spell: Duration,
+    /// The longest spell.
+    pub spell_max: Duration,
+}
+
+impl Default for Ejection {
+    fn default() -> Self {
+        Self {
+            failures: 5,
+            window: Duration::from_secs(10),
+            spell: Duration::from_secs(1),
+            spell_max: Duration::from_secs(30),
+        }
+    }
+}
+
+/// How `https` origins are spoken to.
+#[derive(Clone, Debug, Default)]
+pub struct TlsSettings {
+    /// What certificates are believed.
+    pub verify: Verify,
+    /// The name sent (SNI) and verified, where it is not the origin's host.
+    pub server_name: Option<String>,
+    /// What Weir shows of itself.
+    pub client_certificate: Option<ClientCertificate>,
+}
+
+/// What certificates of origins are believed.
+#[derive(Clone, Debug, Default)]
+pub enum Verify {
+    /// Those that the system's roots vouch for.
+    #[default]
+    Native,
+    /// Those that the certificates of this PEM file vouch for.
+    CaFile(PathBuf),
+    /// Any. The transfer is encrypted, but with whom is unknown.
+    Nothing,
+}
+
+/// A client certificate, both files PEM.
+#[derive(Clone, Debug)]
+pub struct ClientCertificate {
+    /// The chain, leaf first.
+    pub certificate: PathBuf,
+    /// The private key.
+    pub key: PathBuf,
+}

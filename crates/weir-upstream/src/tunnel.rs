@@ -1,0 +1,62 @@
+//! A connection after `101 Switching Protocols`: bytes both ways, no HTTP any more (RFC 9110 §7.8).
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Buf;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::pool::Lease;
+
+/// A byte stream to the origin. Counts as one of its connections until dropped.
+#[derive(Debug)]
+pub struct Tunnel {
+    lease: Lease,
+}
+
+impl Tunnel {
+    pub(crate) fn new(lease: Lease) -> Self {
+        Self { lease }
+    }
+}
+
+impl AsyncRead for Tunnel {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let connection = &mut *self.get_mut().lease.connection;
+        let early = &mut connection.incoming;
+        if early.is_empty() {
+            return Pin::new(&mut connection.transport).poll_read(cx, buf);
+        }
+        let taken = early.len().min(buf.remaining());
+        buf.put_slice(&early[..taken]);
+        early.advance(taken);
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for Tunnel {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().lease.connection.transport).poll_write(cx, buf)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bufs: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.get_mut().lease.connection.transport).poll_write_vectored(cx, bufs)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().lease.connection.transport).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().lease.connection.transport).poll_shutdown(cx)
+    }
+}

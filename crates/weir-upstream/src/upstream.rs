@@ -1,0 +1,339 @@
+//! An upstream: picks an origin for a request, sends it there, and tries anew where the retry table allows it.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use http::HeaderMap;
+use parking_lot::Mutex;
+use weir_wire::{BodyReader, Persistence, ResponseHead};
+
+use crate::address::{self, Resolver};
+use crate::body::{OriginBody, RequestRest, Streaming};
+use crate::clock;
+use crate::connect::connect;
+use crate::error::{OriginError, UpstreamError};
+use crate::exchange::{Terms, exchange, limits};
+use crate::health::Event;
+use crate::origin::{Origin, Place, count};
+use crate::outgoing::Outgoing;
+use crate::pick::Wheel;
+use crate::pool::{Demand, Grant, Lease};
+use crate::request::{InterimSender, OriginRequest, OutBody};
+use crate::response::{OriginResponse, Times};
+use crate::retry::{self, Failure, Kind, Next, Stage, Tries};
+use crate::settings::{Bounds, Role, Timeouts, UpstreamSettings};
+use crate::snapshot::UpstreamSnapshot;
+use crate::tunnel::Tunnel;
+
+/// The longest that an idle connection is kept, whatever the origin's `Keep-Alive` says.
+const IDLE_MAX: Duration = Duration::from_secs(60);
+/// How much earlier than the origin says an idle connection is left alone, so as not to meet its closing.
+const IDLE_MARGIN: Duration = Duration::from_secs(1);
+
+/// One `[upstream.NAME]`.
+#[derive(Debug)]
+pub struct Upstream {
+    name: String,
+    origins: Vec<Arc<Origin>>,
+    wheel: Mutex<Wheel>,
+    timeouts: Timeouts,
+    bounds: Bounds,
+    resolve_every: Duration,
+}
+
+impl Upstream {
+    /// Makes an upstream. Certificates are read; nothing is looked up and nothing connected, so that it succeeds while
+    /// origins or DNS are down.
+    ///
+    /// # Errors
+    /// When the settings contradict themselves or a certificate file cannot be used.
+    pub fn new(settings: UpstreamSettings) -> Result<Arc<Self>, UpstreamError> {
+        Self::with_resolver(settings, &address::system())
+    }
+
+    pub(crate) fn with_resolver(
+        settings: UpstreamSettings,
+        resolver: &Resolver,
+    ) -> Result<Arc<Self>, UpstreamError> {
+        check(&settings)?;
+        let origins: Result<Vec<_>, _> = settings
+            .origins
+            .iter()
+            .map(|origin| Origin::new(origin, &settings, resolver).map(Arc::new))
+            .collect();
+        let origins = origins?;
+        Ok(Arc::new(Self {
+            wheel: Mutex::new(Wheel::new(origins.len())),
+            origins,
+            name: settings.name,
+            timeouts: settings.timeouts,
+            bounds: settings.bounds,
+            resolve_every: settings.resolve_every,
+        }))
+    }
+
+    /// The name in the config.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The origins in the order of the config.
+    pub fn origins(&self) -> &[Arc<Origin>] {
+        &self.origins
+    }
+
+    /// How long each step may take.
+    pub fn timeouts(&self) -> &Timeouts {
+        &self.timeouts
+    }
+
+    /// What it has done and holds.
+    pub fn snapshot(&self) -> UpstreamSnapshot {
+        let now = clock::now();
+        let origins = self.origins.iter().map(|origin| origin.snapshot(now)).collect();
+        UpstreamSnapshot { name: self.name.clone(), origins }
+    }
+
+    /// Keeps the addresses fresh until the upstream is dropped: to be spawned once, off the data plane. Without it
+    /// requests renew the addresses as they come by. Begins with a lookup of every name and warns of those that fail.
+    pub fn tend(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
+        let upstream = Arc::downgrade(self);
+        let every = self.resolve_every.max(Duration::from_secs(1));
+        async move { tend(upstream, every).await }
+    }
+
+    /// Tries a connection to every origin, off the data plane, to warn of those that are down at the start: an entry for
+    /// each that cannot be connected to. The connections are closed again.
+    pub async fn probe(self: &Arc<Self>) -> Vec<(Arc<Origin>, OriginError)> {
+        let mut failed = Vec::new();
+        for origin in &self.origins {
+            if let Err(error) = connect(&origin.place, self.timeouts.connect).await {
+                failed.push((origin.clone(), error));
+            }
+        }
+        failed
+    }
+
+    /// Sends a request and waits for the head of the response. 1xx responses go to `interim` as they come.
+    ///
+    /// A retry or a failing origin is not seen here but in [`Times::retries`].
+    ///
+    /// # Errors
+    /// When no origin gave a response: see [`OriginError::status`].
+    ///
+    /// # Cancel safety
+    /// Dropped, it closes its connection; the request may have been acted upon.
+    pub async fn send(
+        self: &Arc<Self>,
+        mut request: OriginRequest,
+        interim: Option<InterimSender>,
+    ) -> Result<OriginResponse, OriginError> {
+        let mut body = std::mem::replace(&mut request.body, OutBody::Empty);
+        let mut tries = Tries::default();
+        let mut tried: Vec<usize> = Vec::new();
+        let mut demand = Demand::Any;
+        let mut index = self.choose(&tried, clock::now()).unwrap_or(0);
+        loop {
+            let origin = &self.origins[index];
+            let terms = Terms {
+                request: &request,
+                interim: interim.as_ref(),
+                timeouts: &self.timeouts,
+                bounds: &self.bounds,
+            };
+            let (failure, rest) = match attempt(origin, &terms, demand, body).await {
+                Ok(mut response) => {
+                    response.times.retries = tries.unconnected + tries.resent;
+                    return Ok(response);
+                }
+                Err(failed) => *failed,
+            };
+            origin.failed_attempt(&failure);
+            let next = retry::decide(&failure, request.retry, rest.is_some(), tries);
+            let Some(rest) = rest else { return Err(failure.error) };
+            body = rest;
+            tried.push(index);
+            let elsewhere = match next {
+                Next::GiveUp => return Err(failure.error),
+                Next::Fresh => None,
+                Next::Elsewhere | Next::ElsewhereOrFresh => self.choose(&tried, clock::now()),
+            };
+            match (next, elsewhere) {
+                (_, Some(other)) => (index, demand) = (other, Demand::Any),
+                (Next::Elsewhere, None) => return Err(failure.error),
+                _ => demand = Demand::Fresh,
+            }
+            count(&origin.counts.retries);
+            match failure.stage {
+                Stage::NotConnected => tries.unconnected += 1,
+                _ => tries.resent += 1,
+            }
+        }
+    }
+
+    /// Picks an origin that was not tried: one due for a trial, else a primary that is up (one with a free connection
+    /// before one without), else a backup that is up, else the one whose spell ends first.
+    fn choose(&self, tried: &[usize], now: Instant) -> Option<usize> {
+        if self.origins.len() == 1 {
+            // Its health is kept for those who look; there is no choice.
+            self.origins[0].begin_trial(now);
+            return if tried.is_empty() { Some(0) } else { None };
+        }
+        for role in [Role::Primary, Role::Backup] {
+            let open = |index: usize| self.origins[index].role == role && !tried.contains(&index);
+            let mut all = 0..self.origins.len();
+            if let Some(due) = all.find(|index| open(*index) && self.origins[*index].begin_trial(now)) {
+                return Some(due);
+            }
+            let up: Vec<bool> = self.origins.iter().map(|origin| origin.health().is_up()).collect();
+            let weight = |index: usize| self.origins[index].weight;
+            let free = |index: usize| open(index) && up[index] && self.origins[index].pool().has_room();
+            let mut wheel = self.wheel.lock();
+            let picked =
+                wheel.turn(weight, free).or_else(|| wheel.turn(weight, |index| open(index) && up[index]));
+            if picked.is_some() {
+                return picked;
+            }
+        }
+        let left = (0..self.origins.len()).filter(|index| !tried.contains(index));
+        left.min_by_key(|index| self.origins[*index].health().due(now))
+    }
+}
+
+async fn tend(upstream: Weak<Upstream>, every: Duration) {
+    loop {
+        let Some(alive) = upstream.upgrade() else { return };
+        for origin in &alive.origins {
+            if let Place::Tcp { addresses, .. } = &origin.place {
+                // The lookup itself warns; the old addresses stay.
+                let _ = addresses.renew().await;
+            }
+        }
+        drop(alive);
+        tokio::time::sleep(every).await;
+    }
+}
+
+fn check(settings: &UpstreamSettings) -> Result<(), UpstreamError> {
+    let name = || settings.name.clone();
+    if !settings.origins.iter().any(|origin| origin.role == Role::Primary) {
+        return Err(UpstreamError::NoPrimary { name: name() });
+    }
+    if settings.origins.iter().any(|origin| !(1..=1000).contains(&origin.weight)) {
+        return Err(UpstreamError::Range { name: name(), what: "weight", range: "1 to 1000" });
+    }
+    if settings.bounds.connections_max == 0 {
+        return Err(UpstreamError::Range { name: name(), what: "connections", range: "at least 1" });
+    }
+    Ok(())
+}
+
+/// What of the body is left for another attempt, beside why this one failed. Boxed: the good way stays small.
+type Failed = Box<(Failure, Option<OutBody>)>;
+
+/// One attempt at one origin.
+async fn attempt(
+    origin: &Arc<Origin>,
+    terms: &Terms<'_>,
+    demand: Demand,
+    body: OutBody,
+) -> Result<OriginResponse, Failed> {
+    let begun = clock::now();
+    let mut lease = match lease(origin, terms.timeouts, demand).await {
+        Ok(lease) => lease,
+        Err(error) => {
+            let failure = Failure { error, stage: Stage::NotConnected, kind: Kind::Fresh };
+            return Err(Box::new((failure, Some(body))));
+        }
+    };
+    let connected = clock::now();
+    count(&origin.counts.requests);
+    let replay = match &body {
+        OutBody::Empty => Some(OutBody::Empty),
+        OutBody::Whole(bytes) => Some(OutBody::Whole(bytes.clone())),
+        OutBody::Stream { .. } => None,
+    };
+    let mut outgoing = Outgoing::new(terms.request, body);
+    let head = match exchange(&mut lease.connection, &mut outgoing, terms).await {
+        Ok(head) => head,
+        Err(failure) => {
+            let rest = replay.or_else(|| if outgoing.is_untouched() { outgoing.into_stream() } else { None });
+            return Err(Box::new((failure, rest)));
+        }
+    };
+    let now = clock::now();
+    let times = Times { connect: connected - begun, first_byte: now - connected, retries: 0 };
+    Ok(respond(origin, terms, lease, outgoing, head, times))
+}
+
+/// A connection, idle or made.
+async fn lease(origin: &Arc<Origin>, timeouts: &Timeouts, demand: Demand) -> Result<Lease, OriginError> {
+    match origin.pool().acquire(demand).await {
+        Ok(Grant::Idle(lease)) => {
+            count(&origin.counts.reuses);
+            Ok(lease)
+        }
+        Ok(Grant::Fresh(permit)) => {
+            let connection = connect(&origin.place, timeouts.connect).await?;
+            count(&origin.counts.connects);
+            Ok(Lease { connection, permit })
+        }
+        Err(_) => {
+            count(&origin.counts.busy);
+            Err(OriginError::Busy { retry_after: timeouts.queue })
+        }
+    }
+}
+
+/// The response as the edge gets it: what is left to read and to send goes into its body.
+fn respond(
+    origin: &Arc<Origin>,
+    terms: &Terms<'_>,
+    mut lease: Lease,
+    outgoing: Outgoing,
+    head: ResponseHead,
+    times: Times,
+) -> OriginResponse {
+    let ResponseHead { status, headers, framing, persistence, .. } = head;
+    lease.connection.served += 1;
+    let mut upgraded = None;
+    let body = if status == http::StatusCode::SWITCHING_PROTOCOLS {
+        origin.note(Event::Success);
+        upgraded = Some(Tunnel::new(lease));
+        OriginBody::empty()
+    } else {
+        let keep = match persistence {
+            Persistence::KeepAlive => Some(idle_time(&headers, terms.timeouts.pool_idle)),
+            Persistence::Close => None,
+        };
+        OriginBody::streaming(Streaming {
+            lease,
+            reader: BodyReader::new(framing, &limits(terms.bounds)),
+            framing,
+            request: RequestRest::after(outgoing, status),
+            origin: origin.clone(),
+            between_bytes: terms.timeouts.between_bytes,
+            keep: keep.filter(|keep| !keep.is_zero()),
+            waiting_since: None,
+        })
+    };
+    OriginResponse { status, headers, framing, body, origin: origin.clone(), times, upgraded }
+}
+
+/// How long an idle connection is kept: as `Keep-Alive: timeout=` says with a margin, else the default.
+fn idle_time(headers: &HeaderMap, default: Duration) -> Duration {
+    let said = headers.get("keep-alive").and_then(|value| value.to_str().ok());
+    let timeout = said.and_then(|value| {
+        value.split(',').find_map(|part| {
+            let (name, seconds) = part.split_once('=')?;
+            let seconds = seconds.trim();
+            let named = name.trim().eq_ignore_ascii_case("timeout");
+            let digits = !seconds.is_empty() && seconds.bytes().all(|byte| byte.is_ascii_digit());
+            (named && digits).then(|| seconds.parse().unwrap_or(u64::MAX))
+        })
+    });
+    match timeout {
+        None => default,
+        Some(seconds) => Duration::from_secs(seconds).min(IDLE_MAX + IDLE_MARGIN).saturating_sub(IDLE_MARGIN),
+    }
+}
