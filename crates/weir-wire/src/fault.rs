@@ -3,76 +3,122 @@
 use http::StatusCode;
 use thiserror::Error;
 
-macro_rules! faults {
-    ($($name:ident $status:ident $word:literal,)+) => {
-        /// One way to be wrong. Both directions share the list.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Fault { $($name,)+ }
-
-        impl Fault {
-            pub(crate) fn status(self) -> StatusCode {
-                match self { $(Self::$name => StatusCode::$status,)+ }
-            }
-
-            pub(crate) fn word(self) -> &'static str {
-                match self { $(Self::$name => $word,)+ }
-            }
-
-            #[cfg(test)]
-            pub(crate) const ALL: &[Self] = &[$(Self::$name,)+];
-        }
-    };
+/// One way to be wrong. Both directions share the list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    BareLf,
+    BareCr,
+    Nul,
+    Control,
+    EmptyLines,
+    LeadingWhitespace,
+    ObsFold,
+    NoColon,
+    SpaceBeforeColon,
+    FieldName,
+    Lookalike,
+    StartLine,
+    MethodToken,
+    MethodRefused,
+    VersionForm,
+    VersionUnsupported,
+    StatusCode,
+    TargetForm,
+    TargetBytes,
+    TargetFragment,
+    TargetScheme,
+    HostMissing,
+    HostTwice,
+    HostForm,
+    HostUserinfo,
+    HostPort,
+    HostMismatch,
+    LineLong,
+    HeadLarge,
+    FieldsMany,
+    LengthForm,
+    LengthTwice,
+    LengthAndCoding,
+    CodingForm,
+    CodingNotChunked,
+    CodingChunkedTwice,
+    CodingOnHttp10,
+    CodingUnknown,
+    ContentOnGet,
+    ConnectionForm,
+    ConnectionNames,
+    ExpectUnknown,
+    InterimFraming,
+    ChunkSize,
+    ChunkExtension,
+    ChunkExtensionsLarge,
+    ChunkEnd,
+    Truncated,
 }
 
-faults! {
-    BareLf BAD_REQUEST "bare-lf",
-    BareCr BAD_REQUEST "bare-cr",
-    Nul BAD_REQUEST "nul",
-    Control BAD_REQUEST "control-byte",
-    EmptyLines BAD_REQUEST "empty-lines",
-    LeadingWhitespace BAD_REQUEST "leading-whitespace",
-    ObsFold BAD_REQUEST "obs-fold",
-    NoColon BAD_REQUEST "no-colon",
-    SpaceBeforeColon BAD_REQUEST "space-before-colon",
-    FieldName BAD_REQUEST "field-name",
-    Lookalike BAD_REQUEST "lookalike-name",
-    StartLine BAD_REQUEST "start-line",
-    MethodToken BAD_REQUEST "method",
-    MethodRefused METHOD_NOT_ALLOWED "method-refused",
-    VersionForm BAD_REQUEST "version",
-    VersionUnsupported HTTP_VERSION_NOT_SUPPORTED "version-unsupported",
-    StatusCode BAD_REQUEST "status-code",
-    TargetForm BAD_REQUEST "target",
-    TargetBytes BAD_REQUEST "target-bytes",
-    TargetFragment BAD_REQUEST "target-fragment",
-    TargetScheme BAD_REQUEST "target-scheme",
-    HostMissing BAD_REQUEST "host-missing",
-    HostTwice BAD_REQUEST "host-twice",
-    HostForm BAD_REQUEST "host",
-    HostUserinfo BAD_REQUEST "host-userinfo",
-    HostPort BAD_REQUEST "host-port",
-    HostMismatch BAD_REQUEST "host-mismatch",
-    LineLong URI_TOO_LONG "line-too-long",
-    HeadLarge REQUEST_HEADER_FIELDS_TOO_LARGE "head-too-large",
-    FieldsMany REQUEST_HEADER_FIELDS_TOO_LARGE "too-many-fields",
-    LengthForm BAD_REQUEST "content-length",
-    LengthTwice BAD_REQUEST "content-length-twice",
-    LengthAndCoding BAD_REQUEST "length-and-coding",
-    CodingForm BAD_REQUEST "transfer-encoding",
-    CodingNotChunked BAD_REQUEST "not-ending-in-chunked",
-    CodingChunkedTwice BAD_REQUEST "chunked-twice",
-    CodingOnHttp10 BAD_REQUEST "transfer-encoding-on-1.0",
-    CodingUnknown NOT_IMPLEMENTED "transfer-coding-unknown",
-    ContentOnGet BAD_REQUEST "content-on-get",
-    ConnectionForm BAD_REQUEST "connection",
-    ConnectionNames BAD_REQUEST "connection-names-needed-field",
-    ExpectUnknown EXPECTATION_FAILED "expect",
-    InterimFraming BAD_REQUEST "interim-with-content",
-    ChunkSize BAD_REQUEST "chunk-size",
-    ChunkExtension BAD_REQUEST "chunk-extension",
-    ChunkExtensionsLarge BAD_REQUEST "chunk-extensions-too-large",
-    ChunkEnd BAD_REQUEST "chunk-end",
-    Truncated BAD_REQUEST "truncated",
+impl Fault {
+    /// The status it costs a client, and the word it has in logs.
+    fn facts(self) -> (StatusCode, &'static str) {
+        const BAD: StatusCode = StatusCode::BAD_REQUEST;
+        match self {
+            Self::BareLf => (BAD, "bare-lf"),
+            Self::BareCr => (BAD, "bare-cr"),
+            Self::Nul => (BAD, "nul"),
+            Self::Control => (BAD, "control-byte"),
+            Self::EmptyLines => (BAD, "empty-lines"),
+            Self::LeadingWhitespace => (BAD, "leading-whitespace"),
+            Self::ObsFold => (BAD, "obs-fold"),
+            Self::NoColon => (BAD, "no-colon"),
+            Self::SpaceBeforeColon => (BAD, "space-before-colon"),
+            Self::FieldName => (BAD, "field-name"),
+            Self::Lookalike => (BAD, "lookalike-name"),
+            Self::StartLine => (BAD, "start-line"),
+            Self::MethodToken => (BAD, "method"),
+            Self::MethodRefused => (StatusCode::METHOD_NOT_ALLOWED, "method-refused"),
+            Self::VersionForm => (BAD, "version"),
+            Self::VersionUnsupported => (StatusCode::HTTP_VERSION_NOT_SUPPORTED, "version-unsupported"),
+            Self::StatusCode => (BAD, "status-code"),
+            Self::TargetForm => (BAD, "target"),
+            Self::TargetBytes => (BAD, "target-bytes"),
+            Self::TargetFragment => (BAD, "target-fragment"),
+            Self::TargetScheme => (BAD, "target-scheme"),
+            Self::HostMissing => (BAD, "host-missing"),
+            Self::HostTwice => (BAD, "host-twice"),
+            Self::HostForm => (BAD, "host"),
+            Self::HostUserinfo => (BAD, "host-userinfo"),
+            Self::HostPort => (BAD, "host-port"),
+            Self::HostMismatch => (BAD, "host-mismatch"),
+            Self::LineLong => (StatusCode::URI_TOO_LONG, "line-too-long"),
+            Self::HeadLarge => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "head-too-large"),
+            Self::FieldsMany => (StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, "too-many-fields"),
+            Self::LengthForm => (BAD, "content-length"),
+            Self::LengthTwice => (BAD, "content-length-twice"),
+            Self::LengthAndCoding => (BAD, "length-and-coding"),
+            Self::CodingForm => (BAD, "transfer-encoding"),
+            Self::CodingNotChunked => (BAD, "not-ending-in-chunked"),
+            Self::CodingChunkedTwice => (BAD, "chunked-twice"),
+            Self::CodingOnHttp10 => (BAD, "transfer-encoding-on-1.0"),
+            Self::CodingUnknown => (StatusCode::NOT_IMPLEMENTED, "transfer-coding-unknown"),
+            Self::ContentOnGet => (BAD, "content-on-get"),
+            Self::ConnectionForm => (BAD, "connection"),
+            Self::ConnectionNames => (BAD, "connection-names-needed-field"),
+            Self::ExpectUnknown => (StatusCode::EXPECTATION_FAILED, "expect"),
+            Self::InterimFraming => (BAD, "interim-with-content"),
+            Self::ChunkSize => (BAD, "chunk-size"),
+            Self::ChunkExtension => (BAD, "chunk-extension"),
+            Self::ChunkExtensionsLarge => (BAD, "chunk-extensions-too-large"),
+            Self::ChunkEnd => (BAD, "chunk-end"),
+            Self::Truncated => (BAD, "truncated"),
+        }
+    }
+
+    pub(crate) fn status(self) -> StatusCode {
+        self.facts().0
+    }
+
+    pub(crate) fn word(self) -> &'static str {
+        self.facts().1
+    }
 }
 
 /// A request head that Weir does not take. It is answered with [`Refusal::status`] and the connection is closed:
