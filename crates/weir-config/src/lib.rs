@@ -1,8 +1,31 @@
 //! The configuration of Weir: text in, a complete and checked model out, with the place of every value. One model yields the
 //! file's form, its JSON Schema and its reference. Must not open a socket, resolve a name or know the edge.
+//!
+//! [`load`] reads `weir.toml` and what it includes, [`from_flags`] makes the same from `weir run --origin`; both give a
+//! [`Loaded`], whose [`Loaded::resolved`] are the sites and routes after inheritance, or all [`Mistakes`] at once.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod check;
+mod flags;
+mod load;
+mod mistake;
 pub mod model;
+pub mod reference;
+mod resolve;
+mod semantics;
+mod shape;
+mod show;
+mod source;
+mod tree;
 pub mod value;
+
+pub use flags::{Flags, from_flags};
+pub use load::{Loaded, load, load_with};
+pub use mistake::Mistakes;
+pub use resolve::{
+    Action, Closed, Conditions, Edits, PageContent, PageFor, PathRule, ResolvedRoute, ResolvedSite,
+};
+pub use show::{show, show_json};
+pub use source::Place;

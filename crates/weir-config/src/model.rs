@@ -6,10 +6,12 @@ mod site;
 mod upstream;
 
 pub use rules::{
-    ClientDirectives, CloseDelimited, ErrorStorage, FieldEdits, FromFile, Heuristics, Key, Query, Rules, SetCookie, Stale, Surrogate,
-    Text, Triggers,
+    ClientDirectives, CloseDelimited, ErrorStorage, FieldEdits, FromFile, Heuristics, Key, Query, Rules,
+    SetCookie, Stale, Surrogate, Text, Triggers,
 };
-pub use site::{Answer, Maintenance, Methods, Page, Redirect, RedirectTable, Route, SchemeName, Site, Status};
+pub use site::{
+    Answer, Maintenance, Methods, Page, Redirect, RedirectTable, Route, SchemeName, Site, Status,
+};
 pub use upstream::{Eject, OriginEntry, OriginTable, Tls, Upstream};
 
 use crate::value::{Duration, ListenAddress, LogTarget, PathPrefix, PathText, Size, TrustedProxy};
@@ -45,6 +47,7 @@ pub struct Config {
     /// What is written about requests.
     pub log: Log,
     /// Named groups of origins: `[upstream.NAME]`.
+    #[schemars(extend("propertyNames" = { "format": "weir-upstream-name" }))]
     pub upstream: BTreeMap<String, Upstream>,
     /// What all sites inherit.
     pub defaults: Rules,

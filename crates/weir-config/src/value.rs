@@ -65,7 +65,9 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), String> {
         "weir-file" => text.parse::<FilePath>().map(drop),
         "weir-log-target" => text.parse::<LogTarget>().map(drop),
         "weir-health-path" => text.parse::<PathPrefix>().map(drop),
+        "weir-sni" => address::check_name(text).map(drop),
+        "weir-upstream-name" => header::check_upstream_name(text),
+        "weir-page-status" => header::check_page_status(text),
         _ => Ok(()),
     }
 }
-

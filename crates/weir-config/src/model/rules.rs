@@ -65,6 +65,7 @@ pub struct Rules {
     pub response_headers: Option<FieldEdits>,
     /// Pages for errors that Weir itself answers with, by status (`"503"`) or for all (`"*"`).
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("propertyNames" = { "format": "weir-page-status" }))]
     pub error_pages: Option<BTreeMap<String, Page>>,
     /// While this is there, all requests are answered 503.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,14 +89,14 @@ pub struct Stale {
 #[serde(default, deny_unknown_fields)]
 pub struct Triggers {
     /// A cookie of one of these names is sent; `*` is any text.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub cookies: Vec<NameGlob>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cookies: Option<Vec<NameGlob>>,
     /// One of these fields is sent: `X-Preview`, or with this value: `X-Mode: debug*`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub headers: Vec<FieldMatch>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub headers: Option<Vec<FieldMatch>>,
     /// The path fits one of these globs.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub paths: Vec<PathGlob>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub paths: Option<Vec<PathGlob>>,
 }
 
 /// What tells objects apart beside scheme, host and path.
@@ -197,12 +198,13 @@ pub enum Surrogate {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FieldEdits {
-    /// Fields that are set, in place of any of that name.
+    /// Fields that are set, in place of any of that name. An inherited one is undone by naming it in `remove`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = { "format": "weir-field-name" }))]
     pub set: BTreeMap<String, Text>,
     /// Fields that are removed.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub remove: Vec<FieldName>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remove: Option<Vec<FieldName>>,
 }
 
 /// The value of a field: a text, or for secrets a file that holds it.

@@ -1,9 +1,7 @@
 //! `[[site]]` and `[[site.route]]`: which requests they are for, and answers that need no origin.
 
 use super::rules::{FromFile, Rules, Text};
-use crate::value::{
-    Duration, FilePath, HostPattern, MethodName, PathGlob, PathPrefix, PathRegex, Template,
-};
+use crate::value::{Duration, FilePath, HostPattern, MethodName, PathGlob, PathPrefix, PathRegex, Template};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -105,6 +103,7 @@ pub struct Answer {
     pub status: Status,
     /// Its fields. Without a `Content-Type` it is guessed from `body_file`'s ending, else `text/plain`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("propertyNames" = { "format": "weir-field-name" }))]
     pub headers: BTreeMap<String, Text>,
     /// Its body.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -175,6 +175,7 @@ fn weight_default() -> u32 {
 pub struct Tls {
     /// The name that is asked for and that the certificate must have. Default: the origin's.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("format" = "weir-sni"))]
     pub sni: Option<String>,
     /// Whether the certificate is verified.
     pub verify: bool,

@@ -49,7 +49,9 @@ impl FromStr for ListenAddress {
         if let Some(port) = text.strip_prefix("localhost:") {
             return Err(format!("a listener needs an address, not a name: did you mean `127.0.0.1:{port}`?"));
         }
-        Err(format!("`{text}` is no address to listen on: write `127.0.0.1:8080`, `[::1]:8080` or `unix:/path`"))
+        Err(format!(
+            "`{text}` is no address to listen on: write `127.0.0.1:8080`, `[::1]:8080` or `unix:/path`"
+        ))
     }
 }
 
@@ -87,15 +89,18 @@ impl FromStr for TrustedProxy {
         }
         if let Ok(net) = text.parse::<IpNet>() {
             if net.trunc() != net {
-                return Err(format!("`{text}` has bits beyond its prefix length: did you mean `{}`?", net.trunc()));
+                return Err(format!(
+                    "`{text}` has bits beyond its prefix length: did you mean `{}`?",
+                    net.trunc()
+                ));
             }
             return Ok(TrustedProxy::Net(net));
         }
         match text.parse::<IpAddr>() {
             Ok(ip) => Ok(TrustedProxy::Net(IpNet::from(ip))),
-            Err(_) => Err(format!(
-                "`{text}` is no network: write CIDR such as `10.0.0.0/8`, an address, or `unix`"
-            )),
+            Err(_) => {
+                Err(format!("`{text}` is no network: write CIDR such as `10.0.0.0/8`, an address, or `unix`"))
+            }
         }
     }
 }
@@ -187,7 +192,9 @@ impl FromStr for OriginUrl {
             ));
         }
         if rest.contains('@') {
-            return Err("an origin has no user name: set an `Authorization` field in `request_headers`".into());
+            return Err(
+                "an origin has no user name: set an `Authorization` field in `request_headers`".into()
+            );
         }
         let (host, port) = host_and_port(rest)?;
         Ok(OriginUrl { scheme, host, port: port.unwrap_or(default_port) })
@@ -232,7 +239,7 @@ fn host_and_port(text: &str) -> Result<(String, Option<u16>), String> {
 }
 
 /// Refuses what cannot be a DNS name (RFC 1123 §2.1, with the underscore that is in use).
-fn check_name(name: &str) -> Result<&str, String> {
+pub(super) fn check_name(name: &str) -> Result<&str, String> {
     let name = name.strip_suffix('.').unwrap_or(name);
     if name.is_empty() {
         return Err("the host name is missing".into());
@@ -353,7 +360,10 @@ impl fmt::Display for HostRule {
 /// The path of a unix socket: absolute, and short enough for `sockaddr_un`.
 fn unix_path(path: &str) -> Result<PathBuf, String> {
     if !path.starts_with('/') {
-        return Err(format!("the path of a unix socket is absolute: `unix:/{}`", path.trim_start_matches("./")));
+        return Err(format!(
+            "the path of a unix socket is absolute: `unix:/{}`",
+            path.trim_start_matches("./")
+        ));
     }
     if path.len() > 107 {
         return Err("the path of a unix socket has at most 107 bytes".into());

@@ -40,6 +40,26 @@ pub(super) fn check_field_value(text: &str) -> Result<(), String> {
         .map_err(|_| "a field's value has visible characters and spaces only (RFC 9110 §5.5)".into())
 }
 
+/// Refuses what cannot name an upstream: it stands in metrics and logs.
+pub(super) fn check_upstream_name(text: &str) -> Result<(), String> {
+    match text.chars().find(|c| !c.is_ascii_alphanumeric() && !matches!(c, '-' | '_' | '.')) {
+        Some(bad) => {
+            Err(format!("{bad:?} cannot stand in the name of an upstream: letters, digits, `-`, `_`, `.`"))
+        }
+        None if text.is_empty() => Err("the name of an upstream is empty".into()),
+        None => Ok(()),
+    }
+}
+
+/// Refuses what is neither an error status nor `*`.
+pub(super) fn check_page_status(text: &str) -> Result<(), String> {
+    match text.parse::<u16>() {
+        _ if text == "*" => Ok(()),
+        Ok(400..=599) if text.len() == 3 => Ok(()),
+        _ => Err(format!("`{text}` is no error status: legal are \"400\" to \"599\" and \"*\" for all")),
+    }
+}
+
 /// A condition on a request's field: its name alone (the field is there), or `Name: pattern` (`*` matches any text).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -94,7 +114,8 @@ impl FromStr for NameGlob {
         if text.is_empty() {
             return Err("the name is empty".into());
         }
-        match text.chars().find(|c| c.is_whitespace() || c.is_control() || matches!(c, '=' | ';' | '&' | '?')) {
+        match text.chars().find(|c| c.is_whitespace() || c.is_control() || matches!(c, '=' | ';' | '&' | '?'))
+        {
             Some(bad) => Err(format!("{bad:?} cannot stand in a name; `*` is any text")),
             None => Ok(NameGlob(text.to_owned())),
         }

@@ -57,7 +57,11 @@ pub enum LogTarget {
     File(PathBuf),
 }
 
-text_value!(LogTarget, "weir-log-target", "`stdout`, or the path of a file, relative to the file that names it");
+text_value!(
+    LogTarget,
+    "weir-log-target",
+    "`stdout`, or the path of a file, relative to the file that names it"
+);
 
 impl FromStr for LogTarget {
     type Err = String;

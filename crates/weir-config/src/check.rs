@@ -1,0 +1,255 @@
+//! Compares the tree with the model's shape: unknown keys and words, wrong kinds, texts that do not parse, files that are not
+//! there. What is wrong is reported and taken out, so that the rest can be checked further. Must not know what a key means.
+
+use crate::{
+    mistake::Mistake,
+    shape::{Shape, TableShape},
+    source::{Sources, Span},
+    tree::{Entry, Node, Table, Value},
+    value::check_format,
+};
+use std::path::Path;
+
+pub(crate) struct Checker<'a> {
+    pub sources: &'a Sources,
+    pub mistakes: &'a mut Vec<Mistake>,
+    /// Whether nothing was lost on the way here, so that what is missing is really missing.
+    pub is_whole: bool,
+}
+
+/// Whether a value may stay.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Keep,
+    Remove,
+}
+
+impl Checker<'_> {
+    /// Checks a node and what is below it; `key` is what it stands under, for messages.
+    pub fn check(&mut self, node: &mut Node, shape: &Shape, key: &str) -> Fate {
+        let span = node.span;
+        if let Shape::Either(shapes) = shape {
+            return match shapes.iter().find(|shape| fits(node, shape)) {
+                Some(shape) => self.check(node, shape, key),
+                None => self.wrong_kind(node, shape, key),
+            };
+        }
+        coerce(node, shape);
+        match (&mut node.value, shape) {
+            (Value::Table(table), Shape::Table(shape)) => self.check_table(table, shape, span, key),
+            (Value::List(list), Shape::List { item, length_min }) => {
+                let length = list.len();
+                list.retain_mut(|node| self.check(node, item, key) == Fate::Keep);
+                if length < *length_min {
+                    return self.remove(
+                        Mistake::at(span, format!("`{key}` is empty")).label("needs at least one entry"),
+                    );
+                }
+                if list.len() < *length_min { Fate::Remove } else { Fate::Keep }
+            }
+            (Value::Text(text), Shape::Words(words)) if !words.contains(&text.text) => {
+                let mistake = Mistake::at(span, format!("unknown value `{}` for `{key}`", text.text));
+                self.remove(suggest(mistake, &text.text, words.iter().map(String::as_str)))
+            }
+            (Value::Text(_), Shape::Words(_)) | (Value::Bool(_), Shape::Bool) => Fate::Keep,
+            (Value::Text(_), Shape::Text(format)) => self.check_text(node, format.as_deref(), key),
+            (Value::Integer(number), Shape::Integer { min, max }) => {
+                if (*min..=*max).contains(number) {
+                    return Fate::Keep;
+                }
+                let bounds = match *max {
+                    i64::MAX => format!("legal is {min} or more"),
+                    max => format!("legal are {min} to {max}"),
+                };
+                self.remove(Mistake::at(span, format!("`{key}` is out of bounds")).label(bounds))
+            }
+            _ => self.wrong_kind(node, shape, key),
+        }
+    }
+
+    fn remove(&mut self, mistake: Mistake) -> Fate {
+        self.mistakes.push(mistake);
+        Fate::Remove
+    }
+
+    fn check_table(&mut self, table: &mut Table, shape: &TableShape, span: Span, key: &str) -> Fate {
+        let before: Vec<String> = table.0.iter().map(|entry| entry.key.clone()).collect();
+        table.0.retain_mut(|entry| self.check_entry(entry, shape, key) == Fate::Keep);
+        let mut fate = Fate::Keep;
+        for required in &shape.required {
+            if table.get(required).is_some() {
+                continue;
+            }
+            fate = Fate::Remove;
+            if self.is_whole && !before.contains(required) {
+                let name = if key.is_empty() { String::new() } else { format!(" in `{key}`") };
+                self.mistakes.push(Mistake::at(span, format!("`{required}` is missing{name}")));
+            }
+        }
+        fate
+    }
+
+    fn check_entry(&mut self, entry: &mut Entry, shape: &TableShape, table: &str) -> Fate {
+        if let Some((_, shape)) = shape.keys.iter().find(|(key, _)| *key == entry.key) {
+            return self.check(&mut entry.node, shape, &entry.key);
+        }
+        let Some(other) = &shape.other else {
+            let place = if table.is_empty() { String::new() } else { format!(" in `{table}`") };
+            let mistake = Mistake::at(entry.key_span, format!("unknown key `{}`{place}", entry.key));
+            return self.remove(suggest(mistake, &entry.key, shape.keys.iter().map(|(key, _)| key.as_str())));
+        };
+        let format = shape.other_format.as_deref().unwrap_or_default();
+        if let Err(reason) = check_format(format, &entry.key) {
+            return self.remove(Mistake::at(entry.key_span, reason));
+        }
+        self.check(&mut entry.node, other, &entry.key)
+    }
+
+    fn check_text(&mut self, node: &mut Node, format: Option<&str>, key: &str) -> Fate {
+        let (span, format) = (node.span, format.unwrap_or_default());
+        let Value::Text(text) = &mut node.value else { return Fate::Keep };
+        if let Err(reason) = check_format(format, &text.text) {
+            let shown = text.written.as_ref().map(|_| format!("`{key}` is {:?} here", text.text));
+            let mistake = Mistake::at(span, reason);
+            return self.remove(match shown {
+                Some(shown) => mistake.label(shown),
+                None => mistake,
+            });
+        }
+        let is_path = matches!(format, "weir-path" | "weir-file")
+            || (format == "weir-log-target" && text.text != "stdout");
+        if is_path {
+            let absolute = self.sources.get(span.file).folder().join(&text.text);
+            if format == "weir-file"
+                && let Err(error) = readable(&absolute)
+            {
+                let title = format!("cannot read the file `{}`", text.text);
+                return self.remove(Mistake::at(span, title).label(error));
+            }
+            let absolute = absolute.to_string_lossy().into_owned();
+            text.written.get_or_insert_with(|| std::mem::take(&mut text.text));
+            text.text = absolute;
+        }
+        Fate::Keep
+    }
+
+    fn wrong_kind(&mut self, node: &Node, shape: &Shape, key: &str) -> Fate {
+        let mistake = Mistake::at(node.span, format!("`{key}` is of the wrong kind"));
+        let label = format!("expected {}, found {}", kind_of(shape), node.kind());
+        let mistake = mistake.label(label);
+        let quoted = match (&node.value, shape) {
+            (Value::Integer(number), Shape::Text(Some(format))) => match format.as_str() {
+                "weir-duration" => Some(format!("did you mean `\"{number}s\"`?")),
+                "weir-size" => Some(format!("did you mean `\"{number}B\"` or `\"{number}MiB\"`?")),
+                _ => None,
+            },
+            (Value::Text(_), Shape::List { item, .. }) if matches!(**item, Shape::Text(_)) => {
+                Some(format!("did you mean `[{}]`?", node.to_toml()))
+            }
+            _ => None,
+        };
+        self.remove(match quoted {
+            Some(quoted) => mistake.help(quoted),
+            None => mistake,
+        })
+    }
+}
+
+/// Why a file cannot be read, in the system's words.
+fn readable(path: &Path) -> Result<(), String> {
+    let error = match std::fs::metadata(path) {
+        Ok(metadata) if metadata.is_dir() => return Err("this is a folder".into()),
+        Ok(_) => match std::fs::File::open(path) {
+            Ok(_) => return Ok(()),
+            Err(error) => error,
+        },
+        Err(error) => error,
+    };
+    Err(io_words(&error))
+}
+
+/// An error of the system without its number.
+pub(crate) fn io_words(error: &std::io::Error) -> String {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => "there is no such file".into(),
+        std::io::ErrorKind::PermissionDenied => "permission denied".into(),
+        _ => error.to_string(),
+    }
+}
+
+fn fits(node: &Node, shape: &Shape) -> bool {
+    matches!(
+        (&node.value, shape),
+        (Value::Text(_), Shape::Text(_) | Shape::Words(_))
+            | (Value::Integer(_), Shape::Integer { .. })
+            | (Value::Bool(_), Shape::Bool)
+            | (Value::List(_), Shape::List { .. })
+            | (Value::Table(_), Shape::Table(_))
+    )
+}
+
+/// A text that came from the environment may stand for a number or a truth value.
+fn coerce(node: &mut Node, shape: &Shape) {
+    let Value::Text(text) = &node.value else { return };
+    if text.written.is_none() {
+        return;
+    }
+    let value = match shape {
+        Shape::Integer { .. } => text.text.parse().ok().map(Value::Integer),
+        Shape::Bool => text.text.parse().ok().map(Value::Bool),
+        _ => None,
+    };
+    if let Some(value) = value {
+        node.value = value;
+    }
+}
+
+fn kind_of(shape: &Shape) -> String {
+    match shape {
+        Shape::Text(_) => "a text".into(),
+        Shape::Words(words) => match words.as_slice() {
+            [one] => format!("`\"{one}\"`"),
+            words => format!("one of {}", list(words.iter().map(String::as_str))),
+        },
+        Shape::Integer { .. } => "a whole number".into(),
+        Shape::Bool => "true or false".into(),
+        Shape::List { .. } => "a list".into(),
+        Shape::Table(_) => "a table".into(),
+        Shape::Either(shapes) => shapes.iter().map(kind_of).collect::<Vec<_>>().join(" or "),
+    }
+}
+
+/// Adds the nearest legal word, or all of them.
+pub(crate) fn suggest<'a>(
+    mistake: Mistake,
+    word: &str,
+    legal: impl Iterator<Item = &'a str> + Clone,
+) -> Mistake {
+    if let Some(nearest) = nearest(word, legal.clone()) {
+        return mistake.label(format!("did you mean `{nearest}`?"));
+    }
+    let count = legal.clone().count();
+    match count {
+        0 => mistake,
+        1..=24 => mistake.help(format!("legal {}: {}", if count == 1 { "is" } else { "are" }, list(legal))),
+        _ => mistake.help("all keys are in docs/guide/reference.md"),
+    }
+}
+
+fn nearest<'a>(word: &str, legal: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let word = word.to_ascii_lowercase().replace('-', "_");
+    legal
+        .map(|known| {
+            let lower = known.to_ascii_lowercase().replace('-', "_");
+            let closeness = strsim::jaro_winkler(&lower, &word);
+            let edits = strsim::damerau_levenshtein(&lower, &word);
+            (known, closeness, edits)
+        })
+        .filter(|(known, closeness, edits)| *closeness > 0.86 || *edits <= 1.max(known.len() / 4))
+        .max_by(|a, b| a.1.total_cmp(&b.1))
+        .map(|(known, _, _)| known)
+}
+
+fn list<'a>(words: impl Iterator<Item = &'a str>) -> String {
+    words.map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
+}

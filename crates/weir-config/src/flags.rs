@@ -1,0 +1,109 @@
+//! A configuration of one site from the flags of `weir run --origin`. Made as a tree like a file's, so that bad values give
+//! the same reports. Must not know a flag's default: that is the model's.
+
+use crate::{
+    load::{Loaded, finish},
+    mistake::Mistakes,
+    source::{Source, Sources, Span},
+    tree::Node,
+    value::OriginUrl,
+};
+use std::path::Path;
+
+/// The flags of `weir run --origin`, as they were typed. What is not given has the model's default.
+#[derive(Debug, Clone, Default)]
+pub struct Flags {
+    /// `--origin URL`.
+    pub origin: String,
+    /// `--listen ADDRESS`, any number of times.
+    pub listen: Vec<String>,
+    /// `--admin ADDRESS`.
+    pub admin: Option<String>,
+    /// `--cache DIR`: the state folder is `DIR/state`.
+    pub cache: Option<String>,
+    /// `--state DIR`, before what `--cache` says.
+    pub state: Option<String>,
+    /// `--memory SIZE`.
+    pub memory: Option<String>,
+    /// `--ttl DURATION`: the lifetime where the origin names none.
+    pub ttl: Option<String>,
+    /// `--ttl-override DURATION`.
+    pub ttl_override: Option<String>,
+    /// `--log json|combined`.
+    pub log: Option<String>,
+}
+
+/// The command line that is being written, so that mistakes can point into it.
+struct CommandLine {
+    text: String,
+}
+
+impl CommandLine {
+    /// Adds a flag with its value; the node is the value with its place.
+    fn add(&mut self, flag: &str, value: &str) -> Node {
+        self.text.push(' ');
+        self.text.push_str(flag);
+        self.text.push(' ');
+        let start = self.text.len() as u32;
+        self.text.push_str(value);
+        Node::text(Span { file: 0, start, end: self.text.len() as u32 }, value)
+    }
+
+    fn add_if(&mut self, flag: &str, value: Option<&String>) -> Option<Node> {
+        value.map(|value| self.add(flag, value))
+    }
+}
+
+/// Makes the configuration of one site that `weir run --origin URL` stands for: every host, one upstream. Where the origin
+/// has a DNS name, that is the Host it is sent, and a `Location` that names it is written back.
+///
+/// # Errors
+/// All values that do not parse, each with its place on the command line.
+pub fn from_flags(flags: &Flags) -> Result<Loaded, Mistakes> {
+    let mut line = CommandLine { text: "weir run".into() };
+    let origin = line.add("--origin", &flags.origin);
+    let at = origin.span;
+    let host = match flags.origin.parse::<OriginUrl>() {
+        Ok(url) if url.dns_name().is_some() => "origin",
+        _ => "client",
+    };
+    let upstream =
+        Node::table(at, vec![("origins", Node::list(at, vec![origin])), ("host", Node::text(at, host))]);
+    let mut site =
+        vec![("hosts", Node::list(at, vec![Node::text(at, "*")])), ("upstream", Node::text(at, "origin"))];
+    let listen: Vec<Node> = flags
+        .listen
+        .iter()
+        .map(|address| line.add("--listen", address))
+        .map(|address| Node::table(address.span, vec![("address", address)]))
+        .collect();
+    let mut root = vec![("upstream", Node::table(at, vec![("origin", upstream)]))];
+    if !listen.is_empty() {
+        root.push(("listen", Node::list(at, listen)));
+    }
+    let mut table = |name: &'static str, key: &'static str, value: Option<Node>| {
+        root.extend(value.map(|value| (name, Node::table(value.span, vec![(key, value)]))));
+    };
+    table("admin", "listen", line.add_if("--admin", flags.admin.as_ref()));
+    table("cache", "memory", line.add_if("--memory", flags.memory.as_ref()));
+    table("log", "access", line.add_if("--log", flags.log.as_ref()));
+    let state = match (&flags.state, &flags.cache) {
+        (Some(state), _) => Some(line.add("--state", state)),
+        (None, Some(cache)) => {
+            let given = line.add("--cache", cache);
+            Some(Node::text(given.span, Path::new(cache).join("state").to_string_lossy()))
+        }
+        (None, None) => None,
+    };
+    table("state", "path", state);
+    site.extend(line.add_if("--ttl", flags.ttl.as_ref()).map(|ttl| ("ttl", ttl)));
+    site.extend(line.add_if("--ttl-override", flags.ttl_override.as_ref()).map(|ttl| ("ttl_override", ttl)));
+    root.push(("site", Node::list(at, vec![Node::table(at, site)])));
+    let sources = Sources(vec![Source::new("command line", None, line.text)]);
+    let tree = Node::table(Span::default(), root);
+    let no_environment = |_: &str| None;
+    finish(tree, sources, &no_environment, Vec::new())
+}
+
+#[cfg(test)]
+mod tests;

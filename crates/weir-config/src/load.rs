@@ -1,0 +1,217 @@
+//! Reads a configuration: the file, what it includes, the environment, the checks; all mistakes at once. The only room here
+//! that opens files beside `resolve.rs`. Steps: parse → include → expand → check → model → semantics → resolve.
+
+use crate::{
+    check::{Checker, io_words},
+    mistake::{Mistake, Mistakes},
+    model::Config,
+    resolve::{ResolvedSite, Resolver},
+    semantics,
+    shape::CONFIG,
+    source::{Place, Source, Sources},
+    tree::{self, Environment, Node, Value},
+};
+use std::path::{Path, PathBuf};
+
+/// A configuration that is complete and checked.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The model, as it was written.
+    pub config: Config,
+    pub(crate) sites: Vec<ResolvedSite>,
+    pub(crate) tree: Node,
+    pub(crate) sources: Sources,
+}
+
+impl Loaded {
+    /// The sites, each with its routes after inheritance, in the order of the files.
+    pub fn resolved(&self) -> &[ResolvedSite] {
+        &self.sites
+    }
+
+    /// The files that were read, the main one first; none for a configuration from flags.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.sources.0.iter().filter_map(|source| source.path.clone()).collect()
+    }
+
+    /// Where `[upstream.NAME]` stands.
+    pub fn upstream_place(&self, name: &str) -> Option<Place> {
+        let entry = self.tree.get("upstream")?.as_table()?.entry(name)?;
+        Some(self.sources.place(entry.key_span))
+    }
+}
+
+/// Reads the configuration in `path` and what it includes.
+///
+/// # Errors
+/// Everything that is wrong with it, at once.
+pub fn load(path: &Path) -> Result<Loaded, Mistakes> {
+    load_with(path, &|name| std::env::var(name).ok())
+}
+
+/// [`load`] with an environment of one's own, for tests.
+///
+/// # Errors
+/// Everything that is wrong with it, at once.
+pub fn load_with(path: &Path, environment: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, Mistakes> {
+    let mut reader =
+        Reader { environment, sources: Sources::default(), mistakes: Vec::new(), seen: Vec::new() };
+    let Some(tree) = reader.read(path) else {
+        return Err(Mistakes::new(reader.mistakes, reader.sources));
+    };
+    finish(tree, reader.sources, environment, reader.mistakes)
+}
+
+/// Checks a tree and makes the model of it.
+pub(crate) fn finish(
+    mut tree: Node,
+    sources: Sources,
+    environment: Environment<'_>,
+    mut mistakes: Vec<Mistake>,
+) -> Result<Loaded, Mistakes> {
+    let syntax_errors = mistakes.len();
+    tree::expand(&mut tree, environment, &mut mistakes);
+    let unset = mistakes.len() > syntax_errors;
+    Checker { sources: &sources, mistakes: &mut mistakes, is_whole: syntax_errors == 0 && !unset }
+        .check(&mut tree, &CONFIG, "");
+    if syntax_errors > 0 {
+        return Err(Mistakes::new(mistakes, sources));
+    }
+    let config: Config = match serde_json::from_value(tree.to_json()) {
+        Ok(config) => config,
+        Err(error) => {
+            if mistakes.is_empty() {
+                mistakes.push(Mistake::nowhere(format!("the configuration does not fit its model: {error}")));
+            }
+            return Err(Mistakes::new(mistakes, sources));
+        }
+    };
+    semantics::check(&config, &tree, &mut mistakes);
+    let mut resolver = Resolver::new(&config, &tree, &sources, &mut mistakes);
+    let sites = resolver.sites();
+    if !mistakes.is_empty() {
+        return Err(Mistakes::new(mistakes, sources));
+    }
+    Ok(Loaded { config, sites, tree, sources })
+}
+
+struct Reader<'a> {
+    environment: Environment<'a>,
+    sources: Sources,
+    mistakes: Vec<Mistake>,
+    seen: Vec<PathBuf>,
+}
+
+impl Reader<'_> {
+    /// The main file with all that it includes.
+    fn read(&mut self, path: &Path) -> Option<Node> {
+        let text = match std::fs::read_to_string(path) {
+            Ok(text) => text,
+            Err(error) => {
+                let title = format!("cannot read the configuration {}: {}", path.display(), io_words(&error));
+                self.mistakes.push(Mistake::nowhere(title));
+                return None;
+            }
+        };
+        let name = path.to_string_lossy();
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        Some(self.parse(&name, path, text))
+    }
+
+    fn parse(&mut self, name: &str, path: PathBuf, text: String) -> Node {
+        self.seen.push(path.canonicalize().unwrap_or_else(|_| path.clone()));
+        let source = Source::new(name, Some(path), text);
+        let file = self.sources.0.len() as u32;
+        let mut tree = tree::parse(&source, file, &mut self.mistakes);
+        self.sources.0.push(source);
+        let wanted: Vec<Node> = tree.list_of("include").to_vec();
+        for include in wanted {
+            self.include(&include, &mut tree);
+        }
+        tree
+    }
+
+    /// Joins the files that one entry of `include` stands for; what is wrong with the entry itself, `check` says.
+    fn include(&mut self, include: &Node, tree: &mut Node) {
+        let mut include = include.clone();
+        tree::expand(&mut include, self.environment, &mut Vec::new());
+        let Some(pattern) = include.as_text() else { return };
+        let source = self.sources.get(include.span.file);
+        let (folder, shown) =
+            (source.folder().to_owned(), Path::new(&*source.name).parent().map(Path::to_owned));
+        let is_glob = pattern.contains('*');
+        let found = if is_glob { matching_files(&folder, pattern) } else { vec![PathBuf::from(pattern)] };
+        for relative in found {
+            let path = folder.join(&relative);
+            if self.seen.contains(&path.canonicalize().unwrap_or_else(|_| path.clone())) {
+                if !is_glob {
+                    let title = format!("the file `{}` is included twice", relative.display());
+                    self.mistakes.push(Mistake::at(include.span, title));
+                }
+                continue;
+            }
+            let text = match std::fs::read_to_string(&path) {
+                Ok(text) => text,
+                Err(error) => {
+                    let title = format!("cannot read the file `{}`", relative.display());
+                    self.mistakes.push(Mistake::at(include.span, title).label(io_words(&error)));
+                    continue;
+                }
+            };
+            let name = shown.as_ref().map_or(relative.clone(), |shown| shown.join(&relative));
+            let included = self.parse(&name.to_string_lossy(), path, text);
+            if let (Value::Table(base), Value::Table(more)) = (&mut tree.value, included.value) {
+                tree::join(base, more, &mut self.mistakes);
+            }
+        }
+    }
+}
+
+/// The files below `folder` that fit a pattern whose `*` stands for any text within one name, in order.
+fn matching_files(folder: &Path, pattern: &str) -> Vec<PathBuf> {
+    let mut found = vec![PathBuf::new()];
+    if pattern.starts_with('/') {
+        found = vec![PathBuf::from("/")];
+    }
+    for part in pattern.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        let mut next = Vec::new();
+        for base in found {
+            if !part.contains('*') {
+                next.push(base.join(part));
+                continue;
+            }
+            let Ok(entries) = std::fs::read_dir(folder.join(&base)) else { continue };
+            let mut names: Vec<_> =
+                entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
+            names.retain(|name| !name.starts_with('.') && name_fits(part, name));
+            names.sort();
+            next.extend(names.into_iter().map(|name| base.join(name)));
+        }
+        found = next;
+    }
+    found.retain(|path| folder.join(path).is_file());
+    found
+}
+
+/// Whether `name` fits `pattern`, where `*` is any text.
+fn name_fits(pattern: &str, name: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let first = parts.next().unwrap_or_default();
+    let Some(mut rest) = name.strip_prefix(first) else { return false };
+    let Some(last) = pattern.rsplit('*').next().filter(|_| pattern.contains('*')) else {
+        return rest.is_empty();
+    };
+    let Some(body) = rest.strip_suffix(last) else { return false };
+    rest = body;
+    let middle: Vec<&str> = parts.collect();
+    for part in &middle[..middle.len() - 1] {
+        match rest.find(part) {
+            Some(at) => rest = &rest[at + part.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests;

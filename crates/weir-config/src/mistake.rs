@@ -1,0 +1,143 @@
+//! What is wrong with a configuration: all of it at once, each with its place, as compilers show it. Must not decide what is
+//! wrong.
+
+use crate::source::{Place, Sources, Span};
+use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
+use std::{fmt, path::PathBuf};
+
+/// One mistake.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Mistake {
+    pub span: Option<Span>,
+    /// What is wrong, in one sentence.
+    pub title: String,
+    /// What stands at the caret.
+    pub label: String,
+    /// What to do.
+    pub help: Option<String>,
+    /// Another place that has to do with it.
+    pub other: Option<(Span, String)>,
+}
+
+impl Mistake {
+    pub fn at(span: Span, title: impl Into<String>) -> Mistake {
+        Mistake { span: Some(span), title: title.into(), label: String::new(), help: None, other: None }
+    }
+
+    pub fn nowhere(title: impl Into<String>) -> Mistake {
+        Mistake { span: None, title: title.into(), label: String::new(), help: None, other: None }
+    }
+
+    pub fn label(mut self, label: impl Into<String>) -> Mistake {
+        self.label = label.into();
+        self
+    }
+
+    pub fn help(mut self, help: impl Into<String>) -> Mistake {
+        self.help = Some(help.into());
+        self
+    }
+
+    pub fn other(mut self, span: Span, label: impl Into<String>) -> Mistake {
+        self.other = Some((span, label.into()));
+        self
+    }
+}
+
+/// Everything that is wrong with a configuration. Its `Display` is what `weir check` prints, without colours.
+#[derive(Debug, Clone)]
+pub struct Mistakes {
+    pub(crate) list: Vec<Mistake>,
+    pub(crate) sources: Sources,
+}
+
+impl std::error::Error for Mistakes {}
+
+impl Mistakes {
+    pub(crate) fn new(mut list: Vec<Mistake>, sources: Sources) -> Mistakes {
+        list.sort();
+        list.dedup();
+        Mistakes { list, sources }
+    }
+
+    /// How many there are.
+    pub fn count(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The files that were read before the mistakes were found.
+    pub fn files(&self) -> Vec<PathBuf> {
+        self.sources.0.iter().filter_map(|source| source.path.clone()).collect()
+    }
+
+    /// Each mistake as its place and sentence, for machines.
+    pub fn sentences(&self) -> Vec<(Option<Place>, String)> {
+        let place = |mistake: &Mistake| mistake.span.map(|span| self.sources.place(span));
+        self.list.iter().map(|mistake| (place(mistake), mistake.title.clone())).collect()
+    }
+
+    /// The whole report with the colours of a terminal.
+    pub fn render_coloured(&self) -> String {
+        self.render(Renderer::styled())
+    }
+
+    fn render(&self, renderer: Renderer) -> String {
+        let renderer = renderer.decor_style(DecorStyle::Ascii);
+        let mut out = String::new();
+        for mistake in &self.list {
+            out.push_str(&renderer.render(&[self.group(mistake)]));
+            out.push_str("\n\n");
+        }
+        let count = self.list.len();
+        out.push_str(&format!("{count} mistake{}\n", if count == 1 { "" } else { "s" }));
+        out
+    }
+
+    fn group<'a>(&'a self, mistake: &'a Mistake) -> Group<'a> {
+        let title = Level::ERROR.primary_title(mistake.title.as_str());
+        let Some(span) = mistake.span else {
+            return match &mistake.help {
+                Some(help) => title.element(Level::HELP.message(help.as_str())),
+                None => Group::with_title(title),
+            };
+        };
+        let mut snippet = self.snippet(span);
+        let mut primary = AnnotationKind::Primary.span(range(span));
+        if !mistake.label.is_empty() {
+            primary = primary.label(mistake.label.as_str());
+        }
+        snippet = snippet.annotation(primary);
+        let mut elsewhere = None;
+        if let Some((other, label)) = &mistake.other {
+            let context = AnnotationKind::Context.span(range(*other)).label(label.as_str());
+            if other.file == span.file {
+                snippet = snippet.annotation(context);
+            } else {
+                elsewhere = Some(self.snippet(*other).annotation(context));
+            }
+        }
+        let mut group = title.element(snippet);
+        if let Some(elsewhere) = elsewhere {
+            group = group.element(elsewhere);
+        }
+        match &mistake.help {
+            Some(help) => group.element(Level::HELP.message(help.as_str())),
+            None => group,
+        }
+    }
+
+    fn snippet<T: Clone>(&self, span: Span) -> Snippet<'_, T> {
+        let source = self.sources.get(span.file);
+        Snippet::source(source.text.as_str()).path(&*source.name).fold(true)
+    }
+}
+
+impl fmt::Display for Mistakes {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.render(Renderer::plain()))
+    }
+}
+
+fn range(span: Span) -> std::ops::Range<usize> {
+    span.start as usize..span.end as usize
+}

@@ -1,0 +1,201 @@
+//! What only the whole can tell: names that lead nowhere, things that stand twice, routes that are never reached. Must not
+//! check what one value alone tells.
+
+mod routes;
+
+use crate::{
+    check::suggest,
+    mistake::Mistake,
+    model::{Config, Upstream},
+    source::Span,
+    tree::{Node, Table},
+    value::{HostPattern, ListenAddress},
+};
+use std::collections::{HashMap, HashSet};
+
+/// Fields that Weir writes itself, so that a configuration cannot set them.
+const OWN_FIELDS: [&str; 9] = [
+    "connection",
+    "content-length",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+/// Checks the whole; `tree` is what `config` was made of, so that positions in lists agree.
+pub(crate) fn check(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {
+    let names: HashSet<&str> = tree
+        .get("upstream")
+        .and_then(Node::as_table)
+        .map(|table| table.0.iter().map(|entry| entry.key.as_str()).collect())
+        .unwrap_or_default();
+    let mut whole = Whole { names, mistakes };
+    if let Some(defaults) = tree.get("defaults") {
+        whole.rules(defaults);
+    }
+    for (site, node) in config.site.iter().zip(tree.list_of("site")) {
+        whole.rules(node);
+        for route in node.list_of("route") {
+            whole.rules(route);
+            routes::one(route, whole.mistakes);
+        }
+        routes::unreachable(site, node, whole.mistakes);
+    }
+    hosts(config, tree, mistakes);
+    listeners(config, tree, mistakes);
+    for (name, upstream) in &config.upstream {
+        if let Some(node) = tree.get("upstream").and_then(|node| node.get(name)) {
+            upstream_tables(upstream, node, mistakes);
+        }
+    }
+    if config.site.is_empty() && mistakes.is_empty() {
+        let help = "add one: [[site]] with hosts = [\"*\"] and upstream = \"NAME\"";
+        mistakes.push(
+            Mistake::nowhere("there is no `[[site]]`, so every request would be answered 421").help(help),
+        );
+    }
+}
+
+struct Whole<'a> {
+    names: HashSet<&'a str>,
+    mistakes: &'a mut Vec<Mistake>,
+}
+
+impl Whole<'_> {
+    /// Checks the rules of one layer.
+    fn rules(&mut self, layer: &Node) {
+        if let Some(upstream) = layer.get("upstream")
+            && let Some(name) = upstream.as_text()
+            && !self.names.contains(name)
+        {
+            let mistake = Mistake::at(upstream.span, format!("there is no upstream `{name}`"));
+            let mistake = if self.names.is_empty() {
+                mistake.help(format!("add one: [upstream.{name}] with origins = [\"http://…\"]"))
+            } else {
+                let mut names: Vec<&str> = self.names.iter().copied().collect();
+                names.sort_unstable();
+                suggest(mistake, name, names.into_iter())
+            };
+            self.mistakes.push(mistake);
+        }
+        if let Some(query) = layer.get("key").and_then(|key| key.get("query")).and_then(Node::as_table) {
+            self.exclusive(query, &["keep", "drop"]);
+        }
+        for edits in ["request_headers", "response_headers"] {
+            if let Some(set) = layer.get(edits).and_then(|edits| edits.get("set")).and_then(Node::as_table) {
+                self.own_fields(set);
+            }
+        }
+    }
+
+    fn own_fields(&mut self, set: &Table) {
+        for entry in &set.0 {
+            let lower = entry.key.to_ascii_lowercase();
+            if !OWN_FIELDS.contains(&lower.as_str()) {
+                continue;
+            }
+            let mistake = Mistake::at(entry.key_span, format!("the field `{}` cannot be set", entry.key));
+            self.mistakes.push(match lower.as_str() {
+                "host" => mistake.help("the Host that an origin is sent is chosen with `host`"),
+                _ => mistake.label("Weir writes it itself"),
+            });
+        }
+    }
+
+    fn exclusive(&mut self, table: &Table, keys: &[&str]) {
+        exclusive(table, keys, self.mistakes);
+    }
+}
+
+/// Reports keys of which only one may be given.
+fn exclusive(table: &Table, keys: &[&str], mistakes: &mut Vec<Mistake>) {
+    let mut given = keys.iter().filter_map(|key| table.entry(key));
+    let Some(first) = given.next() else { return };
+    for second in given {
+        mistakes.push(
+            Mistake::at(second.key_span, format!("`{}` and `{}` exclude each other", first.key, second.key))
+                .label("only one of them may be given")
+                .other(first.key_span, format!("`{}` is given here", first.key)),
+        );
+    }
+}
+
+/// No host may lead to two sites.
+fn hosts(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {
+    let mut known: HashMap<&HostPattern, Span> = HashMap::new();
+    for (site, node) in config.site.iter().zip(tree.list_of("site")) {
+        for (host, host_node) in site.hosts.iter().zip(node.list_of("hosts")) {
+            let Some(first) = known.get(host) else {
+                known.insert(host, host_node.span);
+                continue;
+            };
+            mistakes.push(
+                Mistake::at(host_node.span, format!("the host `{host}` stands twice"))
+                    .label("here again")
+                    .other(*first, "first here"),
+            );
+        }
+    }
+}
+
+/// No address may be listened on twice, the admin's included.
+fn listeners(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {
+    let mut known: Vec<(&ListenAddress, Span)> = Vec::new();
+    if let Some(node) = tree.get("admin").and_then(|admin| admin.get("listen")) {
+        known.push((&config.admin.listen, node.span));
+    }
+    for (listen, node) in config.listen.iter().zip(tree.list_of("listen")) {
+        let Some(address) = node.get("address") else { continue };
+        match known.iter().find(|(known, _)| **known == listen.address) {
+            Some((_, first)) if !has_port_zero(&listen.address) => mistakes.push(
+                Mistake::at(address.span, format!("`{}` is listened on twice", listen.address))
+                    .label("here again")
+                    .other(*first, "first here"),
+            ),
+            _ => known.push((&listen.address, address.span)),
+        }
+    }
+}
+
+/// Port 0 asks the system for any free port.
+fn has_port_zero(address: &ListenAddress) -> bool {
+    matches!(address, ListenAddress::Tcp(address) if address.port() == 0)
+}
+
+fn upstream_tables(upstream: &Upstream, node: &Node, mistakes: &mut Vec<Mistake>) {
+    if let Some(tls) = node.get("tls").and_then(Node::as_table) {
+        for (given, needed) in [("client_cert", "client_key"), ("client_key", "client_cert")] {
+            if let Some(entry) = tls.entry(given)
+                && tls.get(needed).is_none()
+            {
+                let title = format!("`{given}` needs `{needed}` beside it");
+                mistakes.push(Mistake::at(entry.key_span, title));
+            }
+        }
+        let verify_off = tls.entry("verify").filter(|_| !upstream.tls.verify);
+        if let (Some(entry), Some(ca)) = (verify_off, tls.entry("ca_file")) {
+            let mistake = Mistake::at(ca.key_span, "`ca_file` has no use while `verify` is false");
+            mistakes.push(mistake.other(entry.key_span, "verification is off"));
+        }
+    }
+    if upstream.origins.iter().all(|origin| origin.is_backup())
+        && let Some(origins) = node.get("origins")
+    {
+        mistakes.push(Mistake::at(origins.span, "all origins are backups").help("at least one must not be"));
+    }
+    if let Some(time_max) = node.get("eject").and_then(|eject| eject.get("time_max"))
+        && upstream.eject.time_max < upstream.eject.time
+    {
+        mistakes.push(Mistake::at(
+            time_max.span,
+            format!("`time_max` is less than `time` ({})", upstream.eject.time),
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests;

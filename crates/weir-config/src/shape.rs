@@ -1,0 +1,167 @@
+//! The JSON Schema of the model in the form that checks walk: references resolved, alternatives told apart by kind. Must not
+//! name a key of the model.
+
+use crate::model::Config;
+use schemars::{Schema, generate::SchemaSettings};
+use serde_json::{Map, Value as Json};
+use std::sync::LazyLock;
+
+/// What may stand somewhere.
+#[derive(Debug, Clone)]
+pub(crate) enum Shape {
+    /// A text; the format names its check.
+    Text(Option<String>),
+    /// One of a few words.
+    Words(Vec<String>),
+    /// A whole number, bounds included.
+    Integer {
+        min: i64,
+        max: i64,
+    },
+    Bool,
+    List {
+        item: Box<Shape>,
+        length_min: usize,
+    },
+    Table(TableShape),
+    /// Any of these, told apart by the kind of the value.
+    Either(Vec<Shape>),
+}
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct TableShape {
+    pub keys: Vec<(String, Shape)>,
+    pub required: Vec<String>,
+    /// What stands under any other key; none: no other key is legal.
+    pub other: Option<Box<Shape>>,
+    /// The check of other keys.
+    pub other_format: Option<String>,
+}
+
+/// The shape of the whole file.
+pub(crate) static CONFIG: LazyLock<Shape> = LazyLock::new(|| {
+    let schema = schema();
+    let definitions = schema.get("$defs").and_then(Json::as_object).cloned().unwrap_or_default();
+    compile(schema.as_value(), &definitions)
+});
+
+/// The JSON Schema of the file: every table is closed, and nothing is null, as TOML has none.
+pub(crate) fn schema() -> Schema {
+    let settings = SchemaSettings::draft2020_12();
+    let mut schema = settings.into_generator().into_root_schema_for::<Config>();
+    if let Some(object) = schema.as_object_mut() {
+        object.insert("title".into(), "weir.toml".into());
+        object.values_mut().for_each(tidy);
+        close(object);
+    }
+    schema
+}
+
+/// Removes null from all types, and closes all tables.
+fn tidy(json: &mut Json) {
+    match json {
+        Json::Array(list) => list.iter_mut().for_each(tidy),
+        Json::Object(object) => {
+            object.values_mut().for_each(tidy);
+            close(object);
+            if let Some(Json::Array(kinds)) = object.get_mut("type") {
+                kinds.retain(|kind| kind != "null");
+                if let [one] = kinds.as_slice() {
+                    let one = one.clone();
+                    object.insert("type".into(), one);
+                }
+            }
+            let is_null = |choice: &Json| choice.get("type").is_some_and(|kind| kind == "null");
+            if let Some(Json::Array(choices)) = object.get_mut("anyOf") {
+                choices.retain(|choice| !is_null(choice));
+                if let [Json::Object(one)] = choices.as_slice() {
+                    let one = one.clone();
+                    object.shift_remove("anyOf");
+                    one.into_iter().for_each(|(key, value)| {
+                        object.entry(key).or_insert(value);
+                    });
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn close(object: &mut Map<String, Json>) {
+    let is_table = object.get("properties").is_some_and(|properties| properties.is_object())
+        && object.get("type").is_some_and(|kind| kind == "object");
+    if is_table {
+        object.insert("additionalProperties".into(), Json::Bool(false));
+    }
+}
+
+/// A schema as a shape. Invariant: the model has no recursive type, so this ends.
+fn compile(json: &Json, definitions: &Map<String, Json>) -> Shape {
+    if let Some(reference) = json.get("$ref").and_then(Json::as_str) {
+        let name = reference.rsplit('/').next().unwrap_or_default();
+        return compile(&definitions[name], definitions);
+    }
+    for alternatives in ["anyOf", "oneOf"] {
+        if let Some(Json::Array(choices)) = json.get(alternatives) {
+            return either(choices.iter().map(|choice| compile(choice, definitions)).collect());
+        }
+    }
+    if let Some(Json::Array(words)) = json.get("enum") {
+        return Shape::Words(words.iter().filter_map(Json::as_str).map(str::to_owned).collect());
+    }
+    if let Some(word) = json.get("const").and_then(Json::as_str) {
+        return Shape::Words(vec![word.to_owned()]);
+    }
+    match json.get("type").and_then(Json::as_str) {
+        Some("object") => Shape::Table(compile_table(json, definitions)),
+        Some("array") => Shape::List {
+            item: Box::new(compile(&json["items"], definitions)),
+            length_min: json.get("minItems").and_then(Json::as_u64).unwrap_or(0) as usize,
+        },
+        Some("integer") => Shape::Integer {
+            min: json.get("minimum").and_then(Json::as_i64).unwrap_or(0),
+            max: json.get("maximum").and_then(Json::as_i64).unwrap_or(i64::MAX),
+        },
+        Some("boolean") => Shape::Bool,
+        _ => Shape::Text(json.get("format").and_then(Json::as_str).map(str::to_owned)),
+    }
+}
+
+/// Joins alternatives that are words to one, and one alternative to itself.
+fn either(shapes: Vec<Shape>) -> Shape {
+    let mut words = Vec::new();
+    let mut others = Vec::new();
+    for shape in shapes {
+        match shape {
+            Shape::Words(more) => words.extend(more),
+            other => others.push(other),
+        }
+    }
+    if !words.is_empty() {
+        others.insert(0, Shape::Words(words));
+    }
+    match others.len() {
+        1 => others.remove(0),
+        _ => Shape::Either(others),
+    }
+}
+
+fn compile_table(json: &Json, definitions: &Map<String, Json>) -> TableShape {
+    let mut table = TableShape::default();
+    if let Some(Json::Object(properties)) = json.get("properties") {
+        table.keys =
+            properties.iter().map(|(key, schema)| (key.clone(), compile(schema, definitions))).collect();
+    }
+    if let Some(Json::Array(required)) = json.get("required") {
+        table.required = required.iter().filter_map(Json::as_str).map(str::to_owned).collect();
+    }
+    if let Some(other) = json.get("additionalProperties").filter(|other| other.is_object()) {
+        table.other = Some(Box::new(compile(other, definitions)));
+    }
+    table.other_format = json
+        .get("propertyNames")
+        .and_then(|names| names.get("format"))
+        .and_then(Json::as_str)
+        .map(str::to_owned);
+    table
+}

@@ -1,0 +1,180 @@
+//! `weir check --show`: each site and route with what it inherits and from where, for people and as JSON. Must not show what
+//! the environment or a file gave for a value: texts are shown as they were written.
+
+use crate::{
+    load::Loaded,
+    resolve::{Action, Conditions, JOINED, Layer, Layers, PathRule, ResolvedRoute},
+    shape::{CONFIG, Shape},
+    source::Span,
+    tree::{Node, Table, toml_key},
+};
+use serde_json::{Value as Json, json};
+use std::fmt::Write;
+
+/// One line: a key, its value as written, and where it stands.
+struct Setting {
+    key: String,
+    value: String,
+    layer: Layer,
+    span: Span,
+}
+
+/// All sites and routes as a text.
+pub fn show(loaded: &Loaded) -> String {
+    let mut out = String::new();
+    for (site, layers) in sites(loaded) {
+        let hosts: Vec<String> = site.hosts.iter().map(ToString::to_string).collect();
+        line(&mut out, 0, &format!("site {}", hosts.join(", ")), "", &site.place.to_string());
+        for (number, route) in site.routes.iter().enumerate() {
+            let layers = layers_of(layers, number);
+            let title = match layers.route {
+                Some(_) => format!("route {}  {}", number + 1, condition_text(&route.conditions)),
+                None => "otherwise".to_owned(),
+            };
+            line(&mut out, 2, &title, "", &route.place.to_string());
+            let settings = settings(layers);
+            for setting in &settings {
+                let text = format!("{} = {}", setting.key, setting.value);
+                let place = loaded.sources.place(setting.span).to_string();
+                line(&mut out, 4, &text, layer_name(setting.layer), &place);
+            }
+            if matches!(route.action, Action::NotFound) {
+                line(&mut out, 4, "answer = 404, as there is no upstream", "", "");
+            }
+        }
+        out.push('\n');
+    }
+    out
+}
+
+/// All sites and routes as JSON.
+pub fn show_json(loaded: &Loaded) -> Json {
+    let site = |(site, layers): (&crate::resolve::ResolvedSite, Layers<'_>)| {
+        let routes = site.routes.iter().enumerate();
+        json!({
+            "hosts": site.hosts.iter().map(ToString::to_string).collect::<Vec<_>>(),
+            "customer": site.customer,
+            "description": site.description,
+            "place": site.place.to_string(),
+            "routes": routes.map(|(number, route)| route_json(loaded, route, layers_of(layers, number))).collect::<Vec<_>>(),
+        })
+    };
+    Json::Array(sites(loaded).map(site).collect())
+}
+
+fn route_json(loaded: &Loaded, route: &ResolvedRoute, layers: Layers<'_>) -> Json {
+    let setting = |setting: Setting| {
+        json!({
+            "key": setting.key,
+            "value": setting.value,
+            "from": layer_name(setting.layer),
+            "place": loaded.sources.place(setting.span).to_string(),
+        })
+    };
+    json!({
+        "conditions": condition_text(&route.conditions),
+        "place": route.place.to_string(),
+        "settings": settings(layers).into_iter().map(setting).collect::<Vec<_>>(),
+    })
+}
+
+fn sites(loaded: &Loaded) -> impl Iterator<Item = (&crate::resolve::ResolvedSite, Layers<'_>)> {
+    let defaults = loaded.tree.get("defaults");
+    let nodes = loaded.tree.list_of("site").iter();
+    loaded
+        .sites
+        .iter()
+        .zip(nodes)
+        .map(move |(site, node)| (site, Layers { route: None, site: node, defaults }))
+}
+
+fn layers_of(site: Layers<'_>, number: usize) -> Layers<'_> {
+    Layers { route: site.site.list_of("route").get(number), ..site }
+}
+
+fn layer_name(layer: Layer) -> &'static str {
+    match layer {
+        Layer::Route => "route",
+        Layer::Site => "site",
+        Layer::Defaults => "defaults",
+    }
+}
+
+fn line(out: &mut String, indent: usize, text: &str, layer: &str, place: &str) {
+    let width = 64usize.saturating_sub(indent);
+    // Invariant: writing to a String does not fail.
+    let _ = writeln!(out, "{}", format!("{:indent$}{text:<width$}  {layer:<8}  {place}", "").trim_end());
+}
+
+/// The conditions of a route, as they stand in a file.
+pub(crate) fn condition_text(conditions: &Conditions) -> String {
+    let mut parts = match &conditions.path {
+        PathRule::Any => Vec::new(),
+        PathRule::Glob(glob) => vec![format!("path {glob}")],
+        PathRule::Prefix(prefix) => vec![format!("prefix {prefix}")],
+        PathRule::Regex(regex) => vec![format!("regex {regex}")],
+    };
+    if !conditions.methods.is_empty() {
+        let methods: Vec<&str> = conditions.methods.iter().map(http::Method::as_str).collect();
+        parts.push(format!("method {}", methods.join(" ")));
+    }
+    if let Some(scheme) = conditions.scheme {
+        let scheme = serde_json::to_value(scheme).unwrap_or_default();
+        parts.push(format!("scheme {}", scheme.as_str().unwrap_or_default()));
+    }
+    if parts.is_empty() { "every request".to_owned() } else { parts.join(", ") }
+}
+
+/// What holds for a route, each key once, from the nearest layer that has it.
+fn settings(layers: Layers<'_>) -> Vec<Setting> {
+    let mut out: Vec<Setting> = Vec::new();
+    let is_answered =
+        layers.route.is_some_and(|route| route.get("answer").is_some() || route.get("redirect").is_some());
+    for (layer, table) in layers.all() {
+        for entry in &table.0 {
+            let own = layer == Layer::Route && matches!(entry.key.as_str(), "answer" | "redirect");
+            if !own && !is_rule(&entry.key) {
+                continue;
+            }
+            let useless = is_answered && matches!(entry.key.as_str(), "upstream" | "host");
+            if useless {
+                continue;
+            }
+            match entry.node.as_table().filter(|_| JOINED.contains(&entry.key.as_str())) {
+                Some(inner) => push_inner(&mut out, &toml_key(&entry.key), inner, layer),
+                None => push(&mut out, toml_key(&entry.key), &entry.node, layer),
+            }
+        }
+    }
+    out
+}
+
+fn push_inner(out: &mut Vec<Setting>, prefix: &str, table: &Table, layer: Layer) {
+    for entry in &table.0 {
+        let key = format!("{prefix}.{}", toml_key(&entry.key));
+        match entry.node.as_table().filter(|_| entry.key == "set") {
+            Some(inner) => push_inner(out, &key, inner, layer),
+            None => push(out, key, &entry.node, layer),
+        }
+    }
+}
+
+fn push(out: &mut Vec<Setting>, key: String, node: &Node, layer: Layer) {
+    if out.iter().any(|known| known.key.eq_ignore_ascii_case(&key)) {
+        return;
+    }
+    out.push(Setting { key, value: node.to_toml(), layer, span: node.span });
+}
+
+/// Whether a key is one of those that are inherited.
+fn is_rule(key: &str) -> bool {
+    let Shape::Table(config) = &*CONFIG else { return false };
+    let defaults = config.keys.iter().find(|(name, _)| name == "defaults");
+    match defaults {
+        Some((_, Shape::Table(rules))) => rules.keys.iter().any(|(name, _)| name == key),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;
