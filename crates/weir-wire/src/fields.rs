@@ -10,6 +10,7 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
 };
 use memchr::memchr;
+use std::ops::Range;
 
 /// Which of the names that framing needs were seen; a bit set, so that absent ones are not looked up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,14 @@ impl Seen {
     }
 }
 
+/// What the field lines said about framing and routing.
+#[derive(Debug, Default)]
+pub(crate) struct Notes {
+    pub(crate) seen: Seen,
+    /// Where in the block the value of the last `Host` stands.
+    pub(crate) host: Range<usize>,
+}
+
 /// Reads the field lines of `block`: the first begins at `start`, each ends before the CR at one of `ends`.
 ///
 /// # Errors
@@ -43,8 +52,8 @@ pub(crate) fn read(
     start: usize,
     ends: &[usize],
     fields: &mut HeaderMap,
-) -> Result<Seen, Fault> {
-    let mut seen = Seen::default();
+) -> Result<Notes, Fault> {
+    let mut notes = Notes::default();
     let mut line_start = start;
     for end in ends {
         let line = &block[line_start..*end];
@@ -55,15 +64,16 @@ pub(crate) fn read(
             return Err(diagnose(line));
         };
         let (from, to) = value_bounds(line, colon + 1);
-        let value = block.slice(line_start + from..line_start + to);
+        let place = line_start + from..line_start + to;
+        let value = block.slice(place.clone());
         let Ok(value) = HeaderValue::from_maybe_shared(value) else {
             return Err(diagnose(line));
         };
-        note(&name, &mut seen)?;
+        note(&name, place, &mut notes)?;
         fields.try_append(name, value).map_err(|_| Fault::FieldsMany)?;
         line_start = end + 2;
     }
-    Ok(seen)
+    Ok(notes)
 }
 
 fn value_bounds(line: &[u8], after_colon: usize) -> (usize, usize) {
@@ -78,8 +88,10 @@ fn value_bounds(line: &[u8], after_colon: usize) -> (usize, usize) {
     (from, to)
 }
 
-fn note(name: &HeaderName, seen: &mut Seen) -> Result<(), Fault> {
+fn note(name: &HeaderName, place: Range<usize>, notes: &mut Notes) -> Result<(), Fault> {
+    let seen = &mut notes.seen;
     if *name == HOST {
+        notes.host = place;
         seen.add(Seen::HOST, Seen::HOST_TWICE);
     } else if *name == CONTENT_LENGTH {
         seen.add(Seen::LENGTH, Seen::LENGTH_TWICE);

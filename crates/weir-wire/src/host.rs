@@ -2,7 +2,7 @@
 
 use crate::fault::Fault;
 use crate::framing::Scheme;
-use crate::syntax::{is_host_name, trim};
+use crate::syntax::is_host_name;
 use bytes::Bytes;
 use memchr::memchr;
 use std::net::Ipv6Addr;
@@ -29,7 +29,7 @@ impl Host {
     /// Userinfo, an empty or overlong name, an empty label, a byte that no host name holds, a port that is not 1
     /// to 65535 in plain digits, an IPv6 literal that is not one or has a zone.
     pub fn parse(authority: &Bytes, scheme: Option<Scheme>) -> Result<Self, crate::Refusal> {
-        parse(authority, scheme).map_err(Into::into)
+        parse(authority.clone(), scheme).map_err(Into::into)
     }
 
     /// The normalised host with its port where it has one that is not the default.
@@ -67,14 +67,14 @@ impl Host {
     }
 }
 
-pub(crate) fn parse(authority: &Bytes, scheme: Option<Scheme>) -> Result<Host, Fault> {
+pub(crate) fn parse(mut authority: Bytes, scheme: Option<Scheme>) -> Result<Host, Fault> {
     if authority.first() == Some(&b'[') {
-        return parse_literal(authority, scheme);
+        return parse_literal(&authority, scheme);
     }
-    let colon = memchr(b':', authority);
+    let colon = memchr(b':', &authority);
     let name_end = colon.unwrap_or(authority.len());
     let name = &authority[..name_end];
-    if memchr(b'@', authority).is_some() {
+    if memchr(b'@', &authority).is_some() {
         return Err(Fault::HostUserinfo);
     }
     if !is_host_name(name) {
@@ -87,13 +87,15 @@ pub(crate) fn parse(authority: &Bytes, scheme: Option<Scheme>) -> Result<Host, F
         return Err(Fault::HostForm);
     }
     let shown = shown_port(port, scheme);
-    let plain = name.len() == name_end && !name.iter().any(u8::is_ascii_uppercase);
-    let text = match (plain, shown) {
-        (true, Some(_)) => authority.clone(),
-        (true, None) => authority.slice(..name_end),
-        (false, _) => joined(&name.to_ascii_lowercase(), shown),
-    };
-    Ok(Host { text, name_bytes: name.len(), port })
+    let name_bytes = name.len();
+    if name_bytes < name_end || name.iter().any(u8::is_ascii_uppercase) {
+        let text = joined(&name.to_ascii_lowercase(), shown);
+        return Ok(Host { text, name_bytes, port });
+    }
+    if shown.is_none() {
+        authority.truncate(name_end);
+    }
+    Ok(Host { text: authority, name_bytes, port })
 }
 
 fn parse_literal(authority: &Bytes, scheme: Option<Scheme>) -> Result<Host, Fault> {
@@ -130,13 +132,4 @@ fn joined(name: &[u8], port: Option<u16>) -> Bytes {
         crate::print::number(&mut text, u64::from(port));
     }
     text.into()
-}
-
-/// The value of a `Host` field, which may have whitespace around it.
-pub(crate) fn from_field(value: &[u8], shared: &Bytes, scheme: Option<Scheme>) -> Result<Host, Fault> {
-    let value = trim(value);
-    if value.is_empty() {
-        return Err(Fault::HostForm);
-    }
-    parse(&shared.slice_ref(value), scheme)
 }

@@ -4,7 +4,7 @@
 //! whole, so that nonsense is refused without waiting for its end; then the fields until the empty line.
 
 use crate::fault::{Fault, Refusal};
-use crate::fields::{self, Seen};
+use crate::fields::{self, Notes, Seen};
 use crate::framing::{self, Expect, Framing, Persistence, Scheme, Side, Version};
 use crate::host::{self, Host};
 use crate::limits::Limits;
@@ -13,7 +13,7 @@ use crate::syntax::{is_ows, is_tchar};
 use crate::target::{self, Target};
 use bytes::{Buf, Bytes, BytesMut};
 use http::Method;
-use http::header::{EXPECT, HOST, HeaderMap, HeaderValue, UPGRADE};
+use http::header::{EXPECT, HeaderMap, HeaderValue, UPGRADE};
 use memchr::{memchr, memrchr};
 
 /// Empty lines skipped before a request line.
@@ -139,10 +139,11 @@ impl RequestReader {
     fn assemble(&mut self, head: &Bytes, line: RequestLine) -> Result<RequestHead, Fault> {
         let RequestLine { method, target, version, end } = line;
         let mut headers = std::mem::take(&mut self.spare);
-        let seen = fields::read(head, end + 2, &self.scan.ends()[1..], &mut headers)?;
-        let parsed = target::parse(&method, &head.slice(target))?;
+        let notes = fields::read(head, end + 2, &self.scan.ends()[1..], &mut headers)?;
+        let seen = notes.seen;
+        let parsed = target::parse(&method, head.slice(target))?;
         let scheme = parsed.authority.as_ref().map(|(scheme, _)| *scheme);
-        let named = host_of_fields(head, &headers, seen, version, scheme)?;
+        let named = host_of_fields(head, notes, version, scheme)?;
         let host = match (parsed.authority, named) {
             (None, named) => named.unwrap_or_default(),
             (Some((_, host)), None) => host,
@@ -189,19 +190,17 @@ fn request_line(line: &[u8]) -> Result<RequestLine, Fault> {
 /// RFC 9112 section 3.2: exactly one `Host`, on HTTP/1.0 at most one.
 fn host_of_fields(
     head: &Bytes,
-    headers: &HeaderMap,
-    seen: Seen,
+    Notes { seen, host }: Notes,
     version: Version,
     scheme: Option<Scheme>,
 ) -> Result<Option<Host>, Fault> {
     if seen.has(Seen::HOST_TWICE) {
         return Err(Fault::HostTwice);
     }
-    match headers.get(HOST).filter(|_| seen.has(Seen::HOST)) {
-        Some(value) => host::from_field(value.as_bytes(), head, scheme).map(Some),
-        None if version == Version::Http11 => Err(Fault::HostMissing),
-        None => Ok(None),
+    if seen.has(Seen::HOST) {
+        return host::parse(head.slice(host), scheme).map(Some);
     }
+    if version == Version::Http11 { Err(Fault::HostMissing) } else { Ok(None) }
 }
 
 /// RFC 9110 section 10.1.1: `100-continue` or nothing that Weir can meet; ignored on HTTP/1.0.

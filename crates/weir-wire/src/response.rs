@@ -59,7 +59,7 @@ impl ResponseReader {
                     let head = buf.split_to(head_bytes).freeze();
                     let lines = self.scan.ends();
                     let mut headers = HeaderMap::with_capacity(lines.len());
-                    let seen = fields::read(&head, lines[0] + 2, &lines[1..], &mut headers)?;
+                    let seen = fields::read(&head, lines[0] + 2, &lines[1..], &mut headers)?.seen;
                     let declared = framing::declared(&headers, seen, version)?;
                     let (framing, forced) = framing::of_response(to, status, declared)?;
                     let wished = framing::wishes(&headers, seen, version, Side::Response)?.persistence;

@@ -1,18 +1,12 @@
 //! The byte classes and lists that the grammar is made of (RFC 9110 section 5.6, RFC 9112 section 2).
 
 const TCHAR: u8 = 1;
-const VISIBLE: u8 = 2;
-const HOST: u8 = 4;
+const HOST: u8 = 2;
 
 static CLASS: [u8; 256] = classes();
 
 const fn classes() -> [u8; 256] {
     let mut table = [0; 256];
-    let mut byte = 0x21;
-    while byte < 0x7f {
-        table[byte] = VISIBLE;
-        byte += 1;
-    }
     let tchars = b"!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
     let mut index = 0;
     while index < tchars.len() {
@@ -44,7 +38,7 @@ pub(crate) fn is_token(bytes: &[u8]) -> bool {
 
 /// Whether all bytes are visible ASCII (`VCHAR`), as a request target must be.
 pub(crate) fn is_visible(bytes: &[u8]) -> bool {
-    all(bytes, VISIBLE)
+    bytes.iter().fold(true, |so_far, byte| so_far & byte.is_ascii_graphic())
 }
 
 /// Letters, digits, `-`, `.` and `_`: what Weir takes in a host name. The other sub-delims of RFC 3986 section

@@ -69,11 +69,11 @@ pub(crate) struct Parsed {
     pub(crate) authority: Option<(Scheme, Host)>,
 }
 
-/// Reads a target in origin, absolute or asterisk form; the authority form belongs to CONNECT, refused before.
-pub(crate) fn parse(method: &Method, raw: &Bytes) -> Result<Parsed, Fault> {
-    check_bytes(raw)?;
+/// Reads a target whose bytes were checked, in origin, absolute or asterisk form; the authority form belongs to
+/// CONNECT, refused before.
+pub(crate) fn parse(method: &Method, raw: Bytes) -> Result<Parsed, Fault> {
     if raw.first() == Some(&b'/') {
-        return Ok(Parsed { target: Target::Path(PathAndQuery(raw.clone())), authority: None });
+        return Ok(Parsed { target: Target::Path(PathAndQuery(raw)), authority: None });
     }
     if raw.as_ref() == b"*" {
         let target = Target::Asterisk;
@@ -83,10 +83,10 @@ pub(crate) fn parse(method: &Method, raw: &Bytes) -> Result<Parsed, Fault> {
             Err(Fault::TargetForm)
         };
     }
-    parse_absolute(method, raw)
+    parse_absolute(method, &raw)
 }
 
-/// The bytes of a target: also what the early check of a request line looks at.
+/// The bytes of a target, looked at as soon as its line is whole.
 pub(crate) fn check_bytes(raw: &[u8]) -> Result<(), Fault> {
     if raw.is_empty() {
         return Err(Fault::StartLine);
@@ -109,7 +109,7 @@ fn parse_absolute(method: &Method, raw: &Bytes) -> Result<Parsed, Fault> {
     let scheme = Scheme::parse(&raw[..colon]).ok_or(Fault::TargetScheme)?;
     let rest = &raw[rest_at..];
     let authority_end = memchr2(b'/', b'?', rest).unwrap_or(rest.len());
-    let host = host::parse(&raw.slice(rest_at..rest_at + authority_end), Some(scheme))?;
+    let host = host::parse(raw.slice(rest_at..rest_at + authority_end), Some(scheme))?;
     let path = raw.slice(rest_at + authority_end..);
     let target = match path.first() {
         Some(b'/') => Target::Path(PathAndQuery(path)),
