@@ -1,1 +1,35 @@
-//! Weir.
+//! The control plane: reload, status, explain, metrics and health, over the admin listener and the control socket.
+//!
+//! It runs on a thread and a runtime of its own and asks the data plane through [`DataPlane`]; it may fail or hang without
+//! one request noticing. Rooms: [`plane`] what is asked of the data plane; [`state`] the state folder; [`control`] the
+//! acts; `metrics` and `status` what is shown; `admin` and `socket` the two servers' paths; [`serve`] their
+//! connections; [`client`] asks a running Weir.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+pub mod client;
+pub mod control;
+pub mod plane;
+pub mod serve;
+pub mod state;
+pub mod status;
+
+mod admin;
+mod answer;
+mod clock;
+mod metrics;
+mod socket;
+
+pub use client::{AskError, Asked};
+pub use control::{Control, ReloadError, Reloaded, Source};
+pub use plane::{
+    CacheUse, DataPlane, Explained, Inventory, OriginState, Phase, Question, StoredVariant, SwapError,
+    Swapped, UpstreamState,
+};
+pub use serve::{AdminListener, ControlThread, ServeError};
+pub use state::{StateError, StateFolder};
+pub use status::Status;
+
+#[cfg(test)]
+mod tests;

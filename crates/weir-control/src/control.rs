@@ -1,0 +1,167 @@
+//! The acts of the control plane: reload, status, explain.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Instant, SystemTime};
+
+use parking_lot::Mutex;
+use serde::{Deserialize, Serialize};
+use weir_edge::observe::Snapshot;
+
+use crate::clock;
+use crate::plane::{DataPlane, Explained, Inventory, Phase, Question, SwapError};
+use crate::status::{LastReload, Status};
+
+/// Where the configuration came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A file, which can be loaded again.
+    File(PathBuf),
+    /// Flags of the command line.
+    Flags,
+}
+
+/// A reload that was done.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// The number of the plan now in force.
+    pub plan: u64,
+    /// Its sites.
+    pub sites: usize,
+    /// Its routes.
+    pub routes: usize,
+    /// How long it took.
+    pub took_ms: u64,
+    /// What is not in force until a restart, and other things to know.
+    pub warnings: Vec<String>,
+}
+
+/// A reload that was not done; the old configuration is still in force.
+#[derive(Debug, thiserror::Error)]
+pub enum ReloadError {
+    /// There is no file.
+    #[error(
+        "this Weir was started with flags and has no file to load again; restart it, or start it with --config FILE"
+    )]
+    NoFile,
+    /// The file has mistakes; the text shows them all.
+    #[error("{mistakes}")]
+    Mistakes {
+        /// The mistakes, rendered.
+        mistakes: String,
+    },
+    /// The file is right and cannot be put in force.
+    #[error(transparent)]
+    Swap(#[from] SwapError),
+}
+
+/// The control plane of one Weir.
+pub struct Control {
+    plane: Arc<dyn DataPlane>,
+    source: Source,
+    started: (Instant, SystemTime),
+    reloads: Mutex<Reloads>,
+}
+
+#[derive(Default)]
+struct Reloads {
+    done: u64,
+    refused: u64,
+    last: Option<LastReload>,
+}
+
+impl Control {
+    /// The control plane over a running data plane.
+    pub fn new(plane: Arc<dyn DataPlane>, source: Source) -> Arc<Control> {
+        let started = (clock::mono(), clock::wall());
+        Arc::new(Control { plane, source, started, reloads: Mutex::default() })
+    }
+
+    /// Loads the file again and puts it in force, or says why not; one reload at a time. Blocks.
+    ///
+    /// # Errors
+    /// When there is no file, it has mistakes or cannot be put in force; then the old configuration stays.
+    pub fn reload(&self) -> Result<Reloaded, ReloadError> {
+        let mut reloads = self.reloads.lock();
+        let begun = clock::mono();
+        let result = self.load_and_swap();
+        match &result {
+            Ok(warnings) => {
+                reloads.done += 1;
+                tracing::info!("configuration reloaded");
+                warnings.iter().for_each(|warning| tracing::warn!("{warning}"));
+            }
+            Err(error) => {
+                reloads.refused += 1;
+                tracing::error!("configuration not reloaded, the old one stays in force:\n{error}");
+            }
+        }
+        let refused = result.as_ref().err().map(ToString::to_string);
+        reloads.last = Some(LastReload::at(clock::wall(), refused));
+        drop(reloads);
+        let warnings = result?;
+        let Inventory { plan, sites, routes, .. } = self.plane.inventory();
+        let took = clock::mono().saturating_duration_since(begun);
+        let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+        Ok(Reloaded { plan, sites, routes, took_ms, warnings })
+    }
+
+    fn load_and_swap(&self) -> Result<Vec<String>, ReloadError> {
+        let Source::File(path) = &self.source else { return Err(ReloadError::NoFile) };
+        let loaded = weir_config::load(path).map_err(|mistakes| ReloadError::Mistakes {
+            mistakes: mistakes.to_string().trim_end().to_owned(),
+        })?;
+        Ok(self.plane.swap(loaded)?.warnings)
+    }
+
+    /// Everything that `weir status` shows.
+    pub fn status(&self) -> Status {
+        let reloads = self.reloads.lock();
+        let (done, refused, last) = (reloads.done, reloads.refused, reloads.last.clone());
+        drop(reloads);
+        let uptime = clock::mono().saturating_duration_since(self.started.0);
+        let mut status = Status::of(&self.snapshot(), self.inventory(), self.phase());
+        status.config = self.file().map(|path| path.display().to_string());
+        status.uptime_s = uptime.as_secs();
+        status.started = crate::status::rfc3339(self.started.1);
+        status.reloads = done;
+        status.reloads_refused = refused;
+        status.last_reload = last;
+        status
+    }
+
+    /// What would happen to a request. Blocks for a short time.
+    ///
+    /// # Errors
+    /// A sentence, when the question is not a request.
+    pub fn explain(&self, question: &Question) -> Result<Explained, String> {
+        self.plane.explain(question)
+    }
+
+    /// Whether requests are taken.
+    pub fn phase(&self) -> Phase {
+        self.plane.phase()
+    }
+
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        self.plane.snapshot()
+    }
+
+    pub(crate) fn inventory(&self) -> Inventory {
+        self.plane.inventory()
+    }
+
+    /// Reloads done and refused, and seconds since the Unix epoch at the start.
+    pub(crate) fn history(&self) -> (u64, u64, f64) {
+        let reloads = self.reloads.lock();
+        let since_epoch = self.started.1.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        (reloads.done, reloads.refused, since_epoch.as_secs_f64())
+    }
+
+    fn file(&self) -> Option<&Path> {
+        match &self.source {
+            Source::File(path) => Some(path),
+            Source::Flags => None,
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! The connections of the admin listener and the control socket, on one thread with its own runtime.
+//!
+//! A connection has time and size limits and there are 64 at most; what may block runs beside the runtime, so that health
+//! is answered while a reload works.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixListener as StdUnixListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::Semaphore;
+use weir_config::value::ListenAddress;
+
+use crate::answer::{self, Answer};
+use crate::control::Control;
+use crate::{admin, socket};
+
+const CONNECTIONS_MAX: usize = 64;
+const HEAD_TIME: Duration = Duration::from_secs(10);
+const CONNECTION_TIME: Duration = Duration::from_secs(600);
+const HEAD_BYTES_MAX: usize = 64 << 10;
+const BODY_BYTES_MAX: usize = 1 << 20;
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The control plane's servers cannot be started.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The admin address cannot be listened on.
+    #[error("cannot listen on {address} for metrics and health: {}", hint(source))]
+    Bind {
+        /// The address.
+        address: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The thread or its runtime cannot be started.
+    #[error(
+        "cannot start the control plane's thread: {0}; raise the limits of threads and open files for this user"
+    )]
+    Thread(#[source] io::Error),
+}
+
+fn hint(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::AddrInUse => {
+            "the address is in use, perhaps by another Weir; stop it or name another address with --admin or [admin] listen"
+                .to_owned()
+        }
+        io::ErrorKind::AddrNotAvailable => {
+            "this machine does not have the address; name one it has with --admin or [admin] listen".to_owned()
+        }
+        io::ErrorKind::PermissionDenied => {
+            "permission denied; name a port above 1023 or a folder you may write to, with --admin or [admin] listen".to_owned()
+        }
+        _ => format!("{error}; name another address with --admin or [admin] listen"),
+    }
+}
+
+/// The admin listener, bound and not yet served.
+#[derive(Debug)]
+pub enum AdminListener {
+    /// TCP.
+    Tcp(std::net::TcpListener),
+    /// A unix socket and its path.
+    Unix(StdUnixListener, PathBuf),
+}
+
+impl AdminListener {
+    /// Binds the admin address.
+    ///
+    /// # Errors
+    /// When it is in use or not available.
+    pub fn bind(address: &ListenAddress) -> Result<AdminListener, ServeError> {
+        let fail = |source| ServeError::Bind { address: address.to_string(), source };
+        match address {
+            ListenAddress::Tcp(at) => {
+                let listener = std::net::TcpListener::bind(at).map_err(fail)?;
+                listener.set_nonblocking(true).map_err(fail)?;
+                Ok(AdminListener::Tcp(listener))
+            }
+            ListenAddress::Unix(path) => {
+                remove_leftover(path).map_err(fail)?;
+                let listener = StdUnixListener::bind(path).map_err(fail)?;
+                listener.set_nonblocking(true).map_err(fail)?;
+                Ok(AdminListener::Unix(listener, path.clone()))
+            }
+        }
+    }
+
+    /// The TCP address it got, for port 0.
+    pub fn tcp(&self) -> Option<SocketAddr> {
+        match self {
+            AdminListener::Tcp(listener) => listener.local_addr().ok(),
+            AdminListener::Unix(..) => None,
+        }
+    }
+
+    /// The address it got, as text.
+    pub fn address(&self) -> String {
+        match self {
+            AdminListener::Tcp(listener) => {
+                listener.local_addr().map_or_else(|_| "?".to_owned(), |at| format!("http://{at}"))
+            }
+            AdminListener::Unix(_, path) => format!("unix:{}", path.display()),
+        }
+    }
+}
+
+/// Removes a socket that nobody listens on any more.
+fn remove_leftover(path: &std::path::Path) -> io::Result<()> {
+    use std::os::unix::fs::FileTypeExt;
+    use std::os::unix::net::UnixStream;
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+    if metadata.file_type().is_socket() && UnixStream::connect(path).is_err_and(refused) {
+        std::fs::remove_file(path)?;
+    }
+    Ok(())
+}
+
+/// The running thread of the control plane. It ends with the process.
+#[derive(Debug)]
+pub struct ControlThread(());
+
+impl ControlThread {
+    /// Starts serving.
+    ///
+    /// # Errors
+    /// When the thread or its runtime cannot be started.
+    pub fn start(
+        control: Arc<Control>,
+        admin: AdminListener,
+        socket: StdUnixListener,
+    ) -> Result<ControlThread, ServeError> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .max_blocking_threads(4)
+            .thread_name("weir-control-act")
+            .build()
+            .map_err(ServeError::Thread)?;
+        let entered = runtime.enter();
+        let admin = match admin {
+            AdminListener::Tcp(listener) => {
+                Admin::Tcp(TcpListener::from_std(listener).map_err(ServeError::Thread)?)
+            }
+            AdminListener::Unix(listener, _) => {
+                Admin::Unix(UnixListener::from_std(listener).map_err(ServeError::Thread)?)
+            }
+        };
+        let socket = UnixListener::from_std(socket).map_err(ServeError::Thread)?;
+        drop(entered);
+        thread::Builder::new()
+            .name("weir-control".to_owned())
+            .spawn(move || runtime.block_on(serve(control, admin, socket)))
+            .map_err(ServeError::Thread)?;
+        Ok(ControlThread(()))
+    }
+}
+
+enum Admin {
+    Tcp(TcpListener),
+    Unix(UnixListener),
+}
+
+/// Which paths a connection is for.
+#[derive(Clone, Copy)]
+enum Paths {
+    Admin,
+    Socket,
+}
+
+async fn serve(control: Arc<Control>, admin: Admin, socket: UnixListener) {
+    // Each server has its own connections, so that scrapers cannot keep the commands out.
+    let (shown, told) =
+        (Arc::new(Semaphore::new(CONNECTIONS_MAX)), Arc::new(Semaphore::new(CONNECTIONS_MAX)));
+    let admin_accepts = async {
+        loop {
+            match &admin {
+                Admin::Tcp(listener) => accept(listener.accept().await, &shown, &control, Paths::Admin).await,
+                Admin::Unix(listener) => {
+                    accept(listener.accept().await, &shown, &control, Paths::Admin).await
+                }
+            }
+        }
+    };
+    let socket_accepts = async {
+        loop {
+            accept(socket.accept().await, &told, &control, Paths::Socket).await;
+        }
+    };
+    tokio::join!(admin_accepts, socket_accepts);
+}
+
+async fn accept<S, A>(
+    accepted: io::Result<(S, A)>,
+    places: &Arc<Semaphore>,
+    control: &Arc<Control>,
+    paths: Paths,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stream = match accepted {
+        Ok((stream, _)) => stream,
+        Err(error) => {
+            tracing::warn!(%error, "cannot accept a connection of the control plane");
+            return tokio::time::sleep(ACCEPT_PAUSE).await;
+        }
+    };
+    // The semaphore is never closed, so this only waits.
+    let Ok(place) = places.clone().acquire_owned().await else { return };
+    let control = control.clone();
+    tokio::spawn(async move {
+        let service = service_fn(move |request| respond(control.clone(), paths, request));
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIME)
+            .max_buf_size(HEAD_BYTES_MAX)
+            .serve_connection(TokioIo::new(stream), service);
+        // What a scraper does wrong is its own affair: neither an error nor a timeout needs an act here.
+        let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
+        drop(place);
+    });
+}
+
+async fn respond(
+    control: Arc<Control>,
+    paths: Paths,
+    request: Request<Incoming>,
+) -> Result<Answer, Infallible> {
+    let (head, body) = request.into_parts();
+    let body = match tokio::time::timeout(HEAD_TIME, Limited::new(body, BODY_BYTES_MAX).collect()).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(_)) => {
+            return Ok(answer::refusal(StatusCode::PAYLOAD_TOO_LARGE, "the body is too large or broken"));
+        }
+        Err(_) => return Ok(answer::refusal(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
+    };
+    let act = move || act(&control, paths, &head, &body);
+    Ok(tokio::task::spawn_blocking(act).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a control request panicked");
+        answer::refusal(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "an internal error; see the diagnostics of this Weir",
+        )
+    }))
+}
+
+fn act(control: &Arc<Control>, paths: Paths, head: &http::request::Parts, body: &Bytes) -> Answer {
+    match paths {
+        Paths::Admin => admin::answer(control, &head.method, head.uri.path()),
+        Paths::Socket => socket::answer(control, &head.method, head.uri.path(), body),
+    }
+}

@@ -1,0 +1,43 @@
+//! The control socket's paths: `GET /status`, `POST /reload`, `POST /explain`. Who may open the socket may do all of it.
+
+use std::sync::Arc;
+
+use http::{Method, StatusCode};
+
+use crate::answer::{self, Answer};
+use crate::control::{Control, ReloadError};
+use crate::plane::Question;
+
+/// Answers a request of the control socket. May block.
+pub(crate) fn answer(control: &Arc<Control>, method: &Method, path: &str, body: &[u8]) -> Answer {
+    match (path, method) {
+        ("/status", &Method::GET) => answer::json(StatusCode::OK, &control.status()),
+        ("/reload", &Method::POST) => reload(control),
+        ("/explain", &Method::POST) => explain(control, body),
+        ("/status", _) => answer::method_not_allowed("GET"),
+        ("/reload" | "/explain", _) => answer::method_not_allowed("POST"),
+        _ => answer::refusal(
+            StatusCode::NOT_FOUND,
+            "this Weir does not know the command; is it older than the client?",
+        ),
+    }
+}
+
+fn reload(control: &Control) -> Answer {
+    match control.reload() {
+        Ok(reloaded) => answer::json(StatusCode::OK, &reloaded),
+        Err(error @ ReloadError::NoFile) => answer::refusal(StatusCode::CONFLICT, &error.to_string()),
+        Err(error) => answer::refusal(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()),
+    }
+}
+
+fn explain(control: &Control, body: &[u8]) -> Answer {
+    let question: Question = match serde_json::from_slice(body) {
+        Ok(question) => question,
+        Err(error) => return answer::refusal(StatusCode::BAD_REQUEST, &error.to_string()),
+    };
+    match control.explain(&question) {
+        Ok(explained) => answer::json(StatusCode::OK, &explained),
+        Err(sentence) => answer::refusal(StatusCode::UNPROCESSABLE_ENTITY, &sentence),
+    }
+}

@@ -1,0 +1,207 @@
+//! The state folder: one for each Weir, mode 0700, with the lock that keeps a second Weir out and the control socket.
+//!
+//! The lock is `flock` on the file `lock`, which holds the pid; the kernel releases it however the process ends, so a
+//! socket found under a lock that could be taken is a leftover and is removed.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+const LOCK: &str = "lock";
+const SOCKET: &str = "control.sock";
+/// The longest path that fits into a socket address.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
+
+/// The state folder cannot be used.
+#[derive(Debug, Error)]
+pub enum StateError {
+    /// There is no place for it by default.
+    #[error("no state folder: neither STATE_DIRECTORY nor HOME is set; name one with --state DIR")]
+    Nowhere,
+    /// It cannot be made or entered.
+    #[error("cannot use the state folder {}: {source}; make it writable for this user, or name another with --state DIR", path.display())]
+    Unusable {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is no folder of its own.
+    #[error(
+        "the state folder {} is open to other users (mode {mode:04o}) and holds other files; name an empty or new folder \
+         with --state DIR",
+        path.display()
+    )]
+    Shared {
+        /// The folder.
+        path: PathBuf,
+        /// Its mode.
+        mode: u32,
+    },
+    /// It belongs to someone else.
+    #[error("the state folder {} belongs to another user (uid {owner}); name one of your own with --state DIR", path.display())]
+    Foreign {
+        /// The folder.
+        path: PathBuf,
+        /// Its owner.
+        owner: u32,
+    },
+    /// Another Weir uses it.
+    #[error(
+        "another Weir{} uses the state folder {}; stop it, or give this one its own folder with --state DIR",
+        pid.as_ref().map(|pid| format!(" (pid {pid})")).unwrap_or_default(),
+        path.display()
+    )]
+    Taken {
+        /// The folder.
+        path: PathBuf,
+        /// The other's pid.
+        pid: Option<String>,
+    },
+}
+
+/// An open, locked state folder; the lock lasts as long as this value.
+#[derive(Debug)]
+pub struct StateFolder {
+    path: PathBuf,
+    folder: File,
+    _lock: File,
+}
+
+impl StateFolder {
+    /// Makes the folder if it is missing, and takes its lock.
+    ///
+    /// # Errors
+    /// When it cannot be used or another Weir uses it.
+    pub fn open(path: &Path) -> Result<StateFolder, StateError> {
+        let unusable = |source| StateError::Unusable { path: path.to_owned(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(unusable)?;
+        let folder = File::open(path).map_err(unusable)?;
+        close_to_others(path, &folder)?;
+        let lock = lock(path)?;
+        Ok(StateFolder { path: path.to_owned(), folder, _lock: lock })
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Makes the control socket (mode 0600), in place of one left behind.
+    ///
+    /// # Errors
+    /// When it cannot be made.
+    pub fn bind_socket(&self) -> Result<UnixListener, StateError> {
+        let socket = self.path.join(SOCKET);
+        let bind = || {
+            match fs::remove_file(&socket) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+            let listener = UnixListener::bind(reachable(&socket, &self.folder))?;
+            fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))?;
+            listener.set_nonblocking(true)?;
+            Ok(listener)
+        };
+        bind().map_err(|source| StateError::Unusable { path: self.path.clone(), source })
+    }
+
+    /// Removes the control socket, at a clean end.
+    pub fn remove_socket(&self) {
+        let _ = fs::remove_file(self.path.join(SOCKET));
+    }
+}
+
+/// Where the state folder is when none is named: `$STATE_DIRECTORY`, else `/var/lib/weir` for root and
+/// `~/.local/state/weir` for others.
+///
+/// # Errors
+/// When there is neither a variable nor a home.
+pub fn default_path(variable: &dyn Fn(&str) -> Option<OsString>, root: bool) -> Result<PathBuf, StateError> {
+    let set = |name| variable(name).filter(|value| !value.is_empty());
+    if let Some(folders) = set("STATE_DIRECTORY") {
+        // systemd separates several by colons; the first is ours.
+        let text = folders.to_string_lossy();
+        return Ok(text.split(':').next().map(PathBuf::from).unwrap_or_default());
+    }
+    if root {
+        return Ok(PathBuf::from("/var/lib/weir"));
+    }
+    set("HOME").map(|home| PathBuf::from(home).join(".local/state/weir")).ok_or(StateError::Nowhere)
+}
+
+/// The control socket of a state folder, as a path that fits into a socket address, and what must stay open meanwhile.
+pub(crate) fn socket_of(path: &Path) -> io::Result<(PathBuf, File)> {
+    let folder = File::open(path)?;
+    Ok((reachable(&path.join(SOCKET), &folder), folder))
+}
+
+/// A long path is reached through the open folder.
+fn reachable(socket: &Path, folder: &File) -> PathBuf {
+    if socket.as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
+        return socket.to_owned();
+    }
+    PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()))
+}
+
+/// A folder that others may enter is closed when it is ours alone, and refused otherwise.
+fn close_to_others(path: &Path, folder: &File) -> Result<(), StateError> {
+    let unusable = |source| StateError::Unusable { path: path.to_owned(), source };
+    let metadata = folder.metadata().map_err(unusable)?;
+    let owner = metadata.uid();
+    if owner != rustix::process::geteuid().as_raw() {
+        return Err(StateError::Foreign { path: path.to_owned(), owner });
+    }
+    let mode = metadata.mode() & 0o7777;
+    if mode & 0o077 == 0 {
+        return Ok(());
+    }
+    let ours = fs::read_dir(path)
+        .map_err(unusable)?
+        .all(|entry| entry.is_ok_and(|entry| entry.file_name() == LOCK || entry.file_name() == SOCKET));
+    if !ours {
+        return Err(StateError::Shared { path: path.to_owned(), mode });
+    }
+    folder.set_permissions(fs::Permissions::from_mode(0o700)).map_err(unusable)
+}
+
+fn lock(path: &Path) -> Result<File, StateError> {
+    let unusable = |source| StateError::Unusable { path: path.to_owned(), source };
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(path.join(LOCK))
+        .map_err(unusable)?;
+    match file.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => {
+            let mut pid = String::new();
+            let pid = file
+                .read_to_string(&mut pid)
+                .ok()
+                .map(|_| pid.trim().to_owned())
+                .filter(|pid| !pid.is_empty());
+            return Err(StateError::Taken { path: path.to_owned(), pid });
+        }
+        Err(TryLockError::Error(source)) => return Err(unusable(source)),
+    }
+    let write = |file: &mut File| {
+        file.set_len(0)?;
+        file.rewind()?;
+        writeln!(file, "{}", std::process::id())
+    };
+    write(&mut file).map_err(unusable)?;
+    Ok(file)
+}
+
+#[cfg(test)]
+mod tests;

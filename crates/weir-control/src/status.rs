@@ -1,0 +1,245 @@
+//! What `weir status` and `/status` show: one value, the same for JSON and for people.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, SystemTime};
+
+use serde::{Deserialize, Serialize};
+use weir_edge::observe::{Latency, Outcome, Snapshot};
+
+use crate::plane::{CacheUse, Inventory, Phase, UpstreamState};
+
+/// A Weir at one moment.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Status {
+    /// The version of the program.
+    pub version: String,
+    /// The process.
+    pub pid: u32,
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// When it was started, RFC 3339.
+    pub started: String,
+    /// For how long it has run.
+    pub uptime_s: u64,
+    /// The configuration file, if there is one.
+    pub config: Option<String>,
+    /// The number of the plan in force.
+    pub plan: u64,
+    /// Its sites.
+    pub sites: usize,
+    /// Its routes.
+    pub routes: usize,
+    /// Reloads that were done.
+    pub reloads: u64,
+    /// Reloads that were refused.
+    pub reloads_refused: u64,
+    /// The latest of them.
+    pub last_reload: Option<LastReload>,
+    /// Where clients connect.
+    pub listeners: Vec<String>,
+    /// Worker threads.
+    pub workers: usize,
+    /// Clients' connections.
+    pub connections: Connections,
+    /// Requests.
+    pub requests: Requests,
+    /// Bytes of bodies.
+    pub bytes: Bytes,
+    /// What the cache holds.
+    pub cache: CacheUse,
+    /// Origin transfers into the cache.
+    pub fills: Fills,
+    /// Each upstream with its origins.
+    pub upstreams: Vec<UpstreamState>,
+    /// Errors by word.
+    pub errors: BTreeMap<String, u64>,
+    /// Log records that were lost.
+    pub log_lost: u64,
+    /// Requests whose handling panicked.
+    pub panics: u64,
+}
+
+/// The latest reload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LastReload {
+    /// When, RFC 3339.
+    pub at: String,
+    /// Why it was refused; absent when it was done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+}
+
+impl LastReload {
+    pub(crate) fn at(wall: SystemTime, refused: Option<String>) -> LastReload {
+        LastReload { at: rfc3339(wall), refused }
+    }
+}
+
+/// Clients' connections.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Connections {
+    /// Open now.
+    pub open: u64,
+    /// Accepted since the start.
+    pub accepted: u64,
+    /// Turned away since the start.
+    pub refused: u64,
+    /// Tunnels open now.
+    pub tunnels: u64,
+}
+
+/// Requests since the start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Requests {
+    /// Under way now.
+    pub running: u64,
+    /// All that finished.
+    pub finished: u64,
+    /// By outcome.
+    pub outcomes: BTreeMap<String, OutcomeStatus>,
+    /// By the first digit of the status: `2xx`, ...
+    pub statuses: BTreeMap<String, u64>,
+    /// The share of hits, stale answers and revalidations among all that could have been one; absent without any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hit_ratio: Option<f64>,
+    /// Responses that were cut.
+    pub cut: u64,
+    /// Responses whose client left first.
+    pub client_gone: u64,
+    /// Responses that were not stored, by reason.
+    pub not_stored: BTreeMap<String, u64>,
+}
+
+/// The requests of one outcome.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct OutcomeStatus {
+    /// How many.
+    pub count: u64,
+    /// Half of them had their first byte sooner than this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_byte_ms_p50: Option<f64>,
+    /// 99 of 100 had their first byte sooner than this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub first_byte_ms_p99: Option<f64>,
+}
+
+/// Bytes of bodies since the start.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Bytes {
+    /// Sent to clients.
+    pub clients: u64,
+    /// Among them, from the cache.
+    pub cached: u64,
+    /// Received from origins.
+    pub origins: u64,
+}
+
+/// Origin transfers into the cache.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Fills {
+    /// Running now.
+    pub running: u64,
+    /// Begun since the start.
+    pub begun: u64,
+    /// Ended without being whole.
+    pub failed: u64,
+    /// Requests that joined another's fill.
+    pub collapsed: u64,
+    /// Requests to origins that were tried again.
+    pub retries: u64,
+}
+
+impl Status {
+    /// What the counters and the inventory say; what only the control plane knows is filled in by it.
+    pub(crate) fn of(snapshot: &Snapshot, inventory: Inventory, phase: Phase) -> Status {
+        Status {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            pid: std::process::id(),
+            phase,
+            started: String::new(),
+            uptime_s: 0,
+            config: None,
+            plan: inventory.plan,
+            sites: inventory.sites,
+            routes: inventory.routes,
+            reloads: 0,
+            reloads_refused: 0,
+            last_reload: None,
+            listeners: inventory.listeners,
+            workers: inventory.workers,
+            connections: Connections {
+                open: snapshot.connections_open,
+                accepted: snapshot.connections_accepted,
+                refused: snapshot.connections_refused,
+                tunnels: snapshot.tunnels_open,
+            },
+            requests: Requests::of(snapshot),
+            bytes: Bytes {
+                clients: snapshot.client_bytes,
+                cached: snapshot.cached_bytes,
+                origins: snapshot.origin_bytes,
+            },
+            cache: inventory.cache,
+            fills: Fills {
+                running: snapshot.fills_running,
+                begun: snapshot.fills_begun,
+                failed: snapshot.fills_failed,
+                collapsed: snapshot.collapsed,
+                retries: snapshot.retries,
+            },
+            upstreams: inventory.upstreams,
+            errors: words(&snapshot.errors),
+            log_lost: snapshot.log_lost,
+            panics: snapshot.panics,
+        }
+    }
+}
+
+impl Requests {
+    fn of(snapshot: &Snapshot) -> Requests {
+        let outcomes = Outcome::ALL.iter().map(|outcome| {
+            let first_byte = &snapshot.first_byte[*outcome as usize];
+            let status = OutcomeStatus {
+                count: snapshot.requests_of(*outcome),
+                first_byte_ms_p50: quantile_ms(first_byte, 0.5),
+                first_byte_ms_p99: quantile_ms(first_byte, 0.99),
+            };
+            (outcome.word().to_owned(), status)
+        });
+        let statuses = snapshot.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
+        let cached: u64 = [Outcome::Hit, Outcome::Stale, Outcome::Revalidated]
+            .iter()
+            .map(|from| snapshot.requests_of(*from))
+            .sum();
+        let asked = cached + snapshot.requests_of(Outcome::Miss) + snapshot.requests_of(Outcome::Pass);
+        Requests {
+            running: snapshot.requests_running,
+            finished: snapshot.requests.iter().sum(),
+            outcomes: outcomes.collect(),
+            statuses: statuses
+                .map(|(class, count)| {
+                    (if class == 0 { "none".to_owned() } else { format!("{class}xx") }, *count)
+                })
+                .collect(),
+            hit_ratio: (asked > 0).then(|| cached as f64 / asked as f64),
+            cut: snapshot.cut,
+            client_gone: snapshot.client_gone,
+            not_stored: words(&snapshot.not_stored),
+        }
+    }
+}
+
+fn words(counts: &BTreeMap<&'static str, u64>) -> BTreeMap<String, u64> {
+    counts.iter().map(|(word, count)| ((*word).to_owned(), *count)).collect()
+}
+
+fn quantile_ms(latency: &Latency, quantile: f64) -> Option<f64> {
+    latency.quantile_us(quantile).map(|us| us as f64 / 1000.0)
+}
+
+/// `2026-11-20T12:00:01Z`.
+pub(crate) fn rfc3339(wall: SystemTime) -> String {
+    let seconds = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+    let second = i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
+    second.unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()
+}

@@ -1,0 +1,255 @@
+//! The control plane over real sockets, in front of a data plane that answers from a script.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::Method;
+use weir_config::Loaded;
+use weir_edge::observe::{Description, Facts, Observatory, Outcome, Snapshot, Storing};
+
+use crate::*;
+
+const CONFIG: &str =
+    "[upstream.main]\norigins = [\"http://127.0.0.1:1\"]\n\n[[site]]\nhosts = [\"*\"]\nupstream = \"main\"\n";
+
+/// A data plane whose swaps are counted.
+struct Scripted {
+    observatory: Arc<Observatory>,
+    plan: AtomicU64,
+    draining: AtomicBool,
+}
+
+impl DataPlane for Scripted {
+    fn swap(&self, _loaded: Loaded) -> Result<Swapped, SwapError> {
+        if self.plan.fetch_add(1, Ordering::SeqCst) >= 2 {
+            self.plan.fetch_sub(1, Ordering::SeqCst);
+            return Err(SwapError("the third is refused".to_owned()));
+        }
+        Ok(Swapped { warnings: vec!["`workers` needs a restart".to_owned()] })
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.observatory.snapshot()
+    }
+
+    fn inventory(&self) -> Inventory {
+        let origin =
+            OriginState { name: "http://127.0.0.1:1".to_owned(), requests: 7, ..OriginState::default() };
+        Inventory {
+            plan: self.plan.load(Ordering::SeqCst),
+            sites: 1,
+            routes: 1,
+            upstreams: vec![UpstreamState { name: "main".to_owned(), origins: vec![origin] }],
+            cache: CacheUse { objects: 3, memory_bytes: 4096, memory_bytes_max: 1 << 28, evicted: 0 },
+            ..Inventory::default()
+        }
+    }
+
+    fn explain(&self, question: &Question) -> Result<Explained, String> {
+        if question.url.starts_with("http://") {
+            let reason = format!("{} {:?}", question.method, question.headers);
+            Ok(Explained { verdict: "miss".to_owned(), reason, ..Explained::default() })
+        } else {
+            Err("not a URL".to_owned())
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        if self.draining.load(Ordering::SeqCst) { Phase::Draining } else { Phase::Serving }
+    }
+}
+
+/// A control plane that serves, with its folder.
+struct Running {
+    folder: PathBuf,
+    plane: Arc<Scripted>,
+    admin: SocketAddr,
+    _state: StateFolder,
+}
+
+impl Running {
+    fn start(source: impl FnOnce(PathBuf) -> Source) -> Running {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("weir-control-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let config = folder.join("weir.toml");
+        std::fs::write(&config, CONFIG).unwrap();
+        let state = StateFolder::open(&folder.join("state")).unwrap();
+        let observatory = Observatory::start(1, &[]).unwrap();
+        let plane =
+            Arc::new(Scripted { observatory, plan: AtomicU64::new(1), draining: AtomicBool::new(false) });
+        let control = Control::new(plane.clone(), source(config));
+        let admin = AdminListener::bind(&"127.0.0.1:0".parse().unwrap()).unwrap();
+        let at = admin.tcp().unwrap();
+        ControlThread::start(control, admin, state.bind_socket().unwrap()).unwrap();
+        Running { folder, plane, admin: at, _state: state }
+    }
+
+    fn ask(&self, method: Method, path: &str, body: &str) -> Asked {
+        client::ask(&self.folder.join("state"), method, path, body.into(), Duration::from_secs(10)).unwrap()
+    }
+
+    fn admin(&self, request_line: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.admin).unwrap();
+        write!(stream, "{request_line} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        (head[9..12].parse().unwrap(), body.to_owned())
+    }
+
+    fn write_config(&self, text: &str) {
+        std::fs::write(self.folder.join("weir.toml"), text).unwrap();
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+#[test]
+fn reload_swaps_refuses_and_says_why() {
+    let running = Running::start(Source::File);
+    let done = running.ask(Method::POST, "/reload", "");
+    assert_eq!(done.refusal(), None);
+    let done: Reloaded = serde_json::from_slice(&done.body).unwrap();
+    assert_eq!((done.plan, done.sites, done.warnings.len()), (2, 1, 1));
+
+    running.write_config("listne = bad\n");
+    let refused = running.ask(Method::POST, "/reload", "");
+    assert_eq!(refused.status, 422);
+    assert!(refused.refusal().unwrap().contains("error"), "{refused:?}");
+    assert_eq!(running.plane.plan.load(Ordering::SeqCst), 2);
+
+    running.write_config(CONFIG);
+    let refused = running.ask(Method::POST, "/reload", "");
+    assert_eq!(refused.refusal().unwrap(), "the third is refused");
+
+    let status: Status = serde_json::from_slice(&running.ask(Method::GET, "/status", "").body).unwrap();
+    assert_eq!((status.reloads, status.reloads_refused), (1, 2));
+    assert_eq!(status.last_reload.unwrap().refused.unwrap(), "the third is refused");
+    assert_eq!(status.phase, Phase::Serving);
+}
+
+#[test]
+fn flags_cannot_be_reloaded() {
+    let running = Running::start(|_| Source::Flags);
+    let refused = running.ask(Method::POST, "/reload", "");
+    assert_eq!(refused.status, 409);
+    assert!(refused.refusal().unwrap().contains("--config FILE"));
+}
+
+#[test]
+fn explain_hands_the_question_on() {
+    let running = Running::start(Source::File);
+    let question = r#"{"method":"GET","url":"http://a/","headers":[["X-A","1"],["X-A","2"]]}"#;
+    let explained: Explained =
+        serde_json::from_slice(&running.ask(Method::POST, "/explain", question).body).unwrap();
+    assert_eq!(explained.verdict, "miss");
+    assert_eq!(explained.reason, r#"GET [("X-A", "1"), ("X-A", "2")]"#);
+    let refused = running.ask(Method::POST, "/explain", r#"{"method":"GET","url":"a"}"#);
+    assert_eq!(refused.refusal().unwrap(), "not a URL");
+    assert_eq!(running.ask(Method::POST, "/explain", "{").status, 400);
+}
+
+#[test]
+fn the_socket_knows_its_paths_and_the_admin_listener_changes_nothing() {
+    let running = Running::start(Source::File);
+    assert_eq!(running.ask(Method::GET, "/reload", "").status, 405);
+    assert_eq!(running.ask(Method::POST, "/status", "").status, 405);
+    assert_eq!(running.ask(Method::GET, "/purge", "").status, 404);
+    assert_eq!(running.admin("POST /reload").0, 405);
+    assert_eq!(running.admin("GET /reload").0, 404);
+    assert_eq!(running.plane.plan.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn readiness_ends_with_the_drain_and_liveness_does_not() {
+    let running = Running::start(Source::File);
+    assert_eq!(running.admin("GET /health/ready"), (200, "ready\n".to_owned()));
+    assert_eq!(running.admin("HEAD /health/ready"), (200, String::new()));
+    running.plane.draining.store(true, Ordering::SeqCst);
+    assert_eq!(running.admin("GET /health/ready"), (503, "draining\n".to_owned()));
+    assert_eq!(running.admin("GET /health/live"), (200, "live\n".to_owned()));
+    assert!(running.admin("GET /metrics").1.contains("\nweir_ready 0.0\n"));
+}
+
+#[test]
+fn metrics_show_what_was_counted() {
+    let running = Running::start(Source::File);
+    let observer = running.plane.observatory.observer(0);
+    let site = running.plane.observatory.site("a \"quoted\" site");
+    observer.counters().connection_accepted();
+    for us in [100, 300, 90_000_000] {
+        let facts = Facts {
+            site,
+            status: 200,
+            outcome: Outcome::Hit,
+            body_bytes: 1_000,
+            first_byte: Some(Duration::from_micros(us)),
+            ..Facts::default()
+        };
+        observer.record(&facts, Description::default);
+    }
+    let pass = Facts {
+        status: 200,
+        outcome: Outcome::Pass,
+        storing: Storing::NotStored("set-cookie"),
+        ..Facts::default()
+    };
+    observer.record(&pass, Description::default);
+    let (status, text) = running.admin("GET /metrics");
+    assert_eq!(status, 200);
+    for line in [
+        "# TYPE weir_requests counter",
+        "weir_requests_total{outcome=\"hit\"} 3",
+        "weir_requests_total{outcome=\"pass\"} 1",
+        "weir_responses_total{status=\"2xx\"} 4",
+        "weir_site_requests_total{site=\"a \\\"quoted\\\" site\",outcome=\"hit\"} 3",
+        "weir_client_bytes_total 3000",
+        "weir_cached_bytes_total 3000",
+        "weir_not_stored_total{reason=\"set-cookie\"} 1",
+        "weir_connections_open 1.0",
+        "weir_first_byte_seconds_bucket{le=\"0.000128\",outcome=\"hit\"} 1",
+        "weir_first_byte_seconds_bucket{le=\"+Inf\",outcome=\"hit\"} 3",
+        "weir_first_byte_seconds_count{outcome=\"hit\"} 3",
+        "weir_origin_asked_total{upstream=\"main\",origin=\"http://127.0.0.1:1\"} 7",
+        "weir_cache_memory_bytes_max 268435456.0",
+        "weir_reloads_total{result=\"done\"} 0",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+    }
+    assert!(text.ends_with("# EOF\n"));
+    let status: Status = serde_json::from_str(&running.admin("GET /status").1).unwrap();
+    assert_eq!(status.requests.hit_ratio, Some(0.75));
+    assert_eq!(status.requests.outcomes["hit"].count, 3);
+    assert_eq!(status.requests.not_stored["set-cookie"], 1);
+}
+
+#[test]
+fn nobody_there_is_said() {
+    let folder = std::env::temp_dir().join("weir-control-nobody");
+    let error = client::ask(&folder, Method::GET, "/status", Vec::new(), Duration::from_secs(1)).unwrap_err();
+    assert!(error.to_string().starts_with("no Weir runs with the state folder"), "{error}");
+}
+
+#[test]
+fn an_occupied_admin_address_is_said() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let error = AdminListener::bind(&address.parse().unwrap()).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        format!(
+            "cannot listen on {address} for metrics and health: the address is in use, perhaps by another Weir; \
+             stop it or name another address with --admin or [admin] listen"
+        )
+    );
+}
