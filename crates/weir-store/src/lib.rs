@@ -1,1 +1,36 @@
-//! Weir.
+//! Generations and their bytes.
+//!
+//! The store keeps responses in memory and finds them again: an index by key, bodies of 64 KiB blocks with holes that
+//! are readable while they arrive, a ceiling in bytes that is never passed, and a ledger by which things die.
+//! It makes no HTTP decision: it carries heads and never reads one.
+//!
+//! A fill's course: [`Store::begin`] with the proof that the response may be stored, then [`Writer::push`] for each
+//! piece from the origin, then [`Writer::seal`]. A reader's course: [`Store::find`], then [`Generation::blocks`] or
+//! [`Generation::read`].
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod body;
+mod budget;
+mod generation;
+mod ghost;
+mod head;
+mod index;
+mod ledger;
+mod queues;
+#[cfg(test)]
+mod samples;
+mod shelf;
+mod slot;
+mod store;
+mod writer;
+
+pub use body::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece, Read};
+pub use budget::Budget;
+pub use generation::{Generation, Retirement};
+pub use head::{Head, HeadRef, Printed};
+pub use index::VARIANTS_MAX;
+pub use ledger::{Ledger, MARKS_MAX, Scope, Stamp};
+pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
+pub use writer::{Full, Unsealed, Writer};

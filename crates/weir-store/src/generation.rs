@@ -1,0 +1,246 @@
+//! A generation: one version of one variant, its head and its bytes.
+//!
+//! Residence: *filling* → *resident* → *retired*, and back to *resident* when a retired one is freshened. It changes
+//! only under the shelf's lock (see `shelf`); everyone may look. A retired generation is whole for those who hold it:
+//! its blocks live by reference count.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use weir_policy::{CacheKey, Intervals};
+
+use crate::body::{Body, Read};
+use crate::budget::Charge;
+use crate::ghost::GHOST_BYTES;
+use crate::head::{ALLOCATION_BYTES, Head, HeadRef};
+use crate::ledger::Stamp;
+use crate::queues::NODE_BYTES;
+
+/// How often a generation was used lately, at most (S3-FIFO, Yang et al., SOSP '23, §4).
+pub(crate) const USES_MAX: u8 = 3;
+
+/// What the index looks at without touching the generation's reference count.
+#[derive(Debug)]
+pub(crate) struct Label {
+    pub(crate) key: CacheKey,
+    /// Grows with every generation of the store: the newer one of two is preferred.
+    pub(crate) sequence: u64,
+    pub(crate) head: ArcSwap<Head>,
+    stamp: AtomicU64,
+    uses: AtomicU8,
+    charge: Charge,
+}
+
+impl Label {
+    pub(crate) fn stamp(&self) -> Stamp {
+        Stamp::of(self.stamp.load(Ordering::Acquire))
+    }
+
+    /// Raises the stamp; it never falls.
+    pub(crate) fn raise_stamp(&self, stamp: Stamp) {
+        self.stamp.fetch_max(stamp.number(), Ordering::AcqRel);
+    }
+
+    /// What is charged for everything but the head and the body.
+    pub(crate) fn overhead_bytes(&self) -> u64 {
+        self.charge.bytes()
+    }
+
+    pub(crate) fn uses(&self) -> u8 {
+        self.uses.load(Ordering::Relaxed)
+    }
+
+    /// Notes a use; writes nothing once the most is reached.
+    pub(crate) fn note_use(&self) {
+        let uses = self.uses();
+        if uses < USES_MAX {
+            // Two uses at once may count as one: it is an estimate.
+            self.uses.store(uses + 1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn set_uses(&self, uses: u8) {
+        self.uses.store(uses, Ordering::Relaxed);
+    }
+}
+
+/// Where a generation is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Residence {
+    Filling,
+    Resident,
+    Retired(Retirement),
+}
+
+/// Why a generation is found no more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Retirement {
+    /// Its space was needed.
+    Evicted,
+    /// A newer generation of its variant is whole, or the key has too many variants.
+    Replaced,
+    /// A mark of the ledger concerns it, or it was removed by name.
+    Invalidated,
+    /// It is too large to be kept: it lives on as a window.
+    Outgrown,
+    /// Its fill ended before its body.
+    Abandoned,
+}
+
+const RETIREMENTS: [Retirement; 5] = [
+    Retirement::Evicted,
+    Retirement::Replaced,
+    Retirement::Invalidated,
+    Retirement::Outgrown,
+    Retirement::Abandoned,
+];
+
+impl Residence {
+    fn to_code(self) -> u8 {
+        match self {
+            Residence::Filling => 0,
+            Residence::Resident => 1,
+            Residence::Retired(why) => 2 + why as u8,
+        }
+    }
+
+    fn from_code(code: u8) -> Residence {
+        match code {
+            0 => Residence::Filling,
+            1 => Residence::Resident,
+            retired => Residence::Retired(RETIREMENTS[usize::from(retired - 2)]),
+        }
+    }
+}
+
+/// One version of one variant of an object: the unit that is found, read, freshened and retired.
+#[derive(Debug)]
+pub struct Generation {
+    pub(crate) label: Arc<Label>,
+    pub(crate) body: Body,
+    residence: AtomicU8,
+    /// Its place in the queues; read and written under the shelf's lock.
+    place: AtomicU32,
+}
+
+impl Generation {
+    /// The key under which it is stored.
+    pub fn key(&self) -> &CacheKey {
+        &self.label.key
+    }
+
+    /// The ledger's number when its (last conditional) origin request was sent.
+    pub fn stamp(&self) -> Stamp {
+        self.label.stamp()
+    }
+
+    /// The present head.
+    pub fn head(&self) -> HeadRef {
+        HeadRef(self.label.head.load())
+    }
+
+    /// The total length of the body in bytes, once it is known.
+    pub fn length(&self) -> Option<u64> {
+        self.body.length()
+    }
+
+    /// The intervals that can be read now. Costs a walk over the blocks while the body grows.
+    pub fn held(&self) -> Intervals {
+        self.body.held()
+    }
+
+    /// How many bytes can be read now.
+    pub fn held_bytes(&self) -> u64 {
+        self.body.held_bytes()
+    }
+
+    /// True once every byte is held. It stays so: nothing about the bytes can change any more.
+    pub fn is_whole(&self) -> bool {
+        self.body.is_whole()
+    }
+
+    /// What is at `offset`, at most `max` bytes (and at most [`crate::PIECE_BYTES_MAX`]).
+    /// Takes no lock once the body is whole.
+    pub fn read(&self, offset: u64, max: usize) -> Read {
+        self.body.read(offset, max)
+    }
+
+    /// The blocks of a whole body: each of [`crate::BLOCK_BYTES`] but the last. Borrowed, so that a hit writes them
+    /// out without touching a reference count.
+    pub fn blocks(&self) -> Option<&[Bytes]> {
+        self.body.blocks()
+    }
+
+    /// The first byte that is still held of a body that has outgrown the store; else 0.
+    pub fn window_start(&self) -> u64 {
+        self.body.window_start()
+    }
+
+    /// True when it is found no more: replaced, evicted, dead, outgrown or abandoned. Its bytes stay readable.
+    pub fn is_retired(&self) -> bool {
+        self.retirement().is_some()
+    }
+
+    /// Why it is found no more.
+    pub fn retirement(&self) -> Option<Retirement> {
+        match self.residence() {
+            Residence::Retired(why) => Some(why),
+            Residence::Filling | Residence::Resident => None,
+        }
+    }
+
+    pub(crate) fn residence(&self) -> Residence {
+        Residence::from_code(self.residence.load(Ordering::Acquire))
+    }
+
+    /// Called under the shelf's lock only.
+    pub(crate) fn set_residence(&self, residence: Residence) {
+        self.residence.store(residence.to_code(), Ordering::Release);
+    }
+
+    /// Its place in the queues, or [`NO_PLACE`]. Under the shelf's lock only.
+    pub(crate) fn place(&self) -> u32 {
+        self.place.load(Ordering::Relaxed)
+    }
+
+    /// Under the shelf's lock only.
+    pub(crate) fn set_place(&self, place: u32) {
+        self.place.store(place, Ordering::Relaxed);
+    }
+
+    pub(crate) fn new(
+        key: CacheKey,
+        sequence: u64,
+        stamp: Stamp,
+        head: Head,
+        body: Body,
+        charge: Charge,
+    ) -> Generation {
+        let label = Label {
+            key,
+            sequence,
+            head: ArcSwap::from_pointee(head),
+            stamp: AtomicU64::new(stamp.number()),
+            uses: AtomicU8::new(0),
+            charge,
+        };
+        Generation {
+            label: Arc::new(label),
+            body,
+            residence: AtomicU8::new(Residence::Filling.to_code()),
+            place: AtomicU32::new(NO_PLACE),
+        }
+    }
+}
+
+/// What a generation costs in memory beside its head and its body: itself, its key, its places in index and queues.
+pub(crate) fn overhead_bytes(key: &CacheKey) -> u64 {
+    const INDEX_BYTES: u64 = 112;
+    let own = size_of::<Generation>() + size_of::<Label>() + key.full.len() + 32;
+    own as u64 + 4 * ALLOCATION_BYTES + INDEX_BYTES + NODE_BYTES + GHOST_BYTES
+}
+
+/// The place of what is in no queue.
+pub(crate) const NO_PLACE: u32 = u32::MAX;

@@ -1,0 +1,120 @@
+//! The index of the RAM tier: key digest → the generations under it, newest first.
+//!
+//! Reading takes no lock and touches one reference count: that of the generation found. The index holds generations
+//! weakly (the queues and the writers own them), so that an evicted body's memory does not wait for the map's deferred
+//! reclamation; what it looks at meanwhile is the [`Label`]. It is changed under the shelf's lock only.
+
+use std::hash::{BuildHasherDefault, Hasher};
+use std::sync::{Arc, Weak};
+
+use papaya::HashMap;
+use smallvec::SmallVec;
+
+use crate::generation::{Generation, Label};
+
+/// How many generations a key may have.
+pub const VARIANTS_MAX: usize = 32;
+
+/// A map from digests, which need no second hash.
+pub(crate) type DigestMap<V> = HashMap<u128, V, BuildHasherDefault<Folded>>;
+
+pub(crate) fn digest_map<V>() -> DigestMap<V> {
+    HashMap::with_hasher(BuildHasherDefault::default())
+}
+
+/// The lower half of a digest as its hash.
+#[derive(Debug, Default)]
+pub(crate) struct Folded(u64);
+
+impl Hasher for Folded {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u128(&mut self, digest: u128) {
+        self.0 = digest as u64;
+    }
+
+    fn write_u64(&mut self, half: u64) {
+        self.0 = half;
+    }
+}
+
+/// One generation as the index sees it.
+#[derive(Debug, Clone)]
+struct Entry {
+    label: Arc<Label>,
+    generation: Weak<Generation>,
+}
+
+/// All generations under one digest, newest first.
+type Entries = SmallVec<[Entry; 1]>;
+
+/// The index.
+#[derive(Debug)]
+pub(crate) struct Index {
+    objects: DigestMap<Entries>,
+}
+
+impl Index {
+    pub(crate) fn new() -> Index {
+        Index { objects: digest_map() }
+    }
+
+    /// The newest generation under that digest whose label is `wanted`.
+    pub(crate) fn find(&self, digest: u128, wanted: impl Fn(&Label) -> bool) -> Option<Arc<Generation>> {
+        let objects = self.objects.pin();
+        let entries = objects.get(&digest)?;
+        entries.iter().filter(|entry| wanted(&entry.label)).find_map(|entry| entry.generation.upgrade())
+    }
+
+    /// All generations under that digest, newest first.
+    pub(crate) fn all(&self, digest: u128) -> SmallVec<[Arc<Generation>; 2]> {
+        let objects = self.objects.pin();
+        let entries = objects.get(&digest).map(|entries| entries.as_slice()).unwrap_or_default();
+        entries.iter().filter_map(|entry| entry.generation.upgrade()).collect()
+    }
+
+    /// How many digests are in it.
+    pub(crate) fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Adds a generation, where its sequence belongs. Under the shelf's lock.
+    pub(crate) fn insert(&self, generation: &Arc<Generation>) {
+        let digest = generation.label.key.digest;
+        let objects = self.objects.pin();
+        let mut entries: Entries = objects.get(&digest).cloned().unwrap_or_default();
+        entries.retain(|entry| entry.generation.strong_count() > 0);
+        let sequence = generation.label.sequence;
+        let place = entries.partition_point(|entry| entry.label.sequence > sequence);
+        if entries.get(place).is_some_and(|entry| entry.label.sequence == sequence) {
+            return;
+        }
+        let label = Arc::clone(&generation.label);
+        entries.insert(place, Entry { label, generation: Arc::downgrade(generation) });
+        objects.insert(digest, entries);
+    }
+
+    /// Takes a generation out. Under the shelf's lock.
+    pub(crate) fn remove(&self, label: &Label) {
+        let objects = self.objects.pin();
+        let Some(entries) = objects.get(&label.key.digest) else { return };
+        let mut left = entries.clone();
+        left.retain(|entry| entry.label.sequence != label.sequence && entry.generation.strong_count() > 0);
+        if left.is_empty() {
+            objects.remove(&label.key.digest);
+        } else {
+            objects.insert(label.key.digest, left);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,327 @@
+//! The shelf: what is kept at the moment. It joins the index, the queues and the budget, and makes every change of a
+//! generation's residence.
+//!
+//! One mutex guards the queues, all changes of the index, and residence; it is taken when something is begun,
+//! published, retired or evicted, never on a hit, and no body is freed under it. Lock order: the shelf's lock first,
+//! then a body's.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use crate::budget::{Budget, Charge};
+use crate::generation::{Generation, NO_PLACE, Residence, Retirement};
+use crate::head::Head;
+use crate::index::{Index, VARIANTS_MAX};
+use crate::ledger::{Ledger, Stamp};
+use crate::queues::{Queues, Victims};
+use crate::store::Settings;
+
+/// How many generations one step of the sweeper looks at.
+const SWEEP_STEP: usize = 256;
+
+/// What the store's handles share.
+#[derive(Debug)]
+pub(crate) struct Shelf {
+    pub(crate) settings: Settings,
+    pub(crate) budget: Arc<Budget>,
+    pub(crate) ledger: Ledger,
+    pub(crate) index: Index,
+    pub(crate) counts: Counts,
+    sequence: AtomicU64,
+    /// How many windows there are.
+    windows: AtomicU64,
+    state: Mutex<State>,
+}
+
+/// What the lock guards.
+#[derive(Debug)]
+struct State {
+    queues: Queues,
+    sweep: Option<Sweep>,
+}
+
+/// A pass of the sweeper: where it is, and the marks that it will have made superfluous.
+#[derive(Debug, Clone, Copy)]
+struct Sweep {
+    cursor: usize,
+    until: Stamp,
+}
+
+/// What has happened since the start.
+#[derive(Debug, Default)]
+pub(crate) struct Counts {
+    pub(crate) evicted: AtomicU64,
+    pub(crate) evicted_bytes: AtomicU64,
+    pub(crate) outgrown: AtomicU64,
+    pub(crate) refused: AtomicU64,
+}
+
+impl Shelf {
+    pub(crate) fn new(settings: Settings) -> Shelf {
+        let state = State { queues: Queues::new(settings.memory_bytes), sweep: None };
+        Shelf {
+            budget: Budget::new(settings.memory_bytes),
+            ledger: Ledger::new(settings.marks_max),
+            index: Index::new(),
+            counts: Counts::default(),
+            sequence: AtomicU64::new(1),
+            windows: AtomicU64::new(0),
+            state: Mutex::new(state),
+            settings,
+        }
+    }
+
+    /// A number larger than all before.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.sequence.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Takes bytes of the budget, evicting as needed. `None` when nothing more can go.
+    pub(crate) fn charge(&self, bytes: u64) -> Option<Charge> {
+        loop {
+            if let Some(charge) = self.budget.charge(bytes) {
+                return Some(charge);
+            }
+            if bytes > self.budget.limit_bytes() || !self.evict(bytes) {
+                return None;
+            }
+        }
+    }
+
+    /// Evicts what weighs `need_bytes` together; false when there was nothing.
+    fn evict(&self, need_bytes: u64) -> bool {
+        let victims = {
+            let mut state = self.state.lock();
+            let victims = state.queues.pick(need_bytes);
+            for victim in &victims {
+                victim.set_residence(Residence::Retired(Retirement::Evicted));
+                self.index.remove(&victim.label);
+            }
+            victims
+        };
+        self.counts.evicted.fetch_add(victims.len() as u64, Ordering::Relaxed);
+        let bytes: u64 = victims.iter().map(|victim| victim.held_bytes()).sum();
+        self.counts.evicted_bytes.fetch_add(bytes, Ordering::Relaxed);
+        !victims.is_empty()
+    }
+
+    /// Puts a generation that begins to fill into the index, unless a mark has made it dead already.
+    pub(crate) fn begin(&self, generation: &Arc<Generation>) {
+        let mut retired = Victims::new();
+        let mut state = self.state.lock();
+        if self.ledger.is_dead(generation.label.key.digest, generation.stamp()) {
+            generation.set_residence(Residence::Retired(Retirement::Invalidated));
+            return;
+        }
+        self.index.insert(generation);
+        self.bound_variants(&mut state, generation, &mut retired);
+        drop(state);
+        drop(retired);
+    }
+
+    /// Retires the least used of a key's generations while there are too many.
+    fn bound_variants(&self, state: &mut State, newest: &Generation, retired: &mut Victims) {
+        let all = self.index.all(newest.label.key.digest);
+        if all.len() <= VARIANTS_MAX {
+            return;
+        }
+        let rank = |generation: &&Arc<Generation>| {
+            let is_filling = generation.residence() == Residence::Filling;
+            (is_filling, generation.label.uses(), generation.label.sequence)
+        };
+        let others = all.iter().filter(|other| other.label.sequence != newest.label.sequence);
+        if let Some(least) = others.min_by_key(rank) {
+            self.withdraw(state, least, Retirement::Replaced, retired);
+        }
+        retired.extend(all);
+    }
+
+    /// Makes a generation whose last writer has left a resident. Older ones of its variant are replaced.
+    pub(crate) fn publish(&self, generation: &Arc<Generation>) {
+        let mut retired = Victims::new();
+        let mut state = self.state.lock();
+        if generation.residence() == Residence::Filling {
+            self.settle(&mut state, generation, &mut retired);
+        }
+        drop(state);
+        drop(retired);
+    }
+
+    /// Under the lock: queues a generation that is not queued and not dead, and sees to its variant's others.
+    fn settle(&self, state: &mut State, generation: &Arc<Generation>, retired: &mut Victims) {
+        let label = &generation.label;
+        if self.ledger.is_dead(label.key.digest, generation.stamp()) {
+            self.withdraw(state, generation, Retirement::Invalidated, retired);
+            return;
+        }
+        let all = self.index.all(label.key.digest);
+        let stored = label.head.load();
+        let is_same = |other: &&Arc<Generation>| {
+            other.label.sequence != label.sequence
+                && other.label.key.full == label.key.full
+                && other.label.head.load().stored.variant == stored.stored.variant
+        };
+        for other in all.iter().filter(is_same) {
+            if other.label.sequence < label.sequence {
+                self.withdraw(state, other, Retirement::Replaced, retired);
+            } else if other.residence() == Residence::Resident {
+                self.withdraw(state, generation, Retirement::Replaced, retired);
+                retired.extend(all);
+                return;
+            }
+        }
+        if let Some(sweep) = state.sweep {
+            label.raise_stamp(sweep.until);
+        }
+        self.index.insert(generation);
+        generation.set_residence(Residence::Resident);
+        state.queues.link(Arc::clone(generation), self.weight_bytes(generation));
+        retired.extend(all);
+    }
+
+    /// What a resting generation weighs.
+    fn weight_bytes(&self, generation: &Generation) -> u64 {
+        generation.label.overhead_bytes() + generation.held_bytes()
+    }
+
+    /// Under the lock: takes a generation out of index and queues. What is to be freed goes to `retired`.
+    fn withdraw(
+        &self,
+        state: &mut State,
+        generation: &Arc<Generation>,
+        why: Retirement,
+        retired: &mut Victims,
+    ) {
+        if let Residence::Retired(_) = generation.residence() {
+            return;
+        }
+        generation.set_residence(Residence::Retired(why));
+        self.index.remove(&generation.label);
+        retired.extend(state.queues.unlink(generation));
+    }
+
+    /// Takes a generation out of the store; who holds it may go on reading.
+    pub(crate) fn retire(&self, generation: &Arc<Generation>, why: Retirement) {
+        let mut retired = Victims::new();
+        let mut state = self.state.lock();
+        self.withdraw(&mut state, generation, why, &mut retired);
+        drop(state);
+        drop(retired);
+    }
+
+    /// Takes all generations of a digest out.
+    pub(crate) fn retire_all(&self, digest: u128) {
+        let mut retired = Victims::new();
+        let mut state = self.state.lock();
+        let all = self.index.all(digest);
+        for generation in &all {
+            self.withdraw(&mut state, generation, Retirement::Invalidated, &mut retired);
+        }
+        drop(state);
+        drop((retired, all));
+    }
+
+    /// Turns a resting generation into a filling one, for a further writer.
+    pub(crate) fn refill(&self, generation: &Arc<Generation>) {
+        let mut state = self.state.lock();
+        if generation.residence() == Residence::Resident {
+            generation.set_residence(Residence::Filling);
+            let owner = state.queues.unlink(generation);
+            drop(state);
+            drop(owner);
+        }
+    }
+
+    /// Gives a generation a new head and stamp; one that was evicted or invalidated meanwhile comes back, if it is
+    /// whole and not dead. True when it is in the store.
+    pub(crate) fn freshen(&self, generation: &Arc<Generation>, head: Head, stamp: Stamp) -> bool {
+        let mut retired = Victims::new();
+        let mut state = self.state.lock();
+        generation.label.raise_stamp(stamp);
+        let old = generation.label.head.swap(Arc::new(head));
+        let can_return =
+            matches!(generation.retirement(), Some(Retirement::Evicted | Retirement::Invalidated));
+        if can_return && generation.is_whole() && generation.place() == NO_PLACE {
+            generation.set_residence(Residence::Filling);
+            self.settle(&mut state, generation, &mut retired);
+        }
+        let is_kept = !generation.is_retired();
+        drop(state);
+        drop((retired, old));
+        is_kept
+    }
+
+    /// Looks at some more generations: the dead are retired; the others are stamped anew, so that at the end of a pass
+    /// the marks made before it can be dropped where there are many. True while the pass is under way.
+    pub(crate) fn sweep(&self) -> bool {
+        let mut retired = Victims::new();
+        let mut dead = SmallVec::<[Arc<Generation>; 8]>::new();
+        let mut state = self.state.lock();
+        let current = self.ledger.current();
+        let sweep = *state.sweep.get_or_insert(Sweep { cursor: 0, until: current });
+        let next = state.queues.visit(sweep.cursor, SWEEP_STEP, |generation| {
+            let label = &generation.label;
+            if self.ledger.is_dead(label.key.digest, label.stamp()) {
+                dead.push(Arc::clone(generation));
+            } else {
+                label.raise_stamp(sweep.until);
+            }
+        });
+        for generation in &dead {
+            self.withdraw(&mut state, generation, Retirement::Invalidated, &mut retired);
+        }
+        match next {
+            Some(cursor) => state.sweep = Some(Sweep { cursor, ..sweep }),
+            None => {
+                state.sweep = None;
+                // Dropping marks makes what is in flight dead: only under need.
+                if self.ledger.is_crowded() {
+                    self.ledger.retire_marks(sweep.until);
+                }
+            }
+        }
+        drop(state);
+        drop((retired, dead));
+        next.is_some()
+    }
+
+    /// A place among the windows.
+    pub(crate) fn open_window(self: &Arc<Shelf>) -> Window {
+        self.windows.fetch_add(1, Ordering::Relaxed);
+        Window { shelf: Arc::clone(self) }
+    }
+
+    /// How many windows there are.
+    pub(crate) fn windows(&self) -> u64 {
+        self.windows.load(Ordering::Relaxed)
+    }
+
+    /// What is in the queues: count and bytes.
+    pub(crate) fn load(&self) -> crate::queues::Load {
+        self.state.lock().queues.load()
+    }
+}
+
+/// A share of the memory for windows; given back on drop.
+#[derive(Debug)]
+pub(crate) struct Window {
+    shelf: Arc<Shelf>,
+}
+
+impl Window {
+    /// How many bytes this window may keep: all windows share what is set aside for them.
+    pub(crate) fn bytes(&self) -> u64 {
+        let settings = &self.shelf.settings;
+        let share = settings.windows_bytes_max / self.shelf.windows().max(1);
+        share.clamp(settings.window_bytes_min(), settings.window_bytes)
+    }
+}
+
+impl Drop for Window {
+    fn drop(&mut self) {
+        self.shelf.windows.fetch_sub(1, Ordering::Relaxed);
+    }
+}

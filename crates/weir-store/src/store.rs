@@ -1,0 +1,256 @@
+//! The store as the edge sees it: find, begin, freshen, retire, and the ledger.
+//!
+//! It knows what is held, not what it means: which generation answers a request is the caller's to say (`select`), and
+//! no header is ever read here.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use smallvec::SmallVec;
+use weir_policy::{CacheKey, Interval, Storable, Stored};
+
+use crate::body::{BLOCK_BYTES, Body};
+use crate::generation::{Generation, Retirement, overhead_bytes};
+use crate::head::{Head, detached, head_bytes};
+use crate::ledger::{Ledger, MARKS_MAX, Scope, Stamp};
+use crate::shelf::Shelf;
+use crate::writer::{Kind, Writer};
+
+/// How many of its newest bytes a body keeps that has outgrown the store.
+pub const WINDOW_BYTES: u64 = 8 << 20;
+/// The fewest bytes that a window is narrowed to when there are many.
+const WINDOW_BYTES_MIN: u64 = 4 * BLOCK_BYTES as u64;
+
+/// The limits of a store.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The ceiling of memory: bodies, heads, keys and everything else that an object costs.
+    pub memory_bytes: u64,
+    /// How many of its newest bytes a body keeps that has outgrown the store.
+    pub window_bytes: u64,
+    /// What all such windows may take together.
+    pub windows_bytes_max: u64,
+    /// How many marks of single keys the ledger keeps.
+    pub marks_max: usize,
+}
+
+impl Settings {
+    /// The defaults for a ceiling: windows of 8 MiB, together at most a quarter of it.
+    pub fn of(memory_bytes: u64) -> Settings {
+        Settings {
+            memory_bytes,
+            window_bytes: WINDOW_BYTES,
+            windows_bytes_max: memory_bytes / 4,
+            marks_max: MARKS_MAX,
+        }
+    }
+
+    /// The largest body that is kept: half of the memory.
+    pub(crate) fn object_bytes_max(&self) -> u64 {
+        self.memory_bytes / 2
+    }
+
+    pub(crate) fn window_bytes_min(&self) -> u64 {
+        WINDOW_BYTES_MIN.min(self.window_bytes)
+    }
+}
+
+/// The answer of [`Store::find`].
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Found {
+    /// At once: the newest generation that was selected, if there is one.
+    Ready(Option<Arc<Generation>>),
+}
+
+/// The store takes nothing at the moment: all memory is in use by readers. Stream the response without it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the store has no memory for another object")]
+pub struct NotAdmitted;
+
+/// What the store holds and what has happened to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Usage {
+    /// The ceiling.
+    pub limit_bytes: u64,
+    /// Charged now: everything that is kept, and what readers hold of what is kept no more.
+    pub used_bytes: u64,
+    /// Generations at rest, and what they weigh.
+    pub generations: u64,
+    /// What the generations at rest weigh.
+    pub resident_bytes: u64,
+    /// Keys in the index.
+    pub objects: u64,
+    /// Bodies that have outgrown the store and are still being transferred.
+    pub windows: u64,
+    /// Marks of single keys in the ledger.
+    pub marks: u64,
+    /// Generations evicted since the start.
+    pub evicted: u64,
+    /// Bytes of bodies evicted since the start.
+    pub evicted_bytes: u64,
+    /// Bodies that have outgrown the store since the start.
+    pub outgrown: u64,
+    /// Objects not admitted since the start.
+    pub refused: u64,
+}
+
+/// The house's objects. Cheap to clone: all clones are one store.
+#[derive(Debug, Clone)]
+pub struct Store {
+    shelf: Arc<Shelf>,
+}
+
+impl Store {
+    /// An empty store with a ceiling of `memory_bytes`.
+    pub fn new(memory_bytes: u64) -> Store {
+        Store::with(Settings::of(memory_bytes))
+    }
+
+    /// An empty store with these limits.
+    pub fn with(settings: Settings) -> Store {
+        Store { shelf: Arc::new(Shelf::new(settings)) }
+    }
+
+    /// The newest generation under a key that `select` accepts (RFC 9111 §4.1) and no mark has made dead. It may still
+    /// be filling: see [`Generation::is_whole`]. Takes no lock, and writes no shared memory but one reference count
+    /// (and, the first times, the use).
+    pub fn find(&self, digest: u128, full: &[u8], select: &dyn Fn(&Stored) -> bool) -> Found {
+        let found = self.shelf.index.find(digest, |label| {
+            label.key.full == full
+                && !self.shelf.ledger.is_dead(digest, label.stamp())
+                && select(&label.head.load().stored)
+        });
+        if let Some(generation) = &found {
+            generation.label.note_use();
+        }
+        Found::Ready(found)
+    }
+
+    /// All generations under a key that no mark has made dead, newest first: for a conditional request.
+    pub fn variants(&self, digest: u128, full: &[u8]) -> SmallVec<[Arc<Generation>; 2]> {
+        let mut all = self.shelf.index.all(digest);
+        all.retain(|generation| {
+            generation.key().full == full && !self.shelf.ledger.is_dead(digest, generation.stamp())
+        });
+        all
+    }
+
+    /// Begins a generation whose body will be written in order from the start. It is found at once; older ones of its
+    /// variant stay until it is sealed. `stamp` is the ledger's number when the origin request was sent: if a mark has
+    /// made it dead meanwhile, it serves its readers but is not found. A `length` of more than half of the memory
+    /// makes a window from the start.
+    ///
+    /// # Errors
+    /// [`NotAdmitted`] where not even the head can be kept.
+    pub fn begin(
+        &self,
+        storable: Storable,
+        key: CacheKey,
+        stamp: Stamp,
+        length: Option<u64>,
+    ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
+        let shelf = &self.shelf;
+        let stored = detached(storable.into_stored());
+        let charges = shelf
+            .charge(overhead_bytes(&key))
+            .and_then(|own| Some((own, shelf.charge(head_bytes(&stored))?)));
+        let Some((own, head)) = charges else {
+            shelf.counts.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(NotAdmitted);
+        };
+        let head = Head::new(stored, head);
+        let body = Body::new(length, shelf.budget.nothing());
+        let generation = Arc::new(Generation::new(key, shelf.next_sequence(), stamp, head, body, own));
+        let end = length.unwrap_or(u64::MAX);
+        // Invariant: a new body grows and takes writers.
+        let id = generation.body.join_writer(0, end).unwrap_or_default();
+        let mut writer = Writer::new(Arc::clone(shelf), Arc::clone(&generation), id, (0, end), Kind::Whole);
+        if length.is_some_and(|length| length > shelf.settings.object_bytes_max()) {
+            writer.outgrow();
+        } else {
+            shelf.begin(&generation);
+        }
+        Ok((generation, writer))
+    }
+
+    /// A further writer for an interval of a generation that is not whole. What is held already is not written again.
+    /// `None` where nothing can be added: it is whole, or lives on as a window only.
+    pub fn resume(&self, generation: &Arc<Generation>, interval: Interval) -> Option<Writer> {
+        let is_fixed = matches!(generation.retirement(), Some(Retirement::Outgrown | Retirement::Abandoned));
+        if is_fixed || generation.length().is_some_and(|length| interval.end > length) {
+            return None;
+        }
+        self.shelf.refill(generation);
+        let Some(id) = generation.body.join_writer(interval.start, interval.end) else {
+            self.shelf.publish(generation);
+            return None;
+        };
+        let span = (interval.start, interval.end);
+        Some(Writer::new(Arc::clone(&self.shelf), Arc::clone(generation), id, span, Kind::Gap))
+    }
+
+    /// Gives a generation the head that a 304 made of its old one (RFC 9111 §4.3.4); `stamp` is the ledger's number
+    /// when the conditional request was sent. A whole one that was evicted or invalidated meanwhile comes back.
+    /// True when it is in the store now; whoever holds it may serve it in either case.
+    pub fn freshen(&self, generation: &Arc<Generation>, stored: Stored, stamp: Stamp) -> bool {
+        let stored = detached(stored);
+        let Some(charge) = self.shelf.charge(head_bytes(&stored)) else {
+            // Its head is uncounted for as long as its readers hold it, so it must not stay.
+            self.shelf.retire(generation, Retirement::Evicted);
+            generation.label.head.store(Arc::new(Head::new(stored, self.shelf.budget.nothing())));
+            return false;
+        };
+        self.shelf.freshen(generation, Head::new(stored, charge), stamp)
+    }
+
+    /// Takes one generation out of the store. Its readers finish.
+    pub fn retire(&self, generation: &Arc<Generation>) {
+        self.shelf.retire(generation, Retirement::Invalidated);
+    }
+
+    /// Makes everything in the scope dead, what is in flight included; returns the mark. Independent of how much that
+    /// is: the space of [`Scope::All`] is given back by [`Store::sweep`].
+    pub fn invalidate(&self, scope: Scope) -> Stamp {
+        let stamp = self.shelf.ledger.mark(scope);
+        if let Scope::Key(digest) = scope {
+            self.shelf.retire_all(digest);
+        }
+        if self.shelf.ledger.is_crowded() {
+            self.shelf.sweep();
+        }
+        stamp
+    }
+
+    /// One bounded step of giving back the space of what is dead. True while there is more to do.
+    pub fn sweep(&self) -> bool {
+        self.shelf.sweep()
+    }
+
+    /// The ledger: take [`Ledger::current`] before an origin request is sent.
+    pub fn ledger(&self) -> &Ledger {
+        &self.shelf.ledger
+    }
+
+    /// Counts and bytes. Takes the shelf's lock for a moment.
+    pub fn usage(&self) -> Usage {
+        let shelf = &self.shelf;
+        let load = shelf.load();
+        Usage {
+            limit_bytes: shelf.budget.limit_bytes(),
+            used_bytes: shelf.budget.used_bytes(),
+            generations: load.count as u64,
+            resident_bytes: load.bytes,
+            objects: shelf.index.len() as u64,
+            windows: shelf.windows(),
+            marks: shelf.ledger.marks() as u64,
+            evicted: shelf.counts.evicted.load(Ordering::Relaxed),
+            evicted_bytes: shelf.counts.evicted_bytes.load(Ordering::Relaxed),
+            outgrown: shelf.counts.outgrown.load(Ordering::Relaxed),
+            refused: shelf.counts.refused.load(Ordering::Relaxed),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,313 @@
+use super::*;
+use crate::samples::{body, find, key, proof, put, read_from};
+use crate::writer::{Full, Unsealed};
+use crate::{Read, Retirement};
+use bytes::Bytes;
+
+const MEMORY: u64 = 4 << 20;
+
+fn accepts_gzip(stored: &Stored) -> bool {
+    weir_policy::matches(&stored.variant, &crate::samples::fields(&[("accept-encoding", "gzip")]))
+}
+
+#[test]
+fn a_whole_object_is_found_and_read() {
+    let store = Store::new(MEMORY);
+    put(&store, 1, 200_000);
+    let found = find(&store, 1).unwrap();
+    assert!(found.is_whole() && !found.is_retired());
+    let (bytes, end) = read_from(&found, 0, 10_000);
+    assert_eq!(bytes, body(1, 0, 200_000));
+    assert!(matches!(end, Read::End));
+    assert_eq!(found.blocks().unwrap().len(), 4);
+    assert!(find(&store, 2).is_none());
+}
+
+#[test]
+fn bytes_are_read_while_they_arrive() {
+    let store = Store::new(MEMORY);
+    let stamp = store.ledger().current();
+    let (generation, mut writer) = store.begin(proof(&[], &[]), key(1), stamp, None).unwrap();
+    assert!(matches!(generation.read(0, 10), Read::NotYet));
+    writer.push(body(1, 0, 1000)).unwrap();
+    let (bytes, end) = read_from(&find(&store, 1).unwrap(), 0, 4096);
+    assert_eq!(bytes, body(1, 0, 1000));
+    assert!(matches!(end, Read::NotYet));
+    assert_eq!((generation.length(), generation.is_whole()), (None, false));
+    writer.seal().unwrap();
+    assert!(matches!(generation.read(1000, 10), Read::End));
+    assert_eq!((generation.length(), generation.is_whole()), (Some(1000), true));
+}
+
+#[test]
+fn an_empty_body_is_whole() {
+    for length in [None, Some(0)] {
+        let store = Store::new(MEMORY);
+        let (generation, writer) =
+            store.begin(proof(&[], &[]), key(1), store.ledger().current(), length).unwrap();
+        writer.seal().unwrap();
+        assert!(generation.is_whole());
+        assert!(matches!(generation.read(0, 10), Read::End));
+        assert_eq!(generation.blocks().unwrap().len(), 0);
+    }
+}
+
+#[test]
+fn a_short_or_long_body_is_never_sealed() {
+    for length in [999, 1001] {
+        let store = Store::new(MEMORY);
+        let (generation, mut writer) =
+            store.begin(proof(&[], &[]), key(1), store.ledger().current(), Some(1000)).unwrap();
+        writer.push(body(1, 0, length)).unwrap();
+        assert_eq!(writer.seal(), Err(Unsealed { declared: 1000, arrived: length as u64 }));
+        assert_eq!(generation.retirement(), Some(Retirement::Abandoned));
+        assert!(!generation.is_whole());
+        assert!(find(&store, 1).is_none());
+    }
+}
+
+#[test]
+fn an_abandoned_fill_leaves_the_old_generation() {
+    let store = Store::new(MEMORY);
+    let old = put(&store, 1, 1000);
+    let (new, mut writer) =
+        store.begin(proof(&[], &[]), key(1), store.ledger().current(), Some(2000)).unwrap();
+    writer.push(body(2, 0, 500)).unwrap();
+    assert!(Arc::ptr_eq(&find(&store, 1).unwrap(), &new));
+    writer.abandon();
+    assert!(Arc::ptr_eq(&find(&store, 1).unwrap(), &old));
+    let (bytes, end) = read_from(&new, 0, 4096);
+    assert_eq!(bytes, body(2, 0, 500));
+    assert!(matches!(end, Read::Gone));
+}
+
+#[test]
+fn a_new_generation_replaces_its_variant_only() {
+    let store = Store::new(MEMORY);
+    let stamp = store.ledger().current();
+    let vary = [("vary", "accept-encoding")];
+    let begin = |coding: &str| {
+        let proof = proof(&[("accept-encoding", coding)], &vary);
+        let (generation, mut writer) = store.begin(proof, key(1), stamp, Some(10)).unwrap();
+        writer.push(body(1, 0, 10)).unwrap();
+        writer.seal().unwrap();
+        generation
+    };
+    let (gzip, plain) = (begin("gzip"), begin("identity"));
+    let again = begin("gzip");
+    assert_eq!(gzip.retirement(), Some(Retirement::Replaced));
+    assert!(!plain.is_retired());
+    let Found::Ready(found) = store.find(key(1).digest, &key(1).full, &accepts_gzip);
+    assert!(Arc::ptr_eq(&found.unwrap(), &again));
+    assert_eq!(store.variants(key(1).digest, &key(1).full).len(), 2);
+}
+
+#[test]
+fn of_two_fills_the_newer_one_stays() {
+    let store = Store::new(MEMORY);
+    let stamp = store.ledger().current();
+    let (older, older_writer) = store.begin(proof(&[], &[]), key(1), stamp, None).unwrap();
+    let (newer, newer_writer) = store.begin(proof(&[], &[]), key(1), stamp, None).unwrap();
+    newer_writer.seal().unwrap();
+    older_writer.seal().unwrap();
+    assert!(older.is_whole() && older.is_retired());
+    assert!(Arc::ptr_eq(&find(&store, 1).unwrap(), &newer));
+}
+
+#[test]
+fn the_full_key_is_compared() {
+    let store = Store::new(MEMORY);
+    put(&store, 1, 10);
+    let mut other = key(2);
+    other.digest = key(1).digest;
+    let Found::Ready(found) = store.find(other.digest, &other.full, &|_| true);
+    assert!(found.is_none());
+    let (_, writer) = store.begin(proof(&[], &[]), other.clone(), store.ledger().current(), Some(0)).unwrap();
+    writer.seal().unwrap();
+    let Found::Ready(found) = store.find(other.digest, &other.full, &|_| true);
+    assert_eq!(found.unwrap().key(), &other);
+    assert_eq!(find(&store, 1).unwrap().length(), Some(10));
+}
+
+#[test]
+fn a_key_has_at_most_so_many_variants_and_the_least_used_goes() {
+    let store = Store::new(MEMORY);
+    let stamp = store.ledger().current();
+    let begin = |number: usize| {
+        let language = format!("x-{number}");
+        let proof = proof(&[("x-kind", &language)], &[("vary", "x-kind")]);
+        let (generation, writer) = store.begin(proof, key(1), stamp, None).unwrap();
+        writer.seal().unwrap();
+        generation
+    };
+    let all: Vec<_> = (0..crate::VARIANTS_MAX).map(begin).collect();
+    all.iter().enumerate().filter(|(number, _)| *number != 7).for_each(|(_, generation)| {
+        generation.label.note_use();
+    });
+    let one_more = begin(99);
+    assert_eq!(all[7].retirement(), Some(Retirement::Replaced));
+    assert_eq!(all.iter().filter(|generation| generation.is_retired()).count(), 1);
+    assert!(!one_more.is_retired());
+}
+
+#[test]
+fn what_is_too_large_lives_as_a_window() {
+    let store = Store::new(MEMORY);
+    let length = MEMORY;
+    let (generation, mut writer) =
+        store.begin(proof(&[], &[]), key(1), store.ledger().current(), Some(length)).unwrap();
+    assert_eq!(generation.retirement(), Some(Retirement::Outgrown));
+    assert!(find(&store, 1).is_none());
+    let mut at = 0;
+    while at < length {
+        writer.push(body(1, at, 100_000.min((length - at) as usize))).unwrap();
+        at = writer.position();
+        assert!(store.usage().used_bytes <= MEMORY);
+        let Read::Piece(crate::Piece::Bytes(piece)) = generation.read(at - 1, 1) else {
+            panic!("newest byte")
+        };
+        assert_eq!(piece, body(1, at - 1, 1));
+    }
+    let start = generation.window_start();
+    assert!(start > 0 && length - start <= writer.window_bytes().unwrap() + 200_000);
+    assert!(matches!(generation.read(0, 10), Read::Gone));
+    writer.seal().unwrap();
+    assert!(matches!(generation.read(length, 10), Read::End));
+    assert_eq!(read_from(&generation, start, 65_536).0, body(1, start, (length - start) as usize));
+    assert!(!generation.is_whole());
+    assert_eq!(store.usage().windows, 0);
+}
+
+#[test]
+fn a_body_of_unknown_length_outgrows_the_store_on_the_way() {
+    let store = Store::new(MEMORY);
+    let (generation, mut writer) =
+        store.begin(proof(&[], &[]), key(1), store.ledger().current(), None).unwrap();
+    let mut outgrown_at = None;
+    for step in 0..64 {
+        writer.push(body(1, step * 65_536, 65_536)).unwrap();
+        if generation.is_retired() && outgrown_at.is_none() {
+            outgrown_at = Some(step * 65_536);
+        }
+    }
+    assert_eq!(outgrown_at, Some(MEMORY / 2));
+    assert!(find(&store, 1).is_none());
+    assert!(store.usage().used_bytes <= MEMORY);
+    writer.seal().unwrap();
+    assert_eq!(generation.length(), Some(64 * 65_536));
+}
+
+#[test]
+fn marks_make_dead_what_was_asked_for_before() {
+    let store = Store::new(MEMORY);
+    let [one, two] = [put(&store, 1, 10), put(&store, 2, 10)];
+    let stamp = store.ledger().current();
+    let (in_flight, writer) = store.begin(proof(&[], &[]), key(1), stamp, None).unwrap();
+    store.invalidate(Scope::Key(key(1).digest));
+    assert!(find(&store, 1).is_none());
+    assert!(one.is_retired() && !two.is_retired());
+    writer.seal().unwrap();
+    assert!(find(&store, 1).is_none());
+    assert!(in_flight.is_whole());
+    let (_, late) = store.begin(proof(&[], &[]), key(1), stamp, None).unwrap();
+    late.seal().unwrap();
+    assert!(find(&store, 1).is_none());
+    put(&store, 1, 10);
+    assert!(find(&store, 1).is_some());
+    store.invalidate(Scope::All);
+    assert!(find(&store, 1).is_none() && find(&store, 2).is_none());
+    while store.sweep() {}
+    assert_eq!(store.usage().generations, 0);
+}
+
+#[test]
+fn a_freshened_generation_comes_back() {
+    let store = Store::new(MEMORY);
+    let generation = put(&store, 1, 10);
+    store.retire(&generation);
+    assert!(find(&store, 1).is_none());
+    let stored = proof(&[], &[("x-fresh", "yes")]).into_stored();
+    assert!(store.freshen(&generation, stored, store.ledger().current()));
+    let found = find(&store, 1).unwrap();
+    assert!(found.head().stored.headers.contains_key("x-fresh"));
+    assert_eq!(store.usage().generations, 1);
+}
+
+#[test]
+fn a_304_to_a_request_older_than_the_mark_revives_nothing() {
+    let store = Store::new(MEMORY);
+    let generation = put(&store, 1, 10);
+    let asked = store.ledger().current();
+    store.invalidate(Scope::Key(key(1).digest));
+    let stored = generation.head().stored.clone();
+    assert!(!store.freshen(&generation, stored.clone(), asked));
+    assert!(find(&store, 1).is_none());
+    assert!(store.freshen(&generation, stored, store.ledger().current()));
+    assert!(find(&store, 1).is_some());
+}
+
+#[test]
+fn a_replaced_generation_is_not_revived() {
+    let store = Store::new(MEMORY);
+    let old = put(&store, 1, 10);
+    let new = put(&store, 1, 20);
+    assert!(!store.freshen(&old, old.head().stored.clone(), store.ledger().current()));
+    assert!(Arc::ptr_eq(&find(&store, 1).unwrap(), &new));
+}
+
+#[test]
+fn gaps_are_filled_by_further_writers() {
+    let store = Store::new(MEMORY);
+    let (generation, mut writer) =
+        store.begin(proof(&[], &[]), key(1), store.ledger().current(), Some(300_000)).unwrap();
+    writer.push(body(1, 0, 1000)).unwrap();
+    writer.rest();
+    assert!(!generation.is_whole() && !generation.is_retired());
+    assert!(matches!(generation.read(1000, 10), Read::Gone));
+    let mut tail = store.resume(&generation, Interval { start: 200_000, end: 300_000 }).unwrap();
+    let mut middle = store.resume(&generation, Interval { start: 500, end: 200_000 }).unwrap();
+    assert!(matches!(generation.read(1000, 10), Read::NotYet));
+    tail.push(body(1, 200_000, 100_000)).unwrap();
+    assert_eq!(generation.held().iter().count(), 2);
+    tail.rest();
+    middle.push(body(1, 500, 199_500)).unwrap();
+    middle.rest();
+    assert!(generation.is_whole());
+    assert_eq!(read_from(&generation, 0, 70_000).0, body(1, 0, 300_000));
+    assert!(store.resume(&generation, Interval { start: 0, end: 1 }).is_none());
+    assert_eq!(store.usage().generations, 1);
+}
+
+#[test]
+fn everything_is_given_back() {
+    let store = Store::new(MEMORY);
+    let budget = Arc::clone(&store.shelf.budget);
+    for number in 0..2000 {
+        put(&store, number, 5000);
+        assert!(budget.used_bytes() <= MEMORY);
+    }
+    let held: Bytes = find(&store, 1999).unwrap().blocks().unwrap()[0].clone();
+    drop(store);
+    assert!(budget.used_bytes() >= 5000 && budget.used_bytes() < 10_000, "{}", budget.used_bytes());
+    drop(held);
+    assert_eq!(budget.used_bytes(), 0);
+}
+
+#[test]
+fn when_readers_hold_all_memory_a_window_is_full_until_they_move_on() {
+    let store = Store::new(1 << 20);
+    let mut held = Vec::new();
+    while store.usage().used_bytes < (1 << 20) - 40_000 {
+        held.push(put(&store, held.len() as u64, 10_000));
+    }
+    let (generation, mut writer) =
+        store.begin(proof(&[], &[]), key(99), store.ledger().current(), Some(400_000)).unwrap();
+    let Full { rest } = writer.push(body(1, 0, 400_000)).unwrap_err();
+    assert!(store.usage().used_bytes <= 1 << 20);
+    assert_eq!(generation.retirement(), Some(Retirement::Outgrown));
+    assert_eq!(writer.position() + rest.len() as u64, 400_000);
+    drop(held);
+    writer.push(rest).unwrap();
+    writer.seal().unwrap();
+    assert_eq!(store.usage().outgrown, 1);
+}

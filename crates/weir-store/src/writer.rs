@@ -1,0 +1,212 @@
+//! The hand that writes a body: one transfer from an origin into a generation.
+//!
+//! What is pushed can be read at once. It wakes nobody: tell the readers after each push, and after the end.
+//! States: *storing* → *windowed* (the body is too large, or no memory can be freed: the generation is withdrawn from
+//! the store and keeps only its newest bytes), and from both *sealed*, *at rest* or *abandoned*.
+
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes};
+
+use crate::body::{Added, BLOCK_BYTES};
+use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge};
+use crate::generation::{Generation, Retirement};
+use crate::shelf::{Shelf, Window};
+
+/// No memory can be had at the moment: readers hold it. Wait until they have moved on, and push `rest` again; that is
+/// the back-pressure.
+#[derive(Debug, thiserror::Error)]
+#[error("no memory for {} bytes of a body", rest.len())]
+pub struct Full {
+    /// What was not taken.
+    pub rest: Bytes,
+}
+
+/// The body did not arrive whole; its generation is abandoned.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("a body of {declared} bytes ended after {arrived}")]
+pub struct Unsealed {
+    /// The length that was declared.
+    pub declared: u64,
+    /// How many bytes came.
+    pub arrived: u64,
+}
+
+/// Writes bytes into a generation, in order. Dropped without an end it abandons the generation: readers then get what
+/// has arrived, and [`crate::Read::Gone`] after it.
+#[derive(Debug)]
+pub struct Writer {
+    shelf: Arc<Shelf>,
+    generation: Arc<Generation>,
+    /// This writer among those of the generation; `None` once it has left.
+    id: Option<u32>,
+    at: u64,
+    end: u64,
+    arrived_end: u64,
+    kind: Kind,
+    window: Option<Window>,
+}
+
+/// What a writer is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// The transfer that began the generation.
+    Whole,
+    /// A further transfer that brings an interval.
+    Gap,
+}
+
+impl Writer {
+    pub(crate) fn new(
+        shelf: Arc<Shelf>,
+        generation: Arc<Generation>,
+        id: u32,
+        span: (u64, u64),
+        kind: Kind,
+    ) -> Writer {
+        let (at, end) = span;
+        Writer { shelf, generation, id: Some(id), at, end, arrived_end: at, kind, window: None }
+    }
+
+    /// The generation that is written.
+    pub fn generation(&self) -> &Arc<Generation> {
+        &self.generation
+    }
+
+    /// Where the next byte goes.
+    pub fn position(&self) -> u64 {
+        self.at
+    }
+
+    /// How many of the newest bytes are kept, where the body has outgrown the store. A reader farther behind
+    /// [`Writer::position`] than that gets [`crate::Read::Gone`]: pace the origin by the readers.
+    pub fn window_bytes(&self) -> Option<u64> {
+        self.window.as_ref().map(Window::bytes)
+    }
+
+    /// Adds bytes; they can be read at once. Bytes beyond the end are not kept, and [`Writer::seal`] will refuse.
+    ///
+    /// # Errors
+    /// [`Full`] where no memory can be had: try again with its rest.
+    pub fn push(&mut self, mut bytes: Bytes) -> Result<(), Full> {
+        self.arrived_end += bytes.len() as u64;
+        let room = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
+        bytes.truncate(room);
+        while !bytes.is_empty() {
+            let room = BLOCK_BYTES - (self.at % BLOCK_BYTES as u64) as usize;
+            let part = bytes.slice(..room.min(bytes.len()));
+            let count = part.len();
+            if self.window.is_none() && self.at + count as u64 > self.shelf.settings.object_bytes_max() {
+                self.outgrow();
+            }
+            self.slide(count as u64);
+            let Some(charge) = self.charge(count as u64 + BLOCK_OVERHEAD_BYTES) else {
+                self.arrived_end -= bytes.len() as u64;
+                return Err(Full { rest: bytes });
+            };
+            self.add(part, charge);
+            bytes.advance(count);
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, part: Bytes, charge: Charge) {
+        let Some(id) = self.id else { return };
+        let count = part.len() as u64;
+        if let Added::Complete(number) = self.generation.body.add(id, self.at, part, charge) {
+            self.generation.body.join(number);
+        }
+        self.at += count;
+    }
+
+    /// Takes memory: by evicting others, else by becoming a window, else by narrowing the window.
+    fn charge(&mut self, bytes: u64) -> Option<Charge> {
+        if let Some(charge) = self.shelf.charge(bytes) {
+            return Some(charge);
+        }
+        if self.window.is_none() {
+            self.outgrow();
+        }
+        loop {
+            if let Some(charge) = self.shelf.charge(bytes) {
+                return Some(charge);
+            }
+            if self.generation.body.slide(self.at, bytes) == 0 {
+                return None;
+            }
+        }
+    }
+
+    /// Leaves the store: from now on only the newest bytes are kept.
+    pub(crate) fn outgrow(&mut self) {
+        self.shelf.retire(&self.generation, Retirement::Outgrown);
+        self.shelf.counts.outgrown.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.window = Some(self.shelf.open_window());
+    }
+
+    /// Drops what the window has left behind: at most two bytes for each that comes, so that readers who were far
+    /// behind when the body outgrew the store are not all cut at once.
+    fn slide(&mut self, coming: u64) {
+        if let Some(window) = &self.window {
+            let start = (self.at + coming).saturating_sub(window.bytes());
+            self.generation.body.slide(start, coming.saturating_mul(2));
+        }
+    }
+
+    /// The transfer has ended as it should: the generation is whole and published, older ones of its variant are
+    /// replaced. A body of unknown length ends here. A window ends, and is not published.
+    ///
+    /// # Errors
+    /// [`Unsealed`] where fewer or more bytes came than were declared.
+    pub fn seal(mut self) -> Result<(), Unsealed> {
+        let body = &self.generation.body;
+        let declared = body.length().unwrap_or(self.at);
+        if self.arrived_end != declared {
+            return Err(Unsealed { declared, arrived: self.arrived_end });
+        }
+        body.end_at(declared);
+        self.leave();
+        Ok(())
+    }
+
+    /// The transfer is over, and what has arrived is kept: the generation is published as far as it goes, as a partial
+    /// object or, if nothing is missing any more, as a whole one. Only for bytes of one version of the object: where
+    /// the generation has a strong validator, or this is still its first transfer.
+    pub fn rest(mut self) {
+        self.leave();
+    }
+
+    /// The transfer has failed: the generation is withdrawn. Its readers get what has arrived, then
+    /// [`crate::Read::Gone`].
+    pub fn abandon(self) {
+        drop(self);
+    }
+
+    /// Leaves the body; the last one to leave seals it if it can, and publishes it.
+    fn leave(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        let left = self.generation.body.leave_writer(id);
+        if left == 0 && self.generation.body.window_start() == 0 {
+            self.generation.body.seal();
+        }
+        if left == 0 {
+            self.shelf.publish(&self.generation);
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        if let Some(id) = self.id.take() {
+            let left = self.generation.body.leave_writer(id);
+            match self.kind {
+                Kind::Whole => self.shelf.retire(&self.generation, Retirement::Abandoned),
+                Kind::Gap if left == 0 => {
+                    self.generation.body.seal();
+                    self.shelf.publish(&self.generation);
+                }
+                Kind::Gap => {}
+            }
+        }
+    }
+}
