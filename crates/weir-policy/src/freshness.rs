@@ -180,18 +180,18 @@ pub(crate) fn initial_age(headers: &HeaderMap, requested: Now, received: Now) ->
     apparent.max(said + response_delay)
 }
 
-/// The value of Age: zero where there is none, the first member of a list (RFC 9111 §5.1 with RFC 9110 §5.5).
-/// What is no number, and a field that is there twice, makes the response as old as can be: an intermediary that
-/// writes such an Age cannot be trusted to have counted.
-pub(crate) fn age_value(headers: &HeaderMap) -> u32 {
+/// The value of Age (RFC 9111 §5.1): zero where there is none; of a list the first member. What is no number, a
+/// field written twice and a list that repeats its first member make the response as old as can be: whoever wrote
+/// that did not count the time spent before, and §4.2.1 wants what is not known to be fresh taken as stale.
+fn age_value(headers: &HeaderMap) -> u32 {
     let mut lines = headers.get_all(header::AGE).iter();
     let Some(line) = lines.next() else { return 0 };
-    let first = line.as_bytes().split(|byte| *byte == b',').next().unwrap_or_default();
-    let mut age = delta_seconds(first.trim_ascii()).unwrap_or(DELTA_SECONDS_MAX);
-    for line in lines {
-        age = age.max(delta_seconds(line.as_bytes().trim_ascii()).unwrap_or(DELTA_SECONDS_MAX));
+    let mut members = line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    let first = members.next().unwrap_or_default();
+    if lines.next().is_some() || members.any(|member| member == first) {
+        return DELTA_SECONDS_MAX;
     }
-    age
+    delta_seconds(first).unwrap_or(DELTA_SECONDS_MAX)
 }
 
 /// Lifetime by the route and by the origin, in their order: `ttl_override`, the origin's fields, the route's

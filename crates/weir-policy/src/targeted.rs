@@ -48,25 +48,28 @@ fn cdn_cache_control(headers: &HeaderMap) -> Option<ResponseControl> {
     }
     let mut control = ResponseControl::default();
     for (key, entry) in &dictionary {
-        let name = key.as_str().as_bytes();
-        let ListEntry::Item(item) = entry else {
-            control.add(name, Some(Argument(b"")));
+        let (name, ListEntry::Item(item)) = (key.as_str(), entry) else {
             continue;
         };
+        let mut add = |argument: Option<&[u8]>| control.add(name.as_bytes(), argument.map(Argument));
         match &item.bare_item {
-            BareItem::Boolean(false) => {}
-            BareItem::Boolean(true) => control.add(name, None),
-            BareItem::Integer(number) => {
-                let number = i64::from(*number);
-                let digits = number.min(i64::from(DELTA_SECONDS_MAX)).to_string();
-                control.add(name, Some(Argument(digits.as_bytes())));
+            BareItem::Integer(number) if is_timed(name) => {
+                let seconds = i64::from(*number).min(i64::from(DELTA_SECONDS_MAX)).to_string();
+                add(Some(seconds.as_bytes()));
             }
-            BareItem::String(text) => control.add(name, Some(Argument(text.as_str().as_bytes()))),
-            BareItem::Token(token) => control.add(name, Some(Argument(token.as_str().as_bytes()))),
-            _ => control.add(name, Some(Argument(b""))),
+            _ if is_timed(name) => return None,
+            BareItem::Boolean(true) => add(None),
+            BareItem::String(names) => add(Some(names.as_str().as_bytes())),
+            BareItem::Token(field) => add(Some(field.as_str().as_bytes())),
+            _ => {}
         }
     }
     Some(control)
+}
+
+/// Directives whose value is a number of seconds; with one of another type the field cannot be read.
+fn is_timed(name: &str) -> bool {
+    matches!(name, "max-age" | "s-maxage" | "stale-while-revalidate" | "stale-if-error")
 }
 
 /// Surrogate-Control, `None` where it says nothing to this surrogate. A directive aimed at this device counts

@@ -60,20 +60,18 @@ fn joined(tags: &[&HeaderValue]) -> Option<HeaderValue> {
 }
 
 /// Whether a 304 with these fields speaks of `stored`, among `count` responses that were asked about (RFC 9111
-/// §4.3.4): by a strong validator, else by a weak one, else because it is the only one.
+/// §4.3.4): the only one is meant whatever the 304 says, since it answers that one's validators; of several those
+/// that share its entity tag or, where it has none, its Last-Modified.
 pub fn is_selected_by(stored: &Stored, headers_304: &HeaderMap, count: usize) -> bool {
+    if count == 1 {
+        return true;
+    }
     let said = Validators::read(headers_304);
     if let Some(tag) = &said.etag {
-        return stored
-            .validators
-            .etag
-            .as_ref()
-            .is_some_and(|held| held.matches_weakly(tag.value().as_bytes().trim_ascii()));
+        let held = stored.validators.etag.as_ref();
+        return held.is_some_and(|held| held.matches_weakly(tag.value().as_bytes().trim_ascii()));
     }
-    if let Some(modified) = said.last_modified {
-        return stored.validators.last_modified == Some(modified);
-    }
-    count == 1
+    said.last_modified.is_some() && stored.validators.last_modified == said.last_modified
 }
 
 /// The stored response as a 304 leaves it: its fields replaced by those of the 304 except what belongs to the body,

@@ -200,10 +200,11 @@ pub fn error_reusable(ask: &Ask, stored: &Stored, failure: Failure, now: Now) ->
         return None;
     }
     let asked = ask.directives.if_error_s.map_or(Duration::ZERO, seconds);
-    let mut window = freshness.if_error.max(asked);
-    if failure == Failure::Slow {
-        window = window.max(freshness.while_revalidate);
-    }
+    let own = match failure {
+        Failure::Status(_) | Failure::NoAnswer => freshness.if_error,
+        Failure::Slow => freshness.if_error.max(freshness.while_revalidate),
+    };
+    let window = own.max(asked);
     (freshness.staleness() < window).then_some(Reusable { freshness })
 }
 
