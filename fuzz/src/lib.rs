@@ -1,0 +1,7 @@
+//! The bodies of the fuzz targets, by room: each takes any bytes and panics where a promise is broken.
+//!
+//! `cargo fuzz run TARGET fuzz/corpus/TARGET fuzz/seeds/TARGET` grows a corpus on nightly; the tests of each room
+//! run the same bodies over the seeds and bounded mutations of them.
+#![forbid(unsafe_code)]
+
+pub mod wire;
