@@ -28,6 +28,9 @@ impl Checker<'_> {
     /// Checks a node and what is below it; `key` is what it stands under, for messages.
     pub fn check(&mut self, node: &mut Node, shape: &Shape, key: &str) -> Fate {
         let span = node.span;
+        if matches!(node.value, Value::Lost) {
+            return Fate::Remove;
+        }
         if let Shape::Either(shapes) = shape {
             return match shapes.iter().find(|shape| fits(node, shape)) {
                 Some(shape) => self.check(node, shape, key),
@@ -73,8 +76,9 @@ impl Checker<'_> {
     }
 
     fn check_table(&mut self, table: &mut Table, shape: &TableShape, span: Span, key: &str) -> Fate {
-        let before: Vec<String> = table.0.iter().map(|entry| entry.key.clone()).collect();
-        table.0.retain_mut(|entry| self.check_entry(entry, shape, key) == Fate::Keep);
+        let before: Vec<String> = table.entries.iter().map(|entry| entry.key.clone()).collect();
+        table.entries.retain_mut(|entry| self.check_entry(entry, shape, key) == Fate::Keep);
+        table.is_damaged = table.entries.len() < before.len();
         let mut fate = Fate::Keep;
         for required in &shape.required {
             if table.get(required).is_some() {

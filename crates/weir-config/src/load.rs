@@ -69,12 +69,12 @@ pub(crate) fn finish(
     environment: Environment<'_>,
     mut mistakes: Vec<Mistake>,
 ) -> Result<Loaded, Mistakes> {
-    let syntax_errors = mistakes.len();
+    let is_broken = mistakes.iter().any(|mistake| mistake.is_syntax);
+    let upstreams = upstream_names(&tree).filter(|_| mistakes.is_empty());
     tree::expand(&mut tree, environment, &mut mistakes);
-    let unset = mistakes.len() > syntax_errors;
-    Checker { sources: &sources, mistakes: &mut mistakes, is_whole: syntax_errors == 0 && !unset }
+    Checker { sources: &sources, mistakes: &mut mistakes, is_whole: !is_broken }
         .check(&mut tree, &CONFIG, "");
-    if syntax_errors > 0 {
+    if is_broken {
         return Err(Mistakes::new(mistakes, sources));
     }
     let config: Config = match serde_json::from_value(tree.to_json()) {
@@ -86,13 +86,19 @@ pub(crate) fn finish(
             return Err(Mistakes::new(mistakes, sources));
         }
     };
-    semantics::check(&config, &tree, &mut mistakes);
+    semantics::check(&config, &tree, upstreams.as_deref(), &mut mistakes);
     let mut resolver = Resolver::new(&config, &tree, &sources, &mut mistakes);
     let sites = resolver.sites();
     if !mistakes.is_empty() {
         return Err(Mistakes::new(mistakes, sources));
     }
     Ok(Loaded { config, sites, tree, sources })
+}
+
+/// The names of all upstreams that were written.
+fn upstream_names(tree: &Node) -> Option<Vec<String>> {
+    let Some(node) = tree.get("upstream") else { return Some(Vec::new()) };
+    Some(node.as_table()?.entries.iter().map(|entry| entry.key.clone()).collect())
 }
 
 struct Reader<'a> {

@@ -17,15 +17,35 @@ pub(crate) struct Mistake {
     pub help: Option<String>,
     /// Another place that has to do with it.
     pub other: Option<(Span, String)>,
+    /// Whether the file could not be parsed here, so that what follows may be missing.
+    pub is_syntax: bool,
 }
 
 impl Mistake {
     pub fn at(span: Span, title: impl Into<String>) -> Mistake {
-        Mistake { span: Some(span), title: title.into(), label: String::new(), help: None, other: None }
+        Mistake {
+            span: Some(span),
+            title: title.into(),
+            label: String::new(),
+            help: None,
+            other: None,
+            is_syntax: false,
+        }
     }
 
     pub fn nowhere(title: impl Into<String>) -> Mistake {
-        Mistake { span: None, title: title.into(), label: String::new(), help: None, other: None }
+        Mistake {
+            span: None,
+            title: title.into(),
+            label: String::new(),
+            help: None,
+            other: None,
+            is_syntax: false,
+        }
+    }
+
+    pub fn syntax(span: Span, title: impl Into<String>) -> Mistake {
+        Mistake { is_syntax: true, ..Mistake::at(span, title) }
     }
 
     pub fn label(mut self, label: impl Into<String>) -> Mistake {

@@ -263,6 +263,10 @@ impl<'a> Resolver<'a> {
 
     /// A site's own rules may lead nowhere when it has routes; a route may not.
     fn without_upstream(&mut self, layers: Layers<'a>) {
+        let known = layers.all().all(|(_, table)| !table.is_damaged);
+        if !known {
+            return;
+        }
         let (span, what) = match layers.route {
             Some(route) => (route.span, "route"),
             None if layers.site.list_of("route").is_empty() => (layers.site.span, "site"),

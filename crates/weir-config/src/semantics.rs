@@ -11,7 +11,7 @@ use crate::{
     tree::{Node, Table},
     value::{HostPattern, ListenAddress},
 };
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 /// Fields that Weir writes itself, so that a configuration cannot set them.
 const OWN_FIELDS: [&str; 9] = [
@@ -26,14 +26,10 @@ const OWN_FIELDS: [&str; 9] = [
     "upgrade",
 ];
 
-/// Checks the whole; `tree` is what `config` was made of, so that positions in lists agree.
-pub(crate) fn check(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {
-    let names: HashSet<&str> = tree
-        .get("upstream")
-        .and_then(Node::as_table)
-        .map(|table| table.0.iter().map(|entry| entry.key.as_str()).collect())
-        .unwrap_or_default();
-    let mut whole = Whole { names, mistakes };
+/// Checks the whole; `tree` is what `config` was made of, so that positions in lists agree. `upstreams` are the names that
+/// were written, right or wrong; none: some may have been lost.
+pub(crate) fn check(config: &Config, tree: &Node, upstreams: Option<&[String]>, mistakes: &mut Vec<Mistake>) {
+    let mut whole = Whole { upstreams, mistakes };
     if let Some(defaults) = tree.get("defaults") {
         whole.rules(defaults);
     }
@@ -61,26 +57,15 @@ pub(crate) fn check(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {
 }
 
 struct Whole<'a> {
-    names: HashSet<&'a str>,
+    upstreams: Option<&'a [String]>,
     mistakes: &'a mut Vec<Mistake>,
 }
 
 impl Whole<'_> {
     /// Checks the rules of one layer.
     fn rules(&mut self, layer: &Node) {
-        if let Some(upstream) = layer.get("upstream")
-            && let Some(name) = upstream.as_text()
-            && !self.names.contains(name)
-        {
-            let mistake = Mistake::at(upstream.span, format!("there is no upstream `{name}`"));
-            let mistake = if self.names.is_empty() {
-                mistake.help(format!("add one: [upstream.{name}] with origins = [\"http://…\"]"))
-            } else {
-                let mut names: Vec<&str> = self.names.iter().copied().collect();
-                names.sort_unstable();
-                suggest(mistake, name, names.into_iter())
-            };
-            self.mistakes.push(mistake);
+        if let (Some(node), Some(names)) = (layer.get("upstream"), self.upstreams) {
+            self.upstream(node, names);
         }
         if let Some(query) = layer.get("key").and_then(|key| key.get("query")).and_then(Node::as_table) {
             self.exclusive(query, &["keep", "drop"]);
@@ -92,8 +77,19 @@ impl Whole<'_> {
         }
     }
 
+    fn upstream(&mut self, node: &Node, names: &[String]) {
+        let Some(name) = node.as_text().filter(|name| !names.iter().any(|known| known == name)) else {
+            return;
+        };
+        let mistake = Mistake::at(node.span, format!("there is no upstream `{name}`"));
+        self.mistakes.push(match names {
+            [] => mistake.help(format!("add one: [upstream.{name}] with origins = [\"http://…\"]")),
+            names => suggest(mistake, name, names.iter().map(String::as_str)),
+        });
+    }
+
     fn own_fields(&mut self, set: &Table) {
-        for entry in &set.0 {
+        for entry in &set.entries {
             let lower = entry.key.to_ascii_lowercase();
             if !OWN_FIELDS.contains(&lower.as_str()) {
                 continue;

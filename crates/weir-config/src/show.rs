@@ -131,7 +131,7 @@ fn settings(layers: Layers<'_>) -> Vec<Setting> {
     let is_answered =
         layers.route.is_some_and(|route| route.get("answer").is_some() || route.get("redirect").is_some());
     for (layer, table) in layers.all() {
-        for entry in &table.0 {
+        for entry in &table.entries {
             let own = layer == Layer::Route && matches!(entry.key.as_str(), "answer" | "redirect");
             if !own && !is_rule(&entry.key) {
                 continue;
@@ -150,7 +150,7 @@ fn settings(layers: Layers<'_>) -> Vec<Setting> {
 }
 
 fn push_inner(out: &mut Vec<Setting>, prefix: &str, table: &Table, layer: Layer) {
-    for entry in &table.0 {
+    for entry in &table.entries {
         let key = format!("{prefix}.{}", toml_key(&entry.key));
         match entry.node.as_table().filter(|_| entry.key == "set") {
             Some(inner) => push_inner(out, &key, inner, layer),

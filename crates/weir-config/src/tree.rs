@@ -25,6 +25,8 @@ pub(crate) enum Value {
     Float(f64),
     Bool(bool),
     Date,
+    /// A text whose variable is not set: already reported.
+    Lost,
     List(Vec<Node>),
     Table(Table),
 }
@@ -38,7 +40,11 @@ pub(crate) struct Text {
 
 /// The entries of a table in the order written.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Table(pub Vec<Entry>);
+pub(crate) struct Table {
+    pub entries: Vec<Entry>,
+    /// Whether a mistake was taken out of it, so that what is missing may have been there.
+    pub is_damaged: bool,
+}
 
 #[derive(Debug, Clone)]
 pub(crate) struct Entry {
@@ -53,11 +59,11 @@ impl Table {
     }
 
     pub fn entry(&self, key: &str) -> Option<&Entry> {
-        self.0.iter().find(|entry| entry.key == key)
+        self.entries.iter().find(|entry| entry.key == key)
     }
 
     pub fn entry_mut(&mut self, key: &str) -> Option<&mut Entry> {
-        self.0.iter_mut().find(|entry| entry.key == key)
+        self.entries.iter_mut().find(|entry| entry.key == key)
     }
 }
 
@@ -72,7 +78,13 @@ impl Node {
 
     pub fn table(span: Span, entries: Vec<(&str, Node)>) -> Node {
         let entry = |(key, node): (&str, Node)| Entry { key: key.to_owned(), key_span: node.span, node };
-        Node { span, value: Value::Table(Table(entries.into_iter().map(entry).collect())) }
+        Node {
+            span,
+            value: Value::Table(Table {
+                entries: entries.into_iter().map(entry).collect(),
+                is_damaged: false,
+            }),
+        }
     }
 
     /// What kind of value it is, for people.
@@ -83,6 +95,7 @@ impl Node {
             Value::Float(_) => "a fraction",
             Value::Bool(_) => "true or false",
             Value::Date => "a date",
+            Value::Lost => "nothing",
             Value::List(_) => "a list",
             Value::Table(_) => "a table",
         }
@@ -126,11 +139,11 @@ impl Node {
             Value::Integer(number) => Json::from(*number),
             Value::Float(number) => Json::from(*number),
             Value::Bool(flag) => Json::Bool(*flag),
-            Value::Date => Json::Null,
+            Value::Date | Value::Lost => Json::Null,
             Value::List(list) => list.iter().map(Node::to_json).collect(),
-            Value::Table(table) => {
-                Json::Object(table.0.iter().map(|entry| (entry.key.clone(), entry.node.to_json())).collect())
-            }
+            Value::Table(table) => Json::Object(
+                table.entries.iter().map(|entry| (entry.key.clone(), entry.node.to_json())).collect(),
+            ),
         }
     }
 
@@ -141,14 +154,14 @@ impl Node {
             Value::Integer(number) => number.to_string(),
             Value::Float(number) => number.to_string(),
             Value::Bool(flag) => flag.to_string(),
-            Value::Date => "a date".to_owned(),
+            Value::Date | Value::Lost => String::new(),
             Value::List(list) => {
                 let items: Vec<String> = list.iter().map(Node::to_toml).collect();
                 format!("[{}]", items.join(", "))
             }
             Value::Table(table) => {
                 let item = |entry: &Entry| format!("{} = {}", toml_key(&entry.key), entry.node.to_toml());
-                let items: Vec<String> = table.0.iter().map(item).collect();
+                let items: Vec<String> = table.entries.iter().map(item).collect();
                 format!("{{ {} }}", items.join(", "))
             }
         }
@@ -173,7 +186,7 @@ pub(crate) fn parse(source: &Source, file: u32, mistakes: &mut Vec<Mistake>) -> 
     let (table, errors) = DeTable::parse_recoverable(&source.text);
     for error in errors {
         let at = error.span().map_or(Span { file, ..Span::default() }, &span);
-        mistakes.push(Mistake::at(at, format!("not TOML: {}", error.message())));
+        mistakes.push(Mistake::syntax(at, format!("not TOML: {}", error.message())));
     }
     let whole = Span { file, start: 0, end: 0 };
     Node { span: whole, value: Value::Table(convert_table(table.into_inner(), &span)) }
@@ -189,7 +202,7 @@ fn convert_table(table: DeTable<'_>, span: &dyn Fn(std::ops::Range<usize>) -> Sp
         })
         .collect();
     entries.sort_by_key(|entry| entry.key_span);
-    Table(entries)
+    Table { entries, is_damaged: false }
 }
 
 fn convert(value: Spanned<DeValue<'_>>, span: &dyn Fn(std::ops::Range<usize>) -> Span) -> Node {
@@ -228,7 +241,7 @@ pub(crate) fn expand(node: &mut Node, environment: Environment<'_>, mistakes: &m
         },
         Value::List(list) => list.iter_mut().for_each(|item| expand(item, environment, mistakes)),
         Value::Table(table) => {
-            table.0.iter_mut().for_each(|entry| expand(&mut entry.node, environment, mistakes));
+            table.entries.iter_mut().for_each(|entry| expand(&mut entry.node, environment, mistakes));
         }
         _ => {}
     }
@@ -276,9 +289,9 @@ fn expand_text(text: &str, environment: Environment<'_>) -> Result<String, (Stri
 /// Joins the tables of an included file to those of `base`: lists of the uppermost table grow, tables are joined, anything
 /// else may stand once.
 pub(crate) fn join(base: &mut Table, other: Table, mistakes: &mut Vec<Mistake>) {
-    for entry in other.0 {
+    for entry in other.entries {
         let Some(known) = base.entry_mut(&entry.key) else {
-            base.0.push(entry);
+            base.entries.push(entry);
             continue;
         };
         match (&mut known.node.value, entry.node.value) {
@@ -291,10 +304,10 @@ pub(crate) fn join(base: &mut Table, other: Table, mistakes: &mut Vec<Mistake>) 
 
 fn join_inner(base: &mut Table, other: Table, mistakes: &mut Vec<Mistake>) {
     let positions: HashMap<String, usize> =
-        base.0.iter().enumerate().map(|(at, entry)| (entry.key.clone(), at)).collect();
-    for entry in other.0 {
-        let Some(known) = positions.get(&entry.key).map(|at| &mut base.0[*at]) else {
-            base.0.push(entry);
+        base.entries.iter().enumerate().map(|(at, entry)| (entry.key.clone(), at)).collect();
+    for entry in other.entries {
+        let Some(known) = positions.get(&entry.key).map(|at| &mut base.entries[*at]) else {
+            base.entries.push(entry);
             continue;
         };
         match (&mut known.node.value, entry.node.value) {

@@ -32,6 +32,9 @@ pub(super) fn one(route: &Node, mistakes: &mut Vec<Mistake>) {
 pub(super) fn unreachable(site: &Site, node: &Node, mistakes: &mut Vec<Mistake>) {
     let mut earlier: Vec<(Conditions, &Node)> = Vec::new();
     for (route, route_node) in site.route.iter().zip(node.list_of("route")) {
+        if is_damaged(route_node) {
+            continue;
+        }
         let now = conditions(route);
         if let Some((_, first)) = earlier.iter().find(|(before, _)| covers(before, &now)) {
             mistakes.push(
@@ -43,6 +46,11 @@ pub(super) fn unreachable(site: &Site, node: &Node, mistakes: &mut Vec<Mistake>)
         }
         earlier.push((now, route_node));
     }
+}
+
+/// Whether a mistake was taken out of a table, so that its conditions are not known.
+fn is_damaged(node: &Node) -> bool {
+    node.as_table().is_none_or(|table| table.is_damaged)
 }
 
 /// Whether `before` surely takes every request that `now` would; expressions are not compared but for equality.
