@@ -108,7 +108,8 @@ impl BodyReader {
                     let Progress::Whole(bytes) = scan.advance(buf, &self.limits)? else {
                         return Ok(BodyPart::More);
                     };
-                    let trailers = trailers(&buf.split_to(bytes).freeze(), scan.ends())?;
+                    let trailers = trailers(&Bytes::copy_from_slice(&buf[..bytes]), scan.ends())?;
+                    buf.advance(bytes);
                     self.state = State::Done;
                     return Ok(BodyPart::End(trailers));
                 }

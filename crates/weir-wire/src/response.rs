@@ -1,5 +1,8 @@
 //! Response heads of origins (RFC 9112 section 4), held to the same grammar as requests.
 //!
+//! The fields are copied out of the buffer: a response may be stored for long, and must not keep a whole read
+//! buffer alive for its head.
+//!
 //! Lenient in one point: the space before an absent reason phrase may be missing, as it is with many servers. A
 //! status below 100 or above 599 is malformed, which makes it a 502, as RFC 9110 section 15 asks for a 5xx.
 
@@ -8,7 +11,7 @@ use crate::fields;
 use crate::framing::{self, Framing, Persistence, Side, Version};
 use crate::limits::Limits;
 use crate::scan::{Opening, Progress, Scan};
-use bytes::BytesMut;
+use bytes::{Buf, Bytes, BytesMut};
 use http::header::HeaderMap;
 use http::{Method, StatusCode};
 
@@ -56,7 +59,8 @@ impl ResponseReader {
                 Progress::StartLine(end) => self.line = Some(status_line(&buf[..end])?),
                 Progress::Whole(head_bytes) => {
                     let (version, status) = self.line.take().ok_or(Fault::EmptyLines)?;
-                    let head = buf.split_to(head_bytes).freeze();
+                    let head = Bytes::copy_from_slice(&buf[..head_bytes]);
+                    buf.advance(head_bytes);
                     let lines = self.scan.ends();
                     let mut headers = HeaderMap::with_capacity(lines.len());
                     let seen = fields::read(&head, lines[0] + 2, &lines[1..], &mut headers)?.seen;
