@@ -1,0 +1,166 @@
+"""The servers under measurement: how each is started, frozen and stopped.
+
+Only processes started here are ever signalled, by their pids."""
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+MEMORY = "1GiB"
+
+
+def target_dir():
+    return os.environ.get("CARGO_TARGET_DIR", os.path.join(ROOT, "target"))
+
+
+def program(name):
+    """A program of this repository, built in release."""
+    path = os.path.join(target_dir(), "release", name)
+    if not os.path.exists(path):
+        raise SystemExit(f"bench: {name} is not built; run `cargo build --release -p weir -p weir-stress` first")
+    return path
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def tree(pid):
+    """pid and its living descendants."""
+    found, todo = [], [pid]
+    while todo:
+        p = todo.pop()
+        try:
+            for task in os.listdir(f"/proc/{p}/task"):
+                with open(f"/proc/{p}/task/{task}/children") as f:
+                    todo += [int(child) for child in f.read().split()]
+            found.append(p)
+        except OSError:
+            pass
+    return found
+
+
+class Peer:
+    """One running server. `label` is its row in the tables."""
+
+    def __init__(self, label, kind, scratch, cpu, origin=0, **options):
+        self.label, self.kind, self.cpu, self.origin, self.options = label, kind, cpu, origin, options
+        self.port, self.dir = free_port(), os.path.join(scratch, label)
+        self.process = None
+
+    def start(self):
+        os.makedirs(self.dir, exist_ok=True)
+        command = getattr(self, "_" + self.kind)()
+        log = open(os.path.join(self.dir, "log"), "wb")
+        self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self.dir, start_new_session=True,
+                                        preexec_fn=lambda: os.sched_setaffinity(0, {self.cpu}))
+        for _ in range(200):
+            if self.process.poll() is not None:
+                break
+            try:
+                socket.create_connection(("127.0.0.1", self.port), 1).close()
+                return self
+            except OSError:
+                time.sleep(0.05)
+        with open(os.path.join(self.dir, "log"), errors="replace") as f:
+            raise SystemExit(f"bench: {self.label} does not listen: {f.read()[-2000:]}")
+
+    def _floor(self):
+        return [program("weir-floor"), "--listen", f"127.0.0.1:{self.port}"]
+
+    def _nginx(self):
+        nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+        if not nginx:
+            raise SystemExit("bench: nginx is not installed; run `apt-get install nginx`")
+        with open(os.path.join(HERE, "peers", "nginx.conf")) as f:
+            conf = f.read()
+        values = dict(dir=self.dir, port=self.port, origin=self.origin, **self.options)
+        for name, value in values.items():
+            conf = conf.replace(f"@{name}@", str(value))
+        if os.geteuid() == 0:
+            conf = "user root;\n" + conf
+        path = os.path.join(self.dir, "nginx.conf")
+        with open(path, "w") as f:
+            f.write(conf)
+        return [nginx, "-p", self.dir, "-c", path]
+
+    def _weir(self):
+        """$WEIR_CMD may replace the command; it knows {port} {origin} {admin} {dir} {memory}."""
+        words = os.environ.get("WEIR_CMD") or (
+            shlex.quote(program("weir")) + " run --origin http://127.0.0.1:{origin} --listen 127.0.0.1:{port} --admin 127.0.0.1:{admin}"
+            " --state {dir}/state --memory {memory}")
+        return shlex.split(words.format(port=self.port, origin=self.origin, admin=free_port(), dir=self.dir, memory=MEMORY))
+
+    def pids(self):
+        return tree(self.process.pid) if self.process else []
+
+    def signal(self, number):
+        for pid in self.pids():
+            try:
+                os.kill(pid, number)
+            except OSError:
+                pass
+
+    def freeze(self):
+        self.signal(signal.SIGSTOP)
+
+    def thaw(self):
+        self.signal(signal.SIGCONT)
+
+    def stop(self):
+        if not self.process:
+            return
+        pids = self.pids()
+        self.thaw()
+        self.signal(signal.SIGTERM)
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            for pid in pids:
+                try:
+                    os.kill(pid, signal.SIGKILL)
+                except OSError:
+                    pass
+            self.process.wait()
+        self.process = None
+
+    # ------------------------------------------------------------ accounting
+    def cpu_seconds(self):
+        """CPU time of all its threads, in nanosecond resolution."""
+        total = 0
+        for pid in self.pids():
+            try:
+                for task in os.listdir(f"/proc/{pid}/task"):
+                    with open(f"/proc/{pid}/task/{task}/schedstat") as f:
+                        total += int(f.read().split()[0])
+            except OSError:
+                pass
+        return total / 1e9
+
+    def user_seconds(self):
+        total = 0
+        for pid in self.pids():
+            try:
+                with open(f"/proc/{pid}/stat") as f:
+                    total += int(f.read().rsplit(")", 1)[1].split()[11])
+            except OSError:
+                pass
+        return total / os.sysconf("SC_CLK_TCK")
+
+    def memory_mb(self):
+        """Resident memory, shared pages divided among those who share them."""
+        total = 0
+        for pid in self.pids():
+            try:
+                with open(f"/proc/{pid}/smaps_rollup") as f:
+                    total += sum(int(line.split()[1]) for line in f if line.startswith("Pss:"))
+            except OSError:
+                pass
+        return total / 1024
