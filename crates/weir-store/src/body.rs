@@ -365,3 +365,6 @@ fn read_sealed(blocks: &[Bytes], offset: u64, max: usize) -> Read {
         _ => Read::End,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -58,6 +58,16 @@ impl Queue {
     }
 }
 
+/// What a step came to.
+enum Step {
+    /// It goes, and this is what it weighs.
+    Leaves(Arc<Generation>, u64),
+    /// It was used, and has one more turn.
+    Stays,
+    /// Somebody reads it.
+    IsRead,
+}
+
 /// The two queues, the ghosts, and the nodes of both.
 #[derive(Debug)]
 pub(crate) struct Queues {
@@ -118,36 +128,52 @@ impl Queues {
         if place == NO_PLACE {
             return None;
         }
+        Some(self.release(place))
+    }
+
+    /// Takes the node at a linked place away.
+    fn release(&mut self, place: u32) -> Arc<Generation> {
         self.detach(place);
         self.free.push(place);
-        generation.set_place(NO_PLACE);
-        self.nodes[place as usize].take().map(|node| node.generation)
+        match self.nodes[place as usize].take() {
+            Some(node) => {
+                node.generation.set_place(NO_PLACE);
+                node.generation
+            }
+            None => unreachable!("a linked place holds a node"),
+        }
     }
 
     /// Takes out what should go first, until it weighs `need_bytes` or nothing more can go.
     pub(crate) fn pick(&mut self, need_bytes: u64) -> Victims {
         let mut victims = Victims::new();
-        let mut freed = 0;
+        let (mut freed, mut passed_over) = (0, 0);
         for step in 0..STEPS_MAX {
             if freed >= need_bytes {
                 break;
             }
-            let from_small = self.small.bytes > self.small_bytes_max || self.main.count == 0;
+            // A main queue of which everything is being read at the moment has nothing to give.
+            let is_main_stuck = passed_over >= self.main.count;
+            let from_small = self.small.bytes > self.small_bytes_max || is_main_stuck;
             let oldest = if from_small { self.small.oldest } else { self.main.oldest };
             if oldest == NO_PLACE {
                 break;
             }
-            let is_gentle = step < STEPS_GENTLE_MAX;
-            if let Some((victim, weight_bytes)) = self.step(oldest, is_gentle) {
-                victims.push(victim);
-                freed += weight_bytes;
+            match self.step(oldest, step < STEPS_GENTLE_MAX) {
+                Step::Leaves(victim, weight_bytes) => {
+                    victims.push(victim);
+                    freed += weight_bytes;
+                    passed_over = 0;
+                }
+                Step::Stays => passed_over = 0,
+                Step::IsRead => passed_over += usize::from(!from_small),
             }
         }
         victims
     }
 
     /// One step of S3-FIFO at the old end of a queue: the generation there goes, or moves on.
-    fn step(&mut self, place: u32, is_gentle: bool) -> Option<(Arc<Generation>, u64)> {
+    fn step(&mut self, place: u32, is_gentle: bool) -> Step {
         let node = self.node(place);
         let (home, weight_bytes) = (node.home, node.weight_bytes);
         let uses = node.generation.label.uses();
@@ -163,17 +189,14 @@ impl Queues {
             }
             self.detach(place);
             self.attach(place, Home::Main);
-            return None;
+            return if is_read_now { Step::IsRead } else { Step::Stays };
         }
         if home == Home::Small {
             let digest = node.generation.key().digest;
             self.ghosts.add(digest, self.main.count.max(GHOSTS_MIN));
         }
-        self.detach(place);
-        self.free.push(place);
-        let generation = self.nodes[place as usize].take()?.generation;
-        generation.set_place(NO_PLACE);
-        Some((generation, weight_bytes))
+        let generation = self.release(place);
+        Step::Leaves(generation, weight_bytes)
     }
 
     /// Visits at most `count` nodes from `cursor` on; returns where to go on, or `None` at the end.
@@ -247,3 +270,6 @@ impl Queues {
         queue.bytes -= weight_bytes;
     }
 }
+
+#[cfg(test)]
+mod tests;

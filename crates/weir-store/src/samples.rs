@@ -4,7 +4,8 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use weir_policy::{BodyEnd, CacheKey, CacheRules, Now, RequestView, Storable, storable};
 
-use crate::{Found, Generation, Piece, Read, Store};
+use crate::body::Body;
+use crate::{Budget, Found, Generation, Head, Piece, Read, Stamp, Store};
 use std::sync::Arc;
 
 #[allow(clippy::disallowed_methods)]
@@ -42,11 +43,22 @@ pub(crate) fn fields(pairs: &[(&str, &str)]) -> HeaderMap {
 
 /// A body whose byte at an offset follows from the offset and the seed.
 pub(crate) fn body(seed: u64, start: u64, length: usize) -> Bytes {
-    (start..start + length as u64).map(|offset| byte(seed, offset)).collect()
+    let end = start + length as u64;
+    let words = start / 8..end.div_ceil(8);
+    let mut bytes = Vec::with_capacity(length + 16);
+    for word in words {
+        let word = (word.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ seed).wrapping_mul(0xd6e8_feb8_6659_fd93);
+        bytes.extend_from_slice(&word.to_le_bytes());
+    }
+    let skip = (start % 8) as usize;
+    Bytes::from(bytes).slice(skip..skip + length)
 }
 
-pub(crate) fn byte(seed: u64, offset: u64) -> u8 {
-    ((offset ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
+/// A generation without a body that is in no store.
+pub(crate) fn loose(budget: &Arc<Budget>, number: u64) -> Arc<Generation> {
+    let head = Head::new(proof(&[], &[]).into_stored(), budget.nothing());
+    let body = Body::new(Some(0), budget.nothing());
+    Arc::new(Generation::new(key(number), number, Stamp::of(1), head, body, budget.nothing()))
 }
 
 /// Stores a whole body of known length under a key.

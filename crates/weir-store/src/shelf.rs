@@ -325,3 +325,6 @@ impl Drop for Window {
         self.shelf.windows.fetch_sub(1, Ordering::Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;

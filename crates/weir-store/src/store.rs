@@ -232,6 +232,11 @@ impl Store {
         &self.shelf.ledger
     }
 
+    #[cfg(test)]
+    pub(crate) fn shelf_for_tests(&self) -> &Arc<Shelf> {
+        &self.shelf
+    }
+
     /// Counts and bytes. Takes the shelf's lock for a moment.
     pub fn usage(&self) -> Usage {
         let shelf = &self.shelf;
