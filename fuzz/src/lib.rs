@@ -4,4 +4,5 @@
 //! run the same bodies over the seeds and bounded mutations of them.
 #![forbid(unsafe_code)]
 
+pub mod listen;
 pub mod wire;
