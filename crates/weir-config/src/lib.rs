@@ -10,6 +10,7 @@
 mod check;
 mod flags;
 mod load;
+mod memory;
 mod mistake;
 pub mod model;
 pub mod reference;

@@ -3,6 +3,7 @@
 
 use crate::{
     check::{Checker, io_words},
+    memory,
     mistake::{Mistake, Mistakes},
     model::Config,
     resolve::{ResolvedSite, Resolver},
@@ -32,6 +33,12 @@ impl Loaded {
     /// The files that were read, the main one first; none for a configuration from flags.
     pub fn files(&self) -> Vec<PathBuf> {
         self.sources.0.iter().filter_map(|source| source.path.clone()).collect()
+    }
+
+    /// The ceiling of the memory that holds responses: `[cache] memory`, else the smaller of 256 MiB and a quarter of what
+    /// this process may use.
+    pub fn memory_bytes(&self) -> u64 {
+        self.config.cache.memory.map_or_else(memory::default_bytes, |size| size.0)
     }
 
     /// Where `[upstream.NAME]` stands.

@@ -11,12 +11,12 @@ use crate::{
     model::{Answer, Config, FieldEdits, Page, Route, Rules, SchemeName, Site, Text},
     source::{Place, Sources, Span},
     tree::{Node, Table},
-    value::{HostPattern, HostRule, Template},
+    value::{HostPattern, HostRule, PathRegex, Template},
 };
 use bytes::Bytes;
 use content::Contents;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 use weir_policy::CacheRules;
 
 /// A site after inheritance.
@@ -68,6 +68,31 @@ pub struct Conditions {
     pub scheme: Option<SchemeName>,
 }
 
+/// As people read it: `path /img/**, method GET HEAD`.
+impl fmt::Display for Conditions {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut parts = match &self.path {
+            PathRule::Any => Vec::new(),
+            PathRule::Glob(glob) => vec![format!("path {glob}")],
+            PathRule::Prefix(prefix) => vec![format!("prefix {prefix}")],
+            PathRule::Regex(regex) => vec![format!("regex {regex}")],
+        };
+        if !self.methods.is_empty() {
+            let methods: Vec<&str> = self.methods.iter().map(Method::as_str).collect();
+            parts.push(format!("method {}", methods.join(" ")));
+        }
+        match self.scheme {
+            Some(SchemeName::Http) => parts.push("scheme http".to_owned()),
+            Some(SchemeName::Https) => parts.push("scheme https".to_owned()),
+            None => {}
+        }
+        match parts.as_slice() {
+            [] => out.write_str("every request"),
+            parts => out.write_str(&parts.join(", ")),
+        }
+    }
+}
+
 /// What a path must be.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum PathRule {
@@ -79,7 +104,7 @@ pub enum PathRule {
     /// It begins with this.
     Prefix(String),
     /// This expression is found in it.
-    Regex(String),
+    Regex(PathRegex),
 }
 
 /// What is done with a request.
@@ -258,7 +283,26 @@ impl<'a> Resolver<'a> {
         };
         let upstream_host = self.config.upstream.get(&upstream).map(|upstream| &upstream.host);
         let host = rules.host.as_ref().or(upstream_host).cloned().unwrap_or_default();
+        if host == HostRule::Origin {
+            self.one_name(&upstream, layers);
+        }
         Action::Forward { upstream, host }
+    }
+
+    /// `host = "origin"` needs origins that have a name, and all the same one.
+    fn one_name(&mut self, upstream: &str, layers: Layers<'a>) {
+        let Some(model) = self.config.upstream.get(upstream) else { return };
+        let mut names: Vec<_> = model.origins.iter().map(|origin| origin.url().authority()).collect();
+        names.dedup();
+        if matches!(names.as_slice(), [Some(_)] | []) {
+            return;
+        }
+        let node = self.tree.get("upstream").and_then(|table| table.get(upstream));
+        let own = node.and_then(|node| node.get("host"));
+        let Some(node) = layers.find(&["host"]).or(own) else { return };
+        let title = format!("`host = \"origin\"`, but the origins of `{upstream}` have no one name");
+        self.mistakes
+            .push(Mistake::at(node.span, title).help("write the name itself: host = \"www.example.com\""));
     }
 
     /// A site's own rules may lead nowhere when it has routes; a route may not.
@@ -377,7 +421,7 @@ pub(crate) fn conditions(route: &Route) -> Conditions {
     let path = match (&route.path, &route.prefix, &route.regex) {
         (Some(glob), ..) => PathRule::Glob(glob.0.clone()),
         (_, Some(prefix), _) => PathRule::Prefix(prefix.0.clone()),
-        (.., Some(regex)) => PathRule::Regex(regex.0.clone()),
+        (.., Some(regex)) => PathRule::Regex(regex.clone()),
         _ => PathRule::Any,
     };
     Conditions {

@@ -146,7 +146,7 @@ fn listeners(config: &Config, tree: &Node, mistakes: &mut Vec<Mistake>) {
     }
     for (listen, node) in config.listen.iter().zip(tree.list_of("listen")) {
         let Some(address) = node.get("address") else { continue };
-        match known.iter().find(|(known, _)| **known == listen.address) {
+        match known.iter().find(|(known, _)| known.is_same_place(&listen.address)) {
             Some((_, first)) if !has_port_zero(&listen.address) => mistakes.push(
                 Mistake::at(address.span, format!("`{}` is listened on twice", listen.address))
                     .label("here again")

@@ -3,7 +3,7 @@
 
 use crate::{
     load::Loaded,
-    resolve::{Action, Conditions, JOINED, Layer, Layers, PathRule, ResolvedRoute},
+    resolve::{Action, JOINED, Layer, Layers, ResolvedRoute},
     shape::{CONFIG, Shape},
     source::Span,
     tree::{Node, Table, toml_key},
@@ -28,7 +28,7 @@ pub fn show(loaded: &Loaded) -> String {
         for (number, route) in site.routes.iter().enumerate() {
             let layers = layers_of(layers, number);
             let title = match layers.route {
-                Some(_) => format!("route {}  {}", number + 1, condition_text(&route.conditions)),
+                Some(_) => format!("route {}  {}", number + 1, route.conditions),
                 None => "otherwise".to_owned(),
             };
             line(&mut out, 2, &title, "", &route.place.to_string());
@@ -72,7 +72,7 @@ fn route_json(loaded: &Loaded, route: &ResolvedRoute, layers: Layers<'_>) -> Jso
         })
     };
     json!({
-        "conditions": condition_text(&route.conditions),
+        "conditions": route.conditions.to_string(),
         "place": route.place.to_string(),
         "settings": settings(layers).into_iter().map(setting).collect::<Vec<_>>(),
     })
@@ -104,25 +104,6 @@ fn line(out: &mut String, indent: usize, text: &str, layer: &str, place: &str) {
     let width = 64usize.saturating_sub(indent);
     // Invariant: writing to a String does not fail.
     let _ = writeln!(out, "{}", format!("{:indent$}{text:<width$}  {layer:<8}  {place}", "").trim_end());
-}
-
-/// The conditions of a route, as they stand in a file.
-pub(crate) fn condition_text(conditions: &Conditions) -> String {
-    let mut parts = match &conditions.path {
-        PathRule::Any => Vec::new(),
-        PathRule::Glob(glob) => vec![format!("path {glob}")],
-        PathRule::Prefix(prefix) => vec![format!("prefix {prefix}")],
-        PathRule::Regex(regex) => vec![format!("regex {regex}")],
-    };
-    if !conditions.methods.is_empty() {
-        let methods: Vec<&str> = conditions.methods.iter().map(http::Method::as_str).collect();
-        parts.push(format!("method {}", methods.join(" ")));
-    }
-    if let Some(scheme) = conditions.scheme {
-        let scheme = serde_json::to_value(scheme).unwrap_or_default();
-        parts.push(format!("scheme {}", scheme.as_str().unwrap_or_default()));
-    }
-    if parts.is_empty() { "every request".to_owned() } else { parts.join(", ") }
 }
 
 /// What holds for a route, each key once, from the nearest layer that has it.

@@ -237,7 +237,10 @@ pub(crate) fn expand(node: &mut Node, environment: Environment<'_>, mistakes: &m
     match &mut node.value {
         Value::Text(text) if text.text.contains("${") => match expand_text(&text.text, environment) {
             Ok(expanded) => text.written = Some(std::mem::replace(&mut text.text, expanded)),
-            Err((title, help)) => mistakes.push(Mistake::at(span, title).help(help)),
+            Err((title, help)) => {
+                mistakes.push(Mistake::at(span, title).help(help));
+                node.value = Value::Lost;
+            }
         },
         Value::List(list) => list.iter_mut().for_each(|item| expand(item, environment, mistakes)),
         Value::Table(table) => {

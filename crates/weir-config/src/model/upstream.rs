@@ -203,6 +203,8 @@ pub struct Eject {
     /// After how many failures in a row: refused or broken connections, timeouts, malformed responses. 0: never.
     #[schemars(range(min = 0, max = 1000))]
     pub failures: u32,
+    /// A failure that is older does not count.
+    pub within: Duration,
     /// For how long at first; each time in a row it doubles.
     pub time: Duration,
     /// The longest.
@@ -211,6 +213,11 @@ pub struct Eject {
 
 impl Default for Eject {
     fn default() -> Eject {
-        Eject { failures: 5, time: Duration::seconds(5), time_max: Duration::seconds(300) }
+        Eject {
+            failures: 5,
+            within: Duration::seconds(10),
+            time: Duration::seconds(1),
+            time_max: Duration::seconds(30),
+        }
     }
 }

@@ -16,22 +16,42 @@ use std::{
 pub enum ListenAddress {
     /// An IPv4 or IPv6 address with its port.
     Tcp(SocketAddr),
-    /// The path of a unix socket.
-    Unix(PathBuf),
+    /// A unix socket.
+    Unix {
+        /// Its path.
+        path: PathBuf,
+        /// The mode of its file; none: 0660.
+        mode: Option<u32>,
+    },
 }
 
 text_value!(
     ListenAddress,
     "weir-listen",
-    "an address with a port, or a unix socket: `0.0.0.0:80`, `[::]:80`, `unix:/run/weir/http.sock`"
+    "an address with a port, or a unix socket: `0.0.0.0:80`, `[::]:80`, `unix:/run/weir/http.sock`, `unix:/run/weir/http.sock?mode=0600`"
 );
+
+impl ListenAddress {
+    /// Whether it is the same place as another, whatever the mode.
+    pub fn is_same_place(&self, other: &ListenAddress) -> bool {
+        match (self, other) {
+            (ListenAddress::Tcp(one), ListenAddress::Tcp(other)) => one == other,
+            (ListenAddress::Unix { path: one, .. }, ListenAddress::Unix { path: other, .. }) => one == other,
+            _ => false,
+        }
+    }
+}
 
 impl FromStr for ListenAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<ListenAddress, String> {
         if let Some(path) = text.strip_prefix("unix:") {
-            return unix_path(path).map(ListenAddress::Unix);
+            let (path, mode) = match path.split_once("?mode=") {
+                Some((path, mode)) => (path, Some(unix_mode(mode)?)),
+                None => (path, None),
+            };
+            return Ok(ListenAddress::Unix { path: unix_path(path)?, mode });
         }
         if let Ok(address) = text.parse::<SocketAddr>() {
             return Ok(ListenAddress::Tcp(address));
@@ -59,7 +79,10 @@ impl fmt::Display for ListenAddress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ListenAddress::Tcp(address) => write!(out, "{address}"),
-            ListenAddress::Unix(path) => write!(out, "unix:{}", path.display()),
+            ListenAddress::Unix { path, mode: None } => write!(out, "unix:{}", path.display()),
+            ListenAddress::Unix { path, mode: Some(mode) } => {
+                write!(out, "unix:{}?mode={mode:04o}", path.display())
+            }
         }
     }
 }
@@ -365,8 +388,14 @@ fn unix_path(path: &str) -> Result<PathBuf, String> {
             path.trim_start_matches("./")
         ));
     }
-    if path.len() > 107 {
-        return Err("the path of a unix socket has at most 107 bytes".into());
+    if path.len() > 103 {
+        return Err("the path of a unix socket has at most 103 bytes".into());
     }
     Ok(PathBuf::from(path))
+}
+
+/// The mode of a file: octal digits.
+fn unix_mode(text: &str) -> Result<u32, String> {
+    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777 && !text.starts_with('+'));
+    mode.ok_or_else(|| format!("`{text}` is no file mode: write octal digits such as `mode=0660`"))
 }

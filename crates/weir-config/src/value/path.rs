@@ -1,4 +1,5 @@
-//! Patterns for the path of a request: glob, prefix, regular expression. Must not match: that is the edge's compiled plan.
+//! Patterns for the path of a request: glob, prefix, regular expression. Globs and prefixes are matched by the
+//! edge's plan.
 
 use super::text_value;
 use serde::{Deserialize, Serialize};
@@ -78,10 +79,10 @@ fn check_path_text(text: &str) -> Result<(), String> {
     }
 }
 
-/// A regular expression over a path, in the syntax of the `regex` crate; it is not anchored.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
+/// A regular expression over a path, in the syntax of the `regex` crate over bytes; it is not anchored.
+#[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
-pub struct PathRegex(pub String);
+pub struct PathRegex(regex::bytes::Regex);
 
 text_value!(
     PathRegex,
@@ -90,14 +91,35 @@ text_value!(
 );
 
 /// The most bytes a compiled expression may take.
-pub const REGEX_BYTES_MAX: usize = 1 << 20;
+const REGEX_BYTES_MAX: usize = 1 << 20;
+
+impl PathRegex {
+    /// Whether it is found in `path`.
+    pub fn is_found(&self, path: &str) -> bool {
+        self.0.is_match(path.as_bytes())
+    }
+
+    /// The expression as written.
+    pub fn as_str(&self) -> &str {
+        self.0.as_str()
+    }
+}
+
+impl PartialEq for PathRegex {
+    fn eq(&self, other: &PathRegex) -> bool {
+        self.as_str() == other.as_str()
+    }
+}
+
+impl Eq for PathRegex {}
 
 impl FromStr for PathRegex {
     type Err = String;
 
     fn from_str(text: &str) -> Result<PathRegex, String> {
-        match regex::RegexBuilder::new(text).size_limit(REGEX_BYTES_MAX).build() {
-            Ok(_) => Ok(PathRegex(text.to_owned())),
+        // A path is ASCII, so that the tables of Unicode would only cost time.
+        match regex::bytes::RegexBuilder::new(text).unicode(false).size_limit(REGEX_BYTES_MAX).build() {
+            Ok(regex) => Ok(PathRegex(regex)),
             Err(regex::Error::CompiledTooBig(_)) => Err("the expression is too large when compiled".into()),
             Err(error) => {
                 let message = error.to_string();
@@ -110,6 +132,6 @@ impl FromStr for PathRegex {
 
 impl fmt::Display for PathRegex {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.write_str(&self.0)
+        out.write_str(self.as_str())
     }
 }

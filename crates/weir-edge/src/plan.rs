@@ -1,0 +1,218 @@
+//! The configuration as requests meet it: compiled once, never changed, swapped whole. Host → [`Site`] → [`Route`].
+//! Must not read the configuration's text or decide about a response; what a route says is `route.rs`.
+
+mod upstreams;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use http::Method;
+use weir_config::model::{Config, Limits};
+use weir_config::value::{HostPattern, ListenAddress, TrustedProxy};
+use weir_config::{Loaded, ResolvedSite};
+use weir_upstream::UpstreamSettings;
+
+use crate::conn::ClientLimits;
+use crate::listen::{Address, Trusted};
+use crate::observe::SiteId;
+
+pub use crate::route::{Answered, Page, Route};
+pub use weir_config::model::ProxyProtocol;
+
+/// The mode of a unix socket's file where the configuration names none.
+const UNIX_MODE: u32 = 0o660;
+
+/// Plans are numbered through the process, so that what was printed under one is never taken for another's.
+static NUMBER_NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// One configuration, compiled.
+#[derive(Debug)]
+pub struct Plan {
+    /// The number of this plan; no other plan of the process has it.
+    pub number: u64,
+    sites: Vec<Arc<Site>>,
+    /// Positions in `sites` by host name.
+    exact: HashMap<Box<str>, usize>,
+    /// Positions in `sites` by what follows the `*` of a wildcard: `.example.com`.
+    below: HashMap<Box<str>, usize>,
+    default: Option<usize>,
+    health_path: Option<Box<str>>,
+    listeners: Vec<(Address, Option<ProxyProtocol>)>,
+    trusted: Trusted,
+    limits: ClientLimits,
+    drain: Duration,
+    memory_bytes: u64,
+    upstreams: Vec<UpstreamSettings>,
+}
+
+/// A site with its routes.
+#[derive(Debug)]
+pub struct Site {
+    /// Its first host, as written.
+    pub name: Arc<str>,
+    /// Its number in the counters.
+    pub id: SiteId,
+    routes: Vec<Arc<Route>>,
+}
+
+impl Site {
+    /// The first route that takes a request. The last route of a site takes every request, so that there is always one.
+    pub fn route(&self, method: &Method, scheme: &str, path: &str) -> Option<&Arc<Route>> {
+        self.routes.iter().find(|route| route.takes(method, scheme, path))
+    }
+
+    /// The routes in order.
+    pub fn routes(&self) -> &[Arc<Route>] {
+        &self.routes
+    }
+}
+
+impl Plan {
+    /// Compiles a configuration; `site_id` gives a site's number in the counters by its name.
+    pub fn compile(loaded: &Loaded, site_id: &dyn Fn(&str) -> SiteId) -> Plan {
+        let config = &loaded.config;
+        let mut plan = Plan {
+            number: NUMBER_NEXT.fetch_add(1, Ordering::Relaxed),
+            sites: Vec::with_capacity(loaded.resolved().len()),
+            exact: HashMap::new(),
+            below: HashMap::new(),
+            default: None,
+            health_path: config.health.path.as_ref().map(|path| path.0.clone().into_boxed_str()),
+            listeners: listeners(config),
+            trusted: trusted(config),
+            limits: client_limits(&config.limits),
+            drain: config.limits.drain.0,
+            memory_bytes: loaded.memory_bytes(),
+            upstreams: upstreams::settings(config),
+        };
+        let mut routes = 0;
+        for site in loaded.resolved() {
+            plan.add(site, config, site_id, &mut routes);
+        }
+        plan
+    }
+
+    fn add(
+        &mut self,
+        resolved: &ResolvedSite,
+        config: &Config,
+        site_id: &dyn Fn(&str) -> SiteId,
+        routes: &mut u64,
+    ) {
+        let position = self.sites.len();
+        for host in &resolved.hosts {
+            match host {
+                HostPattern::Exact(name) => drop(self.exact.insert(name.as_str().into(), position)),
+                HostPattern::Below(suffix) => drop(self.below.insert(suffix.as_str().into(), position)),
+                HostPattern::Default => self.default = Some(position),
+            }
+        }
+        let compile = |route| {
+            *routes += 1;
+            Arc::new(Route::compile(route, config, (self.number << 32) | *routes))
+        };
+        let name: Arc<str> = resolved.name.as_str().into();
+        let id = site_id(&name);
+        let routes = resolved.routes.iter().map(compile).collect();
+        self.sites.push(Arc::new(Site { name, id, routes }));
+    }
+
+    /// The site of a host: an exact name first, then the longest wildcard, then the default. `host` is without a port,
+    /// in lower case, without a final dot.
+    pub fn site(&self, host: &str) -> Option<&Arc<Site>> {
+        let found = self.exact.get(host).copied().or_else(|| self.wildcard(host)).or(self.default);
+        found.map(|position| &self.sites[position])
+    }
+
+    fn wildcard(&self, host: &str) -> Option<usize> {
+        if self.below.is_empty() {
+            return None;
+        }
+        let dots = memchr::memchr_iter(b'.', host.as_bytes()).filter(|at| *at > 0);
+        dots.into_iter().find_map(|at| self.below.get(&host[at..]).copied())
+    }
+
+    /// All sites in order.
+    pub fn sites(&self) -> &[Arc<Site>] {
+        &self.sites
+    }
+
+    /// Whether a path is that of health for balancers in front.
+    pub fn is_health(&self, path: &str) -> bool {
+        self.health_path.as_deref() == Some(path)
+    }
+
+    /// Where clients connect, and the PROXY protocol that is demanded there.
+    pub fn listeners(&self) -> &[(Address, Option<ProxyProtocol>)] {
+        &self.listeners
+    }
+
+    /// The peers that are believed.
+    pub fn trusted(&self) -> Trusted {
+        self.trusted.clone()
+    }
+
+    /// What a client may ask.
+    pub fn limits(&self) -> ClientLimits {
+        self.limits.clone()
+    }
+
+    /// How long requests may go on after SIGTERM.
+    pub fn drain(&self) -> Duration {
+        self.drain
+    }
+
+    /// The ceiling of the memory for responses.
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory_bytes
+    }
+
+    /// The upstreams, by name in order.
+    pub fn upstreams(&self) -> Vec<UpstreamSettings> {
+        self.upstreams.clone()
+    }
+}
+
+/// An address as the listeners know it.
+pub fn address(listen: &ListenAddress) -> Address {
+    match listen {
+        ListenAddress::Tcp(address) => Address::Tcp(*address),
+        ListenAddress::Unix { path, mode } => {
+            Address::Unix { path: path.clone(), mode: mode.unwrap_or(UNIX_MODE) }
+        }
+    }
+}
+
+fn listeners(config: &Config) -> Vec<(Address, Option<ProxyProtocol>)> {
+    config.listen.iter().map(|listen| (address(&listen.address), listen.proxy_protocol)).collect()
+}
+
+fn trusted(config: &Config) -> Trusted {
+    let network = |proxy: &TrustedProxy| match proxy {
+        TrustedProxy::Net(network) => Some(*network),
+        TrustedProxy::Unix => None,
+    };
+    Trusted::new(config.trusted_proxies.iter().filter_map(network).collect())
+}
+
+fn client_limits(limits: &Limits) -> ClientLimits {
+    let bytes = |size: weir_config::value::Size| usize::try_from(size.0).unwrap_or(usize::MAX);
+    ClientLimits {
+        head: weir_wire::Limits {
+            line_bytes_max: bytes(limits.line),
+            head_bytes_max: bytes(limits.head),
+            fields_max: limits.fields as usize,
+        },
+        body_bytes_max: limits.body.0,
+        head_time_max: limits.head_time.0,
+        idle_time_max: limits.idle.0,
+        body_rate_min: limits.body_rate.0,
+        send_stall_max: limits.send_stall.0,
+        tunnel_idle_max: limits.tunnel_idle.0,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,75 @@
+//! `[upstream.NAME]` as the upstream room's settings. Must not connect to anything.
+
+use weir_config::model::{Config, OriginEntry, Tls, Upstream};
+use weir_config::value::{OriginScheme, OriginUrl, Size};
+use weir_upstream::{
+    Bounds, ClientCertificate, Ejection, OriginAddress, OriginSettings, Role, Timeouts, TlsSettings,
+    UpstreamSettings, Verify,
+};
+
+/// All upstreams of a configuration, by name in order.
+pub(super) fn settings(config: &Config) -> Vec<UpstreamSettings> {
+    config.upstream.iter().map(|(name, upstream)| one(name, upstream, config)).collect()
+}
+
+fn one(name: &str, upstream: &Upstream, config: &Config) -> UpstreamSettings {
+    let bytes = |size: Size| usize::try_from(size.0).unwrap_or(usize::MAX);
+    UpstreamSettings {
+        name: name.to_owned(),
+        origins: upstream.origins.iter().map(origin).collect(),
+        timeouts: Timeouts {
+            connect: upstream.connect.0,
+            first_byte: upstream.first_byte.0,
+            between_bytes: upstream.between_bytes.0,
+            pool_idle: upstream.pool_idle.0,
+            queue: upstream.queue_wait.0,
+            tunnel_idle: config.limits.tunnel_idle.0,
+        },
+        bounds: Bounds {
+            connections_max: upstream.connections as usize,
+            queue_max: upstream.queue as usize,
+            head_bytes_max: bytes(upstream.head),
+            fields_max: upstream.fields as usize,
+            ..Bounds::default()
+        },
+        ejection: Ejection {
+            failures: upstream.eject.failures,
+            window: upstream.eject.within.0,
+            spell: upstream.eject.time.0,
+            spell_max: upstream.eject.time_max.0,
+        },
+        tls: tls(&upstream.tls),
+        resolve_every: upstream.dns_refresh.0,
+    }
+}
+
+fn origin(entry: &OriginEntry) -> OriginSettings {
+    OriginSettings {
+        address: address(entry.url()),
+        weight: entry.weight(),
+        role: if entry.is_backup() { Role::Backup } else { Role::Primary },
+    }
+}
+
+fn address(url: &OriginUrl) -> OriginAddress {
+    let (host, port) = (url.host.clone(), url.port);
+    match url.scheme {
+        OriginScheme::Http => OriginAddress::Http { host, port },
+        OriginScheme::Https => OriginAddress::Https { host, port },
+        OriginScheme::Unix => OriginAddress::Unix { path: host.into() },
+    }
+}
+
+fn tls(tls: &Tls) -> TlsSettings {
+    TlsSettings {
+        verify: match &tls.ca_file {
+            _ if !tls.verify => Verify::Nothing,
+            Some(file) => Verify::CaFile(file.0.clone()),
+            None => Verify::Native,
+        },
+        server_name: tls.sni.clone(),
+        client_certificate: tls.client_cert.as_ref().zip(tls.client_key.as_ref()).map(
+            |(certificate, key)| ClientCertificate { certificate: certificate.0.clone(), key: key.0.clone() },
+        ),
+    }
+}

@@ -1,0 +1,182 @@
+//! What a route of the plan says: which requests it takes, where they go, how heads are changed, what is answered without an
+//! origin. Pure; must not know the cache or a connection.
+
+mod answers;
+mod edits;
+mod pattern;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use weir_config::model::{Config, SchemeName};
+use weir_config::value::HostRule;
+use weir_config::{Action, Conditions, PageContent, PageFor, ResolvedRoute};
+use weir_policy::{CacheRules, RequestView};
+
+use self::answers::LocalAnswer;
+use self::pattern::PathPattern;
+
+/// A route, compiled.
+#[derive(Debug)]
+pub struct Route {
+    /// Its conditions, for people; `otherwise` for a site's own rules.
+    pub name: Arc<str>,
+    /// Where it stands: `weir.toml:12`.
+    pub place: String,
+    /// No other route of any plan of the process has this number.
+    pub print_id: u64,
+    /// The caching rules.
+    pub rules: CacheRules,
+    /// The upstream's name, where requests go to one.
+    pub upstream: Option<Arc<str>>,
+    path: PathPattern,
+    /// Empty: every method.
+    methods: Vec<Method>,
+    scheme: Option<&'static str>,
+    local: Option<LocalAnswer>,
+    pages: Vec<(PageFor, Page)>,
+    host: Option<HeaderValue>,
+    request_edits: weir_config::Edits,
+    response_edits: weir_config::Edits,
+}
+
+/// An answer that needs no origin.
+#[derive(Clone, Debug)]
+pub struct Answered {
+    /// Its status.
+    pub status: StatusCode,
+    /// Its fields, without framing.
+    pub headers: HeaderMap,
+    /// Its body.
+    pub body: Bytes,
+    /// Why, in a word: `static`, `redirect`, `maintenance`, `no-route`.
+    pub word: &'static str,
+}
+
+/// A page for an error.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// Its type.
+    pub content_type: HeaderValue,
+    /// Its body.
+    pub body: Bytes,
+}
+
+impl Route {
+    /// Compiles a route; `config` has the upstream's Host.
+    pub(crate) fn compile(resolved: &ResolvedRoute, config: &Config, print_id: u64) -> Route {
+        let (upstream, host) = match &resolved.action {
+            Action::Forward { upstream, host } => {
+                (Some(upstream.as_str().into()), host_to_origin(upstream, host, config))
+            }
+            _ => (None, None),
+        };
+        let pages: Vec<_> =
+            resolved.error_pages.iter().map(|(which, page)| (*which, Page::of(page))).collect();
+        let local = match &resolved.maintenance {
+            Some(closed) => {
+                let page = closed.page.as_ref().map(Page::of);
+                let page = page.or_else(|| find_page(&pages, StatusCode::SERVICE_UNAVAILABLE).cloned());
+                Some(answers::closed(closed.retry_after, page))
+            }
+            None => answers::of_action(&resolved.action, find_page(&pages, StatusCode::NOT_FOUND)),
+        };
+        Route {
+            name: name(&resolved.conditions),
+            place: resolved.place.to_string(),
+            print_id,
+            rules: resolved.cache.clone(),
+            upstream,
+            path: PathPattern::compile(&resolved.conditions.path),
+            methods: resolved.conditions.methods.clone(),
+            scheme: resolved.conditions.scheme.map(|scheme| match scheme {
+                SchemeName::Http => "http",
+                SchemeName::Https => "https",
+            }),
+            local,
+            pages,
+            host,
+            request_edits: resolved.request_edits.clone(),
+            response_edits: resolved.response_edits.clone(),
+        }
+    }
+
+    /// Whether all conditions of the route hold. `path` is without the query, as received.
+    pub fn takes(&self, method: &Method, scheme: &str, path: &str) -> bool {
+        self.scheme.is_none_or(|own| own == scheme)
+            && (self.methods.is_empty() || self.methods.contains(method))
+            && self.path.fits(path)
+    }
+
+    /// What is answered without an origin; none: the request goes to the cache and the upstream.
+    pub fn answer(&self, view: &RequestView<'_>) -> Option<Answered> {
+        self.local.as_ref().map(|local| local.render(view.scheme, view.host, view.path_and_query))
+    }
+
+    /// The page for one of Weir's own errors.
+    pub fn error_page(&self, status: StatusCode) -> Option<&Page> {
+        find_page(&self.pages, status)
+    }
+
+    /// The Host that the origin is sent; none: the client's.
+    pub fn host_to_origin(&self) -> Option<&HeaderValue> {
+        self.host.as_ref()
+    }
+
+    /// Changes the fields of a request on its way to the origin.
+    pub fn edit_request(&self, headers: &mut HeaderMap) {
+        edits::apply(&self.request_edits, headers);
+    }
+
+    /// Changes the fields of a response on its way to the client: what browsers are told of its lifetime, then the fields
+    /// that are removed and set.
+    pub fn present(&self, headers: &mut HeaderMap) {
+        if let Some(ttl) = self.rules.browser_ttl {
+            edits::browser_ttl(headers, ttl);
+        }
+        edits::apply(&self.response_edits, headers);
+    }
+
+    /// Writes a `Location` that names the origin back to the authority that the client used.
+    pub fn location_back(&self, headers: &mut HeaderMap, scheme: &str, host: &str) {
+        if let Some(origin) = self.host.as_ref().and_then(|origin| origin.to_str().ok()) {
+            crate::transform::response::location_back(headers, origin, scheme, host);
+        }
+    }
+}
+
+impl Page {
+    fn of(content: &PageContent) -> Page {
+        let content_type = match content.content_type {
+            "" => HeaderValue::from_static("application/octet-stream"),
+            known => HeaderValue::from_static(known),
+        };
+        Page { content_type, body: content.body.clone() }
+    }
+}
+
+fn name(conditions: &Conditions) -> Arc<str> {
+    match *conditions == Conditions::default() {
+        true => "otherwise".into(),
+        false => conditions.to_string().into(),
+    }
+}
+
+fn find_page(pages: &[(PageFor, Page)], status: StatusCode) -> Option<&Page> {
+    let of = |wanted: PageFor| pages.iter().find(|(which, _)| *which == wanted).map(|(_, page)| page);
+    of(PageFor::Status(status)).or_else(|| of(PageFor::Every))
+}
+
+/// The Host for the origins of an upstream; the check has seen to it that `origin` stands for one name.
+fn host_to_origin(upstream: &str, rule: &HostRule, config: &Config) -> Option<HeaderValue> {
+    let name = match rule {
+        HostRule::Client => return None,
+        HostRule::Fixed(name) => name.clone(),
+        HostRule::Origin => config.upstream.get(upstream)?.origins.first()?.url().authority()?,
+    };
+    HeaderValue::try_from(name).ok()
+}
+
+#[cfg(test)]
+mod tests;
