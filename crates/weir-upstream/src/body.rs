@@ -129,6 +129,13 @@ impl OriginBody {
         Poll::Ready(Ok(data))
     }
 
+    /// Changes how long the body may stand without a byte: event streams may for long.
+    pub fn set_between_bytes(&mut self, between_bytes: Duration) {
+        if let State::Streaming(streaming) = &mut self.state {
+            streaming.between_bytes = between_bytes;
+        }
+    }
+
     /// Whether the body has ended whole.
     pub fn is_ended(&self) -> bool {
         matches!(self.state, State::Ended(_))

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::error::UpstreamError;
 
 /// One upstream: a name, its origins, and how they are spoken to.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct UpstreamSettings {
     /// The name in the config, used in logs and metrics.
     pub name: String,
@@ -44,7 +44,7 @@ impl UpstreamSettings {
 }
 
 /// One origin of an upstream.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct OriginSettings {
     /// Where it is.
     pub address: OriginAddress,
@@ -208,7 +208,7 @@ fn split_port(authority: &str) -> Result<(&str, Option<u16>), &'static str> {
 }
 
 /// How long each step of an exchange may take.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
     /// TCP and TLS set-up together, per address.
     pub connect: Duration,
@@ -238,7 +238,7 @@ impl Default for Timeouts {
 }
 
 /// Ceilings of what an upstream holds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// Open connections to one origin, in use or idle.
     pub connections_max: usize,
@@ -265,7 +265,7 @@ impl Default for Bounds {
 }
 
 /// When a failing origin is left out, and for how long.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ejection {
     /// Failures in a row, all within `window`, that eject an origin; 0 switches ejection off.
     pub failures: u32,
@@ -289,7 +289,7 @@ impl Default for Ejection {
 }
 
 /// How `https` origins are spoken to.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsSettings {
     /// What certificates are believed.
     pub verify: Verify,
@@ -300,7 +300,7 @@ pub struct TlsSettings {
 }
 
 /// What certificates of origins are believed.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Verify {
     /// Those that the system's roots vouch for.
     #[default]
@@ -312,7 +312,7 @@ pub enum Verify {
 }
 
 /// A client certificate, both files PEM.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate {
     /// The chain, leaf first.
     pub certificate: PathBuf,

@@ -1,1 +1,17 @@
-//! Tests of the room.
+//! Tests of the room against scripted origins on real sockets; the pure parts by values and properties.
+
+mod address;
+mod answers;
+mod balance;
+mod bodies;
+mod early;
+mod health;
+mod malformed;
+mod pick;
+mod pool;
+mod retry;
+mod scripted;
+mod settings;
+mod tls;
+mod unix;
+mod upgrade;

@@ -1,0 +1,198 @@
+//! The cap, the queue, idle times, and two runtimes that share one origin.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::scripted::{fetch, get, head, ok, serve, settings, text, upstream};
+use crate::{OriginError, Upstream};
+
+fn capped(url: String, connections: usize, queue: usize) -> Arc<Upstream> {
+    let mut settings = settings(&[url]);
+    settings.bounds.connections_max = connections;
+    settings.bounds.queue_max = queue;
+    Upstream::new(settings).unwrap()
+}
+
+#[tokio::test]
+async fn never_more_than_the_cap_and_all_are_served() {
+    let open = Arc::new(AtomicUsize::new(0));
+    let most = Arc::new(AtomicUsize::new(0));
+    let (now, peak) = (open.clone(), most.clone());
+    let origin = serve(move |mut peer| {
+        let (now, peak) = (now.clone(), peak.clone());
+        async move {
+            peak.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+            while let Some(request) = peer.request().await {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+                peer.send(ok("fine")).await;
+                if request.contains("/close") {
+                    break;
+                }
+            }
+            now.fetch_sub(1, Ordering::SeqCst);
+        }
+    })
+    .await;
+    let upstream = capped(origin.url(), 3, 1000);
+    let mut all = tokio::task::JoinSet::new();
+    for index in 0..60 {
+        let upstream = upstream.clone();
+        let path = if index % 3 == 0 { "/close" } else { "/keep" };
+        all.spawn(async move { fetch(&upstream, get(path)).await });
+    }
+    while let Some(result) = all.join_next().await {
+        assert_eq!(result.unwrap().unwrap(), "fine");
+    }
+    // A connection that the origin closes may linger there for a moment after its permit went on.
+    assert!(most.load(Ordering::SeqCst) <= 3 + 1, "{}", most.load(Ordering::SeqCst));
+    let after = upstream.snapshot();
+    assert!(after.origins[0].connections_open <= 3);
+    assert_eq!(after.origins[0].waiting, 0);
+}
+
+#[tokio::test]
+async fn a_full_queue_and_a_long_wait_are_busy() {
+    let origin = serve(|mut peer| async move {
+        peer.request().await;
+        peer.hold().await;
+    })
+    .await;
+    let mut settings = settings(&[origin.url()]);
+    settings.bounds.connections_max = 1;
+    settings.bounds.queue_max = 1;
+    settings.timeouts.first_byte = Duration::from_secs(20);
+    let upstream = Upstream::new(settings).unwrap();
+    let holder = tokio::spawn({
+        let upstream = upstream.clone();
+        async move { fetch(&upstream, get("/")).await }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let waiter = tokio::spawn({
+        let upstream = upstream.clone();
+        async move { fetch(&upstream, get("/")).await }
+    });
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert_eq!(upstream.snapshot().origins[0].waiting, 1);
+    let error = fetch(&upstream, get("/")).await.unwrap_err();
+    assert_eq!((error.status().as_u16(), error.retry_after_s()), (503, Some(1)));
+    assert_eq!(error.proxy_status(), "connection_limit_reached");
+    assert!(matches!(waiter.await.unwrap(), Err(OriginError::Busy { .. })));
+    let counts = &upstream.snapshot().origins[0];
+    assert_eq!((counts.waiting, counts.busy, counts.failures), (0, 2, 0));
+    holder.abort();
+    let _ = holder.await;
+    assert_eq!(upstream.snapshot().origins[0].connections_open, 0);
+}
+
+#[tokio::test]
+async fn a_waiter_that_leaves_passes_on_what_it_was_given() {
+    let origin = serve(|mut peer| async move { peer.answer_all("fine").await }).await;
+    let upstream = capped(origin.url(), 1, 10);
+    let mut first = head(&upstream, get("/")).await;
+    let leaving = tokio::spawn({
+        let upstream = upstream.clone();
+        async move { fetch(&upstream, get("/")).await }
+    });
+    let staying = tokio::spawn({
+        let upstream = upstream.clone();
+        async move { fetch(&upstream, get("/")).await }
+    });
+    tokio::task::yield_now().await;
+    assert_eq!(upstream.snapshot().origins[0].waiting, 2);
+    // The connection falls idle and is handed to the first, which is cancelled before it can take it.
+    assert_eq!(text(&mut first.body).await.unwrap(), "fine");
+    leaving.abort();
+    assert_eq!(staying.await.unwrap().unwrap(), "fine");
+    assert_eq!(upstream.snapshot().origins[0].connections_open, 1);
+}
+
+#[tokio::test]
+async fn idle_connections_are_closed_in_time() {
+    let origin = serve(|mut peer| async move { peer.answer_all("fine").await }).await;
+    let mut settings = settings(&[origin.url()]);
+    settings.timeouts.pool_idle = Duration::from_millis(50);
+    let upstream = Upstream::new(settings).unwrap();
+    fetch(&upstream, get("/")).await.unwrap();
+    assert_eq!(upstream.snapshot().origins[0].connections_idle, 1);
+    for _ in 0..100 {
+        if upstream.snapshot().origins[0].connections_open == 0 {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let counts = &upstream.snapshot().origins[0];
+    assert_eq!((counts.connections_open, counts.connections_idle), (0, 0));
+    fetch(&upstream, get("/")).await.unwrap();
+    assert_eq!(origin.accepted(), 2);
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Runs in a runtime of its own on a thread of its own, and ends both.
+fn elsewhere<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> T {
+    std::thread::spawn(move || runtime().block_on(work)).join().unwrap()
+}
+
+#[test]
+fn idle_connections_move_between_runtimes() {
+    let home = runtime();
+    let origin = home.block_on(serve(|mut peer| async move { peer.answer_all("fine").await }));
+    let upstream = upstream(&origin);
+    // The origin runs on as long as this runtime does; the others come and go.
+    let stop = tokio::sync::oneshot::channel::<()>();
+    let running = std::thread::spawn(move || home.block_on(async { stop.1.await.ok() }));
+    for _ in 0..3 {
+        let upstream = upstream.clone();
+        elsewhere(async move {
+            for _ in 0..3 {
+                assert_eq!(fetch(&upstream, get("/")).await.unwrap(), "fine");
+            }
+        });
+    }
+    let counts = &upstream.snapshot().origins[0];
+    assert_eq!((counts.requests, counts.connects, counts.connections_open), (9, 1, 1));
+    stop.0.send(()).unwrap();
+    running.join().unwrap();
+}
+
+#[test]
+fn two_runtimes_at_once_within_one_cap() {
+    let home = runtime();
+    let origin = home.block_on(serve(|mut peer| async move { peer.answer_all("fine").await }));
+    let upstream = capped(origin.url(), 2, 1000);
+    let stop = tokio::sync::oneshot::channel::<()>();
+    let running = std::thread::spawn(move || home.block_on(async { stop.1.await.ok() }));
+    let workers: Vec<_> = (0..3)
+        .map(|_| {
+            let upstream = upstream.clone();
+            std::thread::spawn(move || {
+                runtime().block_on(async {
+                    let mut all = tokio::task::JoinSet::new();
+                    for _ in 0..8 {
+                        let upstream = upstream.clone();
+                        all.spawn(async move {
+                            for _ in 0..25 {
+                                // Moved, replaced and awaited connections: never an error, never stuck.
+                                assert_eq!(fetch(&upstream, get("/")).await.unwrap(), "fine");
+                            }
+                        });
+                    }
+                    while let Some(done) = all.join_next().await {
+                        done.unwrap();
+                    }
+                });
+            })
+        })
+        .collect();
+    for worker in workers {
+        worker.join().unwrap();
+    }
+    let counts = &upstream.snapshot().origins[0];
+    assert!(counts.connections_open <= 2);
+    assert_eq!((counts.requests, counts.waiting), (600 + counts.retries, 0));
+    stop.0.send(()).unwrap();
+    running.join().unwrap();
+}

@@ -1,0 +1,170 @@
+//! https: verification, names, client certificates, and what failing them is called.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use rustls::pki_types::PrivateKeyDer;
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use super::scripted::{Peer, fetch, get, settings};
+use crate::{ClientCertificate, OriginError, TlsSettings, Upstream, Verify};
+
+/// An authority of its own and a folder for the files; the folder is removed with it.
+struct Authority {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+    folder: PathBuf,
+}
+
+impl Authority {
+    fn new() -> Self {
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let number = MADE.fetch_add(1, Ordering::SeqCst);
+        let folder = std::env::temp_dir().join(format!("weir-tls-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        std::fs::write(folder.join("ca.pem"), issuer.pem()).unwrap();
+        Self { issuer, folder }
+    }
+
+    fn ca(&self) -> Verify {
+        Verify::CaFile(self.folder.join("ca.pem"))
+    }
+
+    fn certificate(&self, name: &str) -> (rcgen::Certificate, KeyPair) {
+        let key = KeyPair::generate().unwrap();
+        let params = CertificateParams::new(vec![name.to_owned()]).unwrap();
+        (params.signed_by(&key, &self.issuer).unwrap(), key)
+    }
+
+    fn client(&self) -> ClientCertificate {
+        let (certificate, key) = self.certificate("weir.example");
+        let files = ClientCertificate {
+            certificate: self.folder.join("client.pem"),
+            key: self.folder.join("client.key"),
+        };
+        std::fs::write(&files.certificate, certificate.pem()).unwrap();
+        std::fs::write(&files.key, key.serialize_pem()).unwrap();
+        files
+    }
+
+    /// An https origin with a certificate for `name`, on localhost's port that is given back.
+    async fn serve(&self, name: &str, ask_client: bool) -> (u16, tokio::task::JoinHandle<()>) {
+        let (certificate, key) = self.certificate(name);
+        let key = PrivateKeyDer::try_from(key.serialize_der()).unwrap();
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let builder =
+            ServerConfig::builder_with_provider(provider.clone()).with_safe_default_protocol_versions();
+        let builder = if ask_client {
+            let mut roots = RootCertStore::empty();
+            roots.add(self.issuer.der().clone()).unwrap();
+            let verifier =
+                WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+            builder.unwrap().with_client_cert_verifier(verifier)
+        } else {
+            builder.unwrap().with_no_client_auth()
+        };
+        let config = builder.with_single_cert(vec![certificate.der().clone()], key).unwrap();
+        let acceptor = TlsAcceptor::from(Arc::new(config));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let acceptor = acceptor.clone();
+                tokio::spawn(async move {
+                    let Ok(stream) = acceptor.accept(stream).await else { return };
+                    let sni = stream.get_ref().1.server_name().unwrap_or("none").to_owned();
+                    Peer::new(Box::new(stream), 0, Arc::new(Mutex::new(Vec::new()))).answer_all(&sni).await;
+                });
+            }
+        });
+        (port, task)
+    }
+}
+
+impl Drop for Authority {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn upstream(host: &str, port: u16, tls: TlsSettings) -> Arc<Upstream> {
+    let mut settings = settings(&[format!("https://{host}:{port}")]);
+    settings.tls = tls;
+    Upstream::new(settings).unwrap()
+}
+
+#[tokio::test]
+async fn a_good_certificate_is_accepted_and_the_session_reused() {
+    let authority = Authority::new();
+    let (port, serving) = authority.serve("localhost", false).await;
+    let tls = TlsSettings { verify: authority.ca(), ..TlsSettings::default() };
+    let upstream = upstream("localhost", port, tls);
+    for _ in 0..5 {
+        assert_eq!(fetch(&upstream, get("/")).await.unwrap(), "localhost");
+    }
+    assert_eq!(upstream.snapshot().origins[0].connects, 1);
+    serving.abort();
+}
+
+#[tokio::test]
+async fn the_name_can_be_set() {
+    let authority = Authority::new();
+    let (port, serving) = authority.serve("inner.example", false).await;
+    let tls = TlsSettings {
+        verify: authority.ca(),
+        server_name: Some("inner.example".to_owned()),
+        ..TlsSettings::default()
+    };
+    assert_eq!(fetch(&upstream("127.0.0.1", port, tls), get("/")).await.unwrap(), "inner.example");
+    serving.abort();
+}
+
+#[tokio::test]
+async fn a_wrong_name_and_an_unknown_issuer_are_refused_but_not_without_verification() {
+    let authority = Authority::new();
+    let (port, serving) = authority.serve("other.example", false).await;
+    let believed = TlsSettings { verify: authority.ca(), ..TlsSettings::default() };
+    let error = fetch(&upstream("localhost", port, believed), get("/")).await.unwrap_err();
+    assert_eq!((error.proxy_status(), error.status().as_u16()), ("tls_certificate_error", 502));
+    let error = fetch(&upstream("localhost", port, TlsSettings::default()), get("/")).await.unwrap_err();
+    assert!(matches!(error, OriginError::Certificate { .. }), "{error:?}");
+    let trusting = TlsSettings { verify: Verify::Nothing, ..TlsSettings::default() };
+    assert_eq!(fetch(&upstream("localhost", port, trusting), get("/")).await.unwrap(), "localhost");
+    serving.abort();
+}
+
+#[tokio::test]
+async fn a_client_certificate_is_shown_where_one_is_asked_for() {
+    let authority = Authority::new();
+    let (port, serving) = authority.serve("localhost", true).await;
+    let without = TlsSettings { verify: authority.ca(), ..TlsSettings::default() };
+    let error = fetch(&upstream("localhost", port, without), get("/")).await.unwrap_err();
+    assert_eq!(error.proxy_status(), "tls_alert_received", "{error:?}");
+    let with = TlsSettings {
+        verify: authority.ca(),
+        client_certificate: Some(authority.client()),
+        ..TlsSettings::default()
+    };
+    assert_eq!(fetch(&upstream("localhost", port, with), get("/")).await.unwrap(), "localhost");
+    serving.abort();
+}
+
+#[tokio::test]
+async fn a_plain_origin_behind_https_is_a_tls_error() {
+    let origin = super::scripted::serve(|mut peer| async move {
+        peer.send("HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await;
+        peer.hold().await;
+    })
+    .await;
+    let tls = TlsSettings { verify: Verify::Nothing, ..TlsSettings::default() };
+    let error = fetch(&upstream("127.0.0.1", origin.address.port(), tls), get("/")).await.unwrap_err();
+    assert_eq!(error.proxy_status(), "tls_protocol_error", "{error:?}");
+}
