@@ -199,7 +199,7 @@ impl Default for Limits {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Log {
-    /// The form of the access log, a line a request. Default: none is written.
+    /// The form of the access log, a line a request. Default: none is written. SIGUSR1 opens its file anew.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub access: Option<AccessFormat>,
     /// Where it is written.

@@ -70,7 +70,11 @@ impl Page<'_> {
             if is_ruled && rules.contains_key(key) {
                 continue;
             }
-            let (value, meaning) = (self.value_of(property), self.meaning(property));
+            let (mut value, meaning) = (self.value_of(property), self.meaning(property));
+            let is_required = schema.get("required").and_then(Json::as_array).is_some_and(|all| all.contains(&Json::from(key.as_str())));
+            if is_required {
+                value.push_str(", required");
+            }
             let _ = writeln!(self.out, "| `{key}` | {value} | {meaning} |");
         }
         if is_ruled {
@@ -110,6 +114,9 @@ impl Page<'_> {
             for choice in tables {
                 let resolved = self.target(&choice).clone();
                 let is_shared = resolved.get("title").is_some();
+                if is_file(&resolved) {
+                    continue;
+                }
                 if resolved.get("properties").is_some() && !is_shared {
                     let title = format!("{name} = {{ … }}");
                     self.table(&name, &format!("`{title}`"), &resolved);
@@ -150,12 +157,19 @@ impl Page<'_> {
         }
         let format = schema.get("format").and_then(Json::as_str).unwrap_or_default();
         match schema.get("type").and_then(Json::as_str).unwrap_or_default() {
+            "object" if is_file(schema) => "`{ file = \"…\" }`".into(),
             "object" if schema.get("additionalProperties").is_some_and(Json::is_object) => {
-                "tables or texts by name".into()
+                format!("by name: {}", self.kind_of(&schema["additionalProperties"]))
             }
             "object" => "table".into(),
             "array" => format!("list: {}", self.kind_of(&schema["items"])),
-            "integer" => "whole number".into(),
+            "integer" => {
+                let bound = |name| schema.get(name).and_then(Json::as_i64);
+                match (bound("minimum"), bound("maximum")) {
+                    (Some(min), Some(max)) => format!("{min} to {max}"),
+                    _ => "whole number".into(),
+                }
+            }
             "boolean" => "`true` or `false`".into(),
             _ => match text_name(format) {
                 "" => "text".into(),
@@ -173,7 +187,7 @@ impl Page<'_> {
             for word in words {
                 let meaning = word.get("description").and_then(Json::as_str);
                 if let (Some(word), Some(meaning)) = (word.get("const"), meaning) {
-                    let _ = write!(text, " {word}: {}", flat(meaning).replacen('`', "`", 1));
+                    let _ = write!(text, " `{word}`: {}", flat(meaning));
                 }
             }
         }
@@ -183,13 +197,17 @@ impl Page<'_> {
     /// The chapter about the texts that have a form.
     fn text_values(&mut self) {
         self.out.push_str("## Texts with a form\n\n");
+        let mut named: Vec<(&str, &Json)> = Vec::new();
         for schema in self.definitions.values() {
             let format = schema.get("format").and_then(Json::as_str).unwrap_or_default();
-            let description = schema.get("description").and_then(Json::as_str).unwrap_or_default();
-            let name = text_name(format);
-            if !name.is_empty() {
-                let _ = write!(self.out, "### {name}\n\n{}.\n\n", capital(&flat(description)));
+            if !text_name(format).is_empty() {
+                named.push((text_name(format), schema));
             }
+        }
+        named.sort_by_key(|(name, _)| *name);
+        for (name, schema) in named {
+            let description = schema.get("description").and_then(Json::as_str).unwrap_or_default();
+            let _ = write!(self.out, "### {name}\n\n{}.\n\n", capital(&flat(description)));
         }
         while self.out.ends_with("\n\n") {
             self.out.pop();
@@ -221,6 +239,12 @@ fn text_name(format: &str) -> &'static str {
         "weir-log-target" => "log target",
         _ => "",
     }
+}
+
+/// Whether a table is `{ file = "…" }`.
+fn is_file(schema: &Json) -> bool {
+    let properties = schema.get("properties").and_then(Json::as_object);
+    properties.is_some_and(|properties| properties.len() == 1 && properties.contains_key("file"))
 }
 
 fn is_plain(json: &Json) -> bool {
