@@ -195,7 +195,12 @@ impl Shelf {
         why: Retirement,
         retired: &mut Victims,
     ) {
+        let is_final = matches!(why, Retirement::Outgrown | Retirement::Abandoned);
         if let Residence::Retired(_) = generation.residence() {
+            // These two say something of the bytes, and outdo what was said of the place.
+            if is_final {
+                generation.set_residence(Residence::Retired(why));
+            }
             return;
         }
         generation.set_residence(Residence::Retired(why));

@@ -1,3 +1,5 @@
+mod stress;
+
 use super::*;
 use crate::samples::{body, find, key, proof, put, read_from};
 use crate::writer::{Full, Unsealed};
