@@ -1,1 +1,38 @@
-//! Weir.
+//! The data plane of Weir: connections of clients, the walk of each request, fills, delivery.
+//!
+//! Read [`walk`](mod@walk) first. Inside: `listen` → `conn` → `walk` → {`local`, `lookup`, `revalidate`,
+//! `fetch`, `pass`, `fill`, `serve`, `deliver`} → `transform`; all hand values to [`observe`], which is
+//! never asked a question. It must not know what the disk is made of, and it serves no control request.
+
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
+mod clock;
+mod conn;
+mod deliver;
+mod edge;
+mod exchange;
+mod explain;
+mod fetch;
+mod fill;
+pub mod listen;
+mod local;
+mod lookup;
+pub mod observe;
+mod outgoing;
+mod pass;
+pub mod plan;
+mod plane;
+mod present;
+mod revalidate;
+pub mod route;
+mod serve;
+mod told;
+pub mod transform;
+mod tunnel;
+mod walk;
+mod worker;
+
+pub use conn::ClientLimits;
+pub use edge::{Edge, StartError};
+pub use explain::{Explanation, Question, StoredVariant};

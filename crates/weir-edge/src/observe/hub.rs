@@ -10,7 +10,7 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use parking_lot::Mutex;
 
 use super::counters::{Counters, SITES_MAX, SiteId, bump};
-use super::log::{Command, LogError, LogSettings, LogThread, Shared, Sink};
+use super::log::{Command, LogError, LogSettings, LogThread, OpenLogs, Shared};
 use super::record::{Description, Facts, Record};
 use super::snapshot::Snapshot;
 
@@ -41,7 +41,7 @@ impl Observatory {
     /// # Errors
     /// When a log cannot be opened or the thread cannot be started.
     pub fn start(workers: usize, logs: &[LogSettings]) -> Result<Arc<Observatory>, LogError> {
-        let sinks = logs.iter().map(Sink::open).collect::<Result<Vec<_>, _>>()?;
+        let OpenLogs(sinks) = OpenLogs::open(logs)?;
         let (commands, told) = bounded(16);
         let shared = Arc::new(Shared {
             wanted: AtomicBool::new(!sinks.is_empty()),
@@ -109,14 +109,9 @@ impl Observatory {
     }
 
     /// Replaces the logs. Records on their way may still go to the old ones.
-    ///
-    /// # Errors
-    /// When one cannot be opened; then the old ones stay.
-    pub fn set_logs(&self, logs: &[LogSettings]) -> Result<(), LogError> {
-        let sinks = logs.iter().map(Sink::open).collect::<Result<Vec<_>, _>>()?;
-        self.shared.wanted.store(!sinks.is_empty(), Ordering::Relaxed);
-        self.tell(Command::Replace(sinks));
-        Ok(())
+    pub fn set_logs(&self, logs: OpenLogs) {
+        self.shared.wanted.store(!logs.0.is_empty(), Ordering::Relaxed);
+        self.tell(Command::Replace(logs.0));
     }
 
     /// Writes what is queued and ends the log's thread; waits for it for at most `patience`.

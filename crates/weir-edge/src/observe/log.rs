@@ -119,9 +119,21 @@ pub(super) struct Sink {
     failing: bool,
 }
 
+/// Logs that are open and not yet written to.
+pub struct OpenLogs(pub(super) Vec<Sink>);
+
+impl OpenLogs {
+    /// Opens all of them.
+    ///
+    /// # Errors
+    /// When one cannot be opened.
+    pub fn open(logs: &[LogSettings]) -> Result<OpenLogs, LogError> {
+        Ok(OpenLogs(logs.iter().map(Sink::open).collect::<Result<_, _>>()?))
+    }
+}
+
 impl Sink {
-    /// Opens a log.
-    pub(super) fn open(settings: &LogSettings) -> Result<Sink, LogError> {
+    fn open(settings: &LogSettings) -> Result<Sink, LogError> {
         let writing = match settings.format {
             LogFormat::Json => Writing::Json,
             LogFormat::Combined => Writing::Combined(TimeZone::system()),

@@ -16,7 +16,7 @@ pub use counters::{Counters, SiteId};
 pub use hub::{Observatory, Observer, text};
 pub use latency::{Latency, bounds_us};
 pub use lines::Colour;
-pub use log::{LogError, LogFormat, LogSettings, LogTarget};
+pub use log::{LogError, LogFormat, LogSettings, LogTarget, OpenLogs};
 pub use record::{Completion, Description, Facts, Outcome, Record, Storing};
 pub use snapshot::{SiteSnapshot, Snapshot};
 

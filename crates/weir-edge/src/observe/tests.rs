@@ -305,7 +305,7 @@ fn records_reach_files_and_follow_a_rotation() {
     assert!(holds(&path, ""));
     say("/three");
     assert!(holds(&path, "\"/three\""));
-    hub.set_logs(&[file(LogFormat::Combined)]).unwrap();
+    hub.set_logs(OpenLogs::open(&[file(LogFormat::Combined)]).unwrap());
     say("/four");
     hub.finish(Duration::from_secs(5));
     assert!(holds(&path, "/four"));

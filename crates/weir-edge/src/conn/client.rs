@@ -1,0 +1,213 @@
+//! The client's side of an HTTP/1 connection: bytes in, bytes out, each with its deadline. It must not
+//! know what a request is; the codec and the walk do.
+
+use std::future::{Future, poll_fn};
+use std::io::{self, IoSlice};
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::clock::{self, Deadline};
+use crate::listen::Stream;
+
+/// What one read of the socket asks for when the buffer is empty.
+const READ_BYTES: usize = 4 << 10;
+/// Pipelined bytes kept while a response is awaited; more stay in the kernel.
+const AHEAD_BYTES_MAX: usize = 64 << 10;
+/// Up to this size a piece is copied behind the head and sent with it.
+pub(crate) const COPY_BYTES_MAX: usize = 16 << 10;
+
+/// Why nothing more is read or written.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ClientEnd {
+    /// The client closed its side.
+    #[error("client closed the connection")]
+    Closed,
+    /// The deadline passed.
+    #[error("client was too slow")]
+    TimedOut,
+    /// The socket failed.
+    #[error("client connection failed")]
+    Io(#[from] io::Error),
+}
+
+/// A client's connection.
+pub(crate) struct Client {
+    stream: Stream,
+    /// Bytes received and not yet consumed.
+    pub(crate) input: BytesMut,
+    /// Bytes to be sent with the next piece: heads, chunk heads.
+    pub(crate) out: Vec<u8>,
+    deadline: Deadline,
+    send_stall: Duration,
+}
+
+impl Client {
+    /// Takes over an accepted connection; `input` is what was already read of it.
+    pub(crate) fn new(stream: Stream, input: BytesMut, send_stall: Duration) -> Client {
+        Client {
+            stream,
+            input,
+            out: Vec::with_capacity(1024),
+            deadline: Deadline::after(send_stall),
+            send_stall,
+        }
+    }
+
+    /// The stream, for a tunnel.
+    pub(crate) fn stream_mut(&mut self) -> &mut Stream {
+        &mut self.stream
+    }
+
+    /// Reads at least one byte into `input` before `until`.
+    ///
+    /// # Errors
+    /// The client closed, was too slow, or the socket failed.
+    ///
+    /// # Cancel safety
+    /// Safe: bytes read are in `input`.
+    pub(crate) async fn read(&mut self, until: Instant) -> Result<usize, ClientEnd> {
+        self.deadline.set(until);
+        poll_fn(|cx| {
+            if let Poll::Ready(read) = self.poll_read(cx) {
+                return Poll::Ready(match read? {
+                    0 => Err(ClientEnd::Closed),
+                    bytes => Ok(bytes),
+                });
+            }
+            self.deadline.poll(cx).map(|()| Err(ClientEnd::TimedOut))
+        })
+        .await
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.input.capacity() - self.input.len() < READ_BYTES / 4 {
+            self.input.reserve(READ_BYTES);
+        }
+        let read = std::pin::pin!(self.stream.read_buf(&mut self.input));
+        read.poll(cx)
+    }
+
+    /// Ready when the client has gone away; bytes it sends meanwhile are kept, up to a limit.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub(crate) async fn gone(&mut self) {
+        poll_fn(|cx| self.poll_gone(cx)).await;
+    }
+
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        while self.input.len() < AHEAD_BYTES_MAX {
+            match ready!(self.poll_read(cx)) {
+                Ok(0) | Err(_) => return Poll::Ready(()),
+                Ok(_) => {}
+            }
+        }
+        Poll::Pending
+    }
+
+    /// Sends `out`, then `piece`, and empties `out`; small pieces go in the same segment as `out`.
+    ///
+    /// # Errors
+    /// The client closed, made no progress for the send stall limit, or the socket failed.
+    ///
+    /// # Cancel safety
+    /// Not safe: a dropped send leaves the connection in the middle of a message; close it.
+    pub(crate) async fn send(&mut self, piece: &[u8]) -> Result<(), ClientEnd> {
+        let mut out = std::mem::take(&mut self.out);
+        let sent = if piece.len() <= COPY_BYTES_MAX {
+            out.extend_from_slice(piece);
+            self.write(&[&out]).await
+        } else {
+            self.write(&[&out, piece]).await
+        };
+        out.clear();
+        if out.capacity() > 4 * COPY_BYTES_MAX {
+            out = Vec::with_capacity(1024);
+        }
+        self.out = out;
+        sent
+    }
+
+    /// Sends `out`, a piece and what follows it in one go.
+    ///
+    /// # Errors
+    /// As [`Client::send`].
+    pub(crate) async fn send_framed(&mut self, piece: &[u8], after: &[u8]) -> Result<(), ClientEnd> {
+        if piece.len() <= COPY_BYTES_MAX {
+            self.out.extend_from_slice(piece);
+            return self.send(after).await;
+        }
+        let mut out = std::mem::take(&mut self.out);
+        let sent = self.write(&[&out, piece, after]).await;
+        out.clear();
+        self.out = out;
+        sent
+    }
+
+    async fn write(&mut self, parts: &[&[u8]]) -> Result<(), ClientEnd> {
+        let mut slices: [IoSlice<'_>; 3] = [IoSlice::new(&[]), IoSlice::new(&[]), IoSlice::new(&[])];
+        for (slot, part) in slices.iter_mut().zip(parts) {
+            *slot = IoSlice::new(part);
+        }
+        let mut rest = &mut slices[..parts.len()];
+        IoSlice::advance_slices(&mut rest, 0);
+        let mut first = true;
+        while !rest.is_empty() {
+            match try_write(&self.stream, rest) {
+                Ok(0) => return Err(ClientEnd::Closed),
+                Ok(bytes) => {
+                    IoSlice::advance_slices(&mut rest, bytes);
+                    first = true;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if first {
+                        self.deadline.set(clock::mono() + self.send_stall);
+                        first = false;
+                    }
+                    let (stream, deadline) = (&self.stream, &mut self.deadline);
+                    poll_fn(|cx| match stream.poll_writable(cx) {
+                        Poll::Ready(ready) => Poll::Ready(ready.map_err(ClientEnd::Io)),
+                        Poll::Pending => deadline.poll(cx).map(|()| Err(ClientEnd::TimedOut)),
+                    })
+                    .await?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(ClientEnd::Io(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts the connection off, so that the client cannot take what it has for a whole message.
+    pub(crate) fn reset(&mut self) {
+        if let Stream::Tcp(stream) = &self.stream {
+            let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
+        }
+    }
+
+    /// Ends the sending side and discards what the client still sends, for a bounded time, so that it
+    /// can read the response before a reset reaches it (RFC 9112 §9.6).
+    pub(crate) async fn linger(&mut self, bytes_max: u64, time_max: Duration) {
+        let _ = self.stream.shutdown().await;
+        self.input.clear();
+        let until = clock::mono() + time_max;
+        let mut discarded = 0;
+        while discarded < bytes_max {
+            match self.read(until).await {
+                Ok(bytes) => discarded += bytes as u64,
+                Err(_) => return,
+            }
+            self.input.clear();
+        }
+    }
+}
+
+fn try_write(stream: &Stream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    match slices {
+        [slice] => stream.try_write(slice),
+        slices => stream.try_write_vectored(slices),
+    }
+}

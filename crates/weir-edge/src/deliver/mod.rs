@@ -1,0 +1,34 @@
+//! Delivery: a body and a head go to the client, whichever they are made of. [`source`] is where bytes
+//! come from, [`send`] writes. It must not decide what is sent.
+
+pub(crate) mod send;
+pub(crate) mod source;
+
+use weir_store::Piece;
+
+/// A body broke off: the connection is cut, never ended clean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("body cut: {word}")]
+pub(crate) struct Cut {
+    /// The word for the log.
+    pub(crate) word: &'static str,
+}
+
+/// A piece's bytes.
+pub(crate) fn bytes_of(piece: &Piece) -> &[u8] {
+    match piece {
+        Piece::Bytes(bytes) => bytes,
+    }
+}
+
+/// Bytes of a response in order.
+pub(crate) trait Body {
+    /// The next piece of at most `bytes_max` bytes; `None` at the clean end.
+    ///
+    /// # Errors
+    /// The body broke off.
+    ///
+    /// # Cancel safety
+    /// Safe: a piece is taken only when it is returned.
+    async fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut>;
+}

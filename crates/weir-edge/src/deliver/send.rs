@@ -1,0 +1,215 @@
+//! Writing a response: the printed head and the body's pieces, in as few system calls as there are
+//! pieces, with the transfer coding that the client understands. It must not change a head.
+
+use std::time::Instant;
+
+use http::{HeaderMap, Method, StatusCode};
+use weir_wire::{Version, print};
+
+use super::{Body, bytes_of, source::Source};
+use crate::clock;
+use crate::conn::body::{RequestBody, Upload};
+use crate::conn::client::{Client, ClientEnd};
+
+/// Bytes a body is asked for at a time.
+const PIECE_BYTES_MAX: usize = 256 << 10;
+
+/// How the end of a body is told to the client (RFC 9112 §6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Transfer {
+    /// No body, by method or status; the length that a GET would have had may be named.
+    Nothing(Option<u64>),
+    /// By `Content-Length`.
+    Length(u64),
+    /// By chunked coding.
+    Chunked,
+    /// By the end of the connection: an HTTP/1.0 client and an unknown length.
+    Close,
+}
+
+impl Transfer {
+    /// The transfer for a response to `method` with a body of `length` bytes, where that is known.
+    pub(crate) fn choose(
+        method: &Method,
+        status: StatusCode,
+        length: Option<u64>,
+        version: Version,
+    ) -> Transfer {
+        if status == StatusCode::NO_CONTENT || status.is_informational() {
+            return Transfer::Nothing(None);
+        }
+        if method == Method::HEAD || status == StatusCode::NOT_MODIFIED {
+            return Transfer::Nothing(length);
+        }
+        match (length, version) {
+            (Some(length), _) => Transfer::Length(length),
+            (None, Version::Http11) => Transfer::Chunked,
+            (None, Version::Http10) => Transfer::Close,
+        }
+    }
+
+    /// Prints the framing field.
+    pub(crate) fn print(self, out: &mut Vec<u8>) {
+        match self {
+            Transfer::Length(length) | Transfer::Nothing(Some(length)) => {
+                out.extend_from_slice(b"content-length: ");
+                print::number(out, length);
+                out.extend_from_slice(b"\r\n");
+            }
+            Transfer::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+            Transfer::Nothing(None) | Transfer::Close => {}
+        }
+    }
+}
+
+/// How sending ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// All was written.
+    Whole,
+    /// The body broke off: the connection must be closed.
+    Cut(&'static str),
+    /// The client went away or was too slow.
+    ClientGone,
+}
+
+/// What was sent.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    /// Body bytes written, without transfer coding.
+    pub(crate) body_bytes: u64,
+    /// When the first byte was written.
+    pub(crate) first_byte: Option<Instant>,
+    /// How it ended.
+    pub(crate) ended: Ended,
+}
+
+impl Sent {
+    fn ended(mut self, ended: Ended) -> Sent {
+        self.ended = ended;
+        self
+    }
+}
+
+/// Sends what `client.out` holds (a printed head), then the body.
+///
+/// # Cancel safety
+/// Not safe: after a drop the connection must be closed.
+pub(crate) async fn send(client: &mut Client, body: Source, transfer: Transfer) -> Sent {
+    send_while(client, body, transfer, None).await
+}
+
+/// A request body that may still be going up while its response comes down.
+pub(crate) type Meanwhile<'u> = Option<(&'u mut RequestBody, &'u mut Upload)>;
+
+/// [`send`], while the request's body goes on.
+///
+/// # Cancel safety
+/// As [`send`].
+pub(crate) async fn send_while(
+    client: &mut Client,
+    mut body: Source,
+    transfer: Transfer,
+    mut meanwhile: Meanwhile<'_>,
+) -> Sent {
+    let mut sent = Sent { body_bytes: 0, first_byte: None, ended: Ended::Whole };
+    if matches!(transfer, Transfer::Nothing(_)) {
+        return flush(client, sent, Ended::Whole).await;
+    }
+    // Invariant of the protocol: never more bytes than were declared.
+    let mut left = if let Transfer::Length(length) = transfer { length } else { u64::MAX };
+    loop {
+        let piece = match next(client, &mut body, &mut sent, &mut meanwhile).await {
+            Ok(Some(piece)) => piece,
+            Ok(None) => break,
+            Err(ended) => return flush(client, sent, ended).await,
+        };
+        let bytes = bytes_of(&piece);
+        if bytes.len() as u64 > left {
+            return sent.ended(Ended::Cut("body-too-long"));
+        }
+        if write_piece(client, bytes, transfer).await.is_err() {
+            return sent.ended(Ended::ClientGone);
+        }
+        sent.first_byte.get_or_insert_with(clock::mono);
+        sent.body_bytes += bytes.len() as u64;
+        left -= if left == u64::MAX { 0 } else { bytes.len() as u64 };
+    }
+    match transfer {
+        Transfer::Length(_) if left > 0 => return flush(client, sent, Ended::Cut("body-too-short")).await,
+        Transfer::Chunked => print::last_chunk(&mut client.out, trailers(&mut body).as_ref()),
+        _ => {}
+    }
+    flush(client, sent, Ended::Whole).await
+}
+
+/// The body's next piece. When it is not there at once, what is printed goes out first, and a client
+/// that goes away meanwhile ends the waiting.
+async fn next(
+    client: &mut Client,
+    body: &mut Source,
+    sent: &mut Sent,
+    meanwhile: &mut Meanwhile<'_>,
+) -> Result<Option<weir_store::Piece>, Ended> {
+    if let Source::Held(held) = body {
+        return held.piece(PIECE_BYTES_MAX).map_err(|cut| Ended::Cut(cut.word));
+    }
+    let mut next = std::pin::pin!(body.next(PIECE_BYTES_MAX));
+    if let Some(ready) = now_or_never(next.as_mut()).await {
+        return ready.map_err(|cut| Ended::Cut(cut.word));
+    }
+    if !client.out.is_empty() {
+        client.send(&[]).await.map_err(|_| Ended::ClientGone)?;
+        sent.first_byte.get_or_insert_with(clock::mono);
+    }
+    tokio::select! {
+        biased;
+        piece = &mut next => piece.map_err(|cut| Ended::Cut(cut.word)),
+        () = go_on(client, meanwhile) => Err(Ended::ClientGone),
+    }
+}
+
+/// Moves the request's body on; ready when the client is gone or sends what cannot be read.
+async fn go_on(client: &mut Client, meanwhile: &mut Meanwhile<'_>) {
+    match meanwhile {
+        None => client.gone().await,
+        Some((body, upload)) => while upload.pump(body, client).await.is_ok() {},
+    }
+}
+
+/// Polls once.
+async fn now_or_never<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+    std::future::poll_fn(|cx| {
+        std::task::Poll::Ready(match std::pin::Pin::new(&mut future).poll(cx) {
+            std::task::Poll::Ready(value) => Some(value),
+            std::task::Poll::Pending => None,
+        })
+    })
+    .await
+}
+
+async fn write_piece(client: &mut Client, bytes: &[u8], transfer: Transfer) -> Result<(), ClientEnd> {
+    if transfer != Transfer::Chunked {
+        return client.send(bytes).await;
+    }
+    print::chunk_head(&mut client.out, bytes.len());
+    client.send_framed(bytes, print::CHUNK_END).await
+}
+
+async fn flush(client: &mut Client, mut sent: Sent, ended: Ended) -> Sent {
+    if client.out.is_empty() {
+        return sent.ended(ended);
+    }
+    if client.send(&[]).await.is_err() {
+        return sent.ended(Ended::ClientGone);
+    }
+    sent.first_byte.get_or_insert_with(clock::mono);
+    sent.ended(ended)
+}
+
+fn trailers(body: &mut Source) -> Option<HeaderMap> {
+    match body {
+        Source::Origin(body) => body.trailers(),
+        _ => None,
+    }
+}

@@ -1,0 +1,71 @@
+//! The bodies there are: nothing, bytes at hand, a held generation, the tail of a running fill, an
+//! origin's stream. They must not look at heads.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weir_policy::Interval;
+use weir_store::{Generation, Piece, Read};
+use weir_upstream::OriginBody;
+
+use super::{Body, Cut, bytes_of};
+use crate::fill::tail::Tail;
+
+/// Where a response's bytes come from.
+pub(crate) enum Source {
+    /// No body.
+    Empty,
+    /// Bytes at hand.
+    Bytes(Bytes),
+    /// A generation that is whole.
+    Held(Held),
+    /// A generation whose fill runs.
+    Tail(Box<Tail>),
+    /// An origin's response, passed on.
+    Origin(Box<OriginBody>),
+}
+
+/// An interval of a whole generation.
+pub(crate) struct Held {
+    generation: Arc<Generation>,
+    rest: Interval,
+}
+
+impl Held {
+    /// The bytes `of` a generation.
+    pub(crate) fn new(generation: Arc<Generation>, of: Interval) -> Held {
+        Held { generation, rest: of }
+    }
+
+    /// The next piece; never waits.
+    pub(crate) fn piece(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut> {
+        let left = self.rest.end - self.rest.start;
+        if left == 0 {
+            return Ok(None);
+        }
+        let bytes_max = usize::try_from(left).map_or(bytes_max, |left| left.min(bytes_max));
+        match self.generation.read(self.rest.start, bytes_max) {
+            Read::Piece(piece) => {
+                self.rest.start += bytes_of(&piece).len() as u64;
+                Ok(Some(piece))
+            }
+            Read::End | Read::NotYet | Read::Gone => Err(Cut { word: "generation-gone" }),
+        }
+    }
+}
+
+impl Body for Source {
+    async fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut> {
+        match self {
+            Source::Empty => Ok(None),
+            Source::Bytes(bytes) if bytes.is_empty() => Ok(None),
+            Source::Bytes(bytes) => Ok(Some(Piece::Bytes(bytes.split_to(bytes.len().min(bytes_max))))),
+            Source::Held(held) => held.piece(bytes_max),
+            Source::Tail(tail) => tail.next(bytes_max).await,
+            Source::Origin(body) => match body.next().await {
+                Ok(bytes) => Ok(bytes.map(Piece::Bytes)),
+                Err(error) => Err(Cut { word: error.word() }),
+            },
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The data plane as the rest of the house holds it: started with a plan, told of new plans, asked what
+//! it has and does, drained at the end. It must not serve anything itself.
+
+use std::collections::HashMap;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{mpsc, watch};
+use weir_store::{Store, Usage};
+use weir_upstream::{Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot};
+
+use crate::explain::{self, Explanation, Question};
+use crate::listen::{Address, BindError, bind, seats};
+use crate::observe::{Observatory, Snapshot};
+use crate::plan::Plan;
+use crate::plane::{Plane, Running};
+use crate::worker::{self, JOIN_TIME_MAX, Manner, Order, Start};
+
+/// Why the data plane cannot start, or cannot take a plan.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A listener's address cannot be had.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// An upstream cannot be made from its settings.
+    #[error("upstream {name}: {source}")]
+    Upstream {
+        /// Its name.
+        name: String,
+        /// Why.
+        #[source]
+        source: UpstreamError,
+    },
+    /// A worker's thread cannot be started.
+    #[error("cannot start a worker thread")]
+    Thread(#[source] io::Error),
+}
+
+/// The running data plane.
+pub struct Edge {
+    plane: Arc<Plane>,
+    workers: Vec<Hand>,
+    state: Mutex<State>,
+    /// Looks after upstreams: names looked up anew, idle connections closed.
+    keeper: Keeper,
+}
+
+/// The edge's side of a worker.
+struct Hand {
+    orders: mpsc::UnboundedSender<Order>,
+    held: watch::Receiver<usize>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// What changes with a plan.
+struct State {
+    /// The listeners in use, with their numbers.
+    listening: Vec<(usize, Address)>,
+    next_listener: usize,
+    settings: HashMap<String, UpstreamSettings>,
+}
+
+impl Edge {
+    /// Binds the plan's listeners and starts `workers` workers.
+    ///
+    /// # Errors
+    /// An address that cannot be had, an upstream that cannot be made, a thread that cannot be started.
+    pub fn start(plan: Plan, workers: usize, observatory: Arc<Observatory>) -> Result<Edge, StartError> {
+        let workers = workers.max(1);
+        let listeners = plan.listeners().to_vec();
+        let mut bound: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
+        for (address, _) in &listeners {
+            for (worker, socket) in bind(address, workers)?.into_iter().enumerate() {
+                bound[worker].push(socket);
+            }
+        }
+        let keeper = Keeper::start().map_err(StartError::Thread)?;
+        let mut settings = HashMap::new();
+        let upstreams = make_upstreams(&plan, &HashMap::new(), &mut settings, &keeper)?;
+        let store = Store::new(plan.memory_bytes());
+        let plane = Arc::new(Plane::new(store, workers, running(plan, upstreams), observatory));
+        let manners: Vec<Manner> =
+            listeners.iter().map(|(_, greeting)| Manner { greeting: *greeting }).collect();
+        let mut hands = Vec::with_capacity(workers);
+        for (core, (bound, seat)) in bound.into_iter().zip(seats(workers)).enumerate() {
+            let (orders, receiver) = mpsc::unbounded_channel();
+            let (count, held) = watch::channel(0);
+            let start = Start {
+                core,
+                plane: plane.clone(),
+                bound,
+                manners: manners.clone(),
+                seat,
+                orders: receiver,
+                held: count,
+            };
+            let thread = worker::start(start).map_err(StartError::Thread)?;
+            hands.push(Hand { orders, held, thread: Mutex::new(Some(thread)) });
+        }
+        let listening = listeners.into_iter().map(|(address, _)| address).enumerate().collect::<Vec<_>>();
+        let state = State { next_listener: listening.len(), listening, settings };
+        Ok(Edge { plane, workers: hands, state: Mutex::new(state), keeper })
+    }
+
+    /// Puts a plan in force for all requests that begin from now on. Upstreams whose settings did not
+    /// change keep their connections and what is known of their health; listeners come and go.
+    ///
+    /// # Errors
+    /// As [`Edge::start`]; then the old plan stays.
+    pub fn swap(&self, plan: Plan) -> Result<(), StartError> {
+        let mut state = self.state.lock();
+        let old = self.plane.running.load_full();
+        let mut settings = state.settings.clone();
+        let upstreams = make_upstreams(&plan, &old.upstreams, &mut settings, &self.keeper)?;
+        let listeners = plan.listeners().to_vec();
+        let mut added = Vec::new();
+        for (address, greeting) in &listeners {
+            if !state.listening.iter().any(|(_, known)| known == address) {
+                added.push((address.clone(), *greeting, bind(address, self.workers.len())?));
+            }
+        }
+        self.plane.running.store(Arc::new(running(plan, upstreams)));
+        for (address, greeting, bound) in added {
+            let number = state.next_listener;
+            state.next_listener += 1;
+            for (hand, bound) in self.workers.iter().zip(bound) {
+                let _ = hand.orders.send(Order::Listen(number, bound, Manner { greeting }));
+            }
+            state.listening.push((number, address));
+        }
+        let gone = |address: &Address| !listeners.iter().any(|(kept, _)| kept == address);
+        for (number, _) in state.listening.iter().filter(|(_, address)| gone(address)) {
+            for hand in &self.workers {
+                let _ = hand.orders.send(Order::Deafen(*number));
+            }
+        }
+        state.listening.retain(|(_, address)| !gone(address));
+        state.settings = settings;
+        Ok(())
+    }
+
+    /// The plan in force.
+    pub fn plan(&self) -> Arc<Plan> {
+        self.plane.running.load().plan.clone()
+    }
+
+    /// What was counted so far.
+    pub fn snapshot(&self) -> Snapshot {
+        self.plane.observatory.snapshot()
+    }
+
+    /// What the store holds.
+    pub fn usage(&self) -> Usage {
+        self.plane.store.usage()
+    }
+
+    /// Fills under way.
+    pub fn fills(&self) -> usize {
+        self.plane.desk.running()
+    }
+
+    /// The upstreams of the plan in force.
+    pub fn upstreams(&self) -> Vec<UpstreamSnapshot> {
+        let running = self.plane.running.load();
+        let mut all: Vec<_> = running.upstreams.values().map(|upstream| upstream.snapshot()).collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        all
+    }
+
+    /// Worker threads.
+    pub fn workers(&self) -> usize {
+        self.workers.len()
+    }
+
+    /// Where clients connect.
+    pub fn listening(&self) -> Vec<Address> {
+        self.state.lock().listening.iter().map(|(_, address)| address.clone()).collect()
+    }
+
+    /// What would happen to a request; nothing is sent anywhere.
+    ///
+    /// # Errors
+    /// A sentence, where the question is not a request.
+    pub fn explain(&self, question: &Question) -> Result<Explanation, String> {
+        explain::explain(&self.plane, question)
+    }
+
+    /// Whether requests are still taken.
+    pub fn is_draining(&self) -> bool {
+        self.plane.is_draining()
+    }
+
+    /// Takes no more connections and lets those that are there finish, for at most `patience`. Blocks.
+    pub fn drain(&self, patience: Duration) {
+        self.plane.begin_draining();
+        for hand in &self.workers {
+            let _ = hand.orders.send(Order::Drain);
+        }
+        self.keeper.wait(patience, self.workers.iter().map(|hand| hand.held.clone()).collect());
+    }
+}
+
+impl Drop for Edge {
+    fn drop(&mut self) {
+        for hand in &mut self.workers {
+            let (closed, _) = mpsc::unbounded_channel();
+            hand.orders = closed;
+        }
+        let until = crate::clock::mono() + JOIN_TIME_MAX;
+        for hand in &self.workers {
+            let Some(thread) = hand.thread.lock().take() else { continue };
+            while !thread.is_finished() && crate::clock::mono() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+}
+
+fn running(plan: Plan, upstreams: HashMap<String, Arc<Upstream>>) -> Running {
+    Running { limits: Arc::new(plan.limits()), trusted: plan.trusted(), plan: Arc::new(plan), upstreams }
+}
+
+/// The plan's upstreams: those of `old` whose settings are the same, the others new.
+fn make_upstreams(
+    plan: &Plan,
+    old: &HashMap<String, Arc<Upstream>>,
+    settings: &mut HashMap<String, UpstreamSettings>,
+    keeper: &Keeper,
+) -> Result<HashMap<String, Arc<Upstream>>, StartError> {
+    let mut upstreams = HashMap::new();
+    let mut kept = HashMap::new();
+    for wanted in plan.upstreams() {
+        let name = wanted.name.clone();
+        let same = settings.get(&name).is_some_and(|known| known == &wanted);
+        let upstream = match old.get(&name).filter(|_| same) {
+            Some(upstream) => upstream.clone(),
+            None => {
+                let made = Upstream::new(wanted.clone());
+                let upstream = made.map_err(|source| StartError::Upstream { name: name.clone(), source })?;
+                keeper.tend(&upstream);
+                upstream
+            }
+        };
+        kept.insert(name.clone(), wanted);
+        upstreams.insert(name, upstream);
+    }
+    *settings = kept;
+    Ok(upstreams)
+}
+
+/// A thread with a runtime for what belongs to no core.
+struct Keeper {
+    runtime: tokio::runtime::Handle,
+    _end: mpsc::Sender<()>,
+}
+
+impl Keeper {
+    fn start() -> io::Result<Keeper> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (end, mut ended) = mpsc::channel(1);
+        std::thread::Builder::new().name("weir-keeper".to_owned()).spawn(move || {
+            runtime.block_on(ended.recv());
+        })?;
+        Ok(Keeper { runtime: handle, _end: end })
+    }
+
+    /// Tends an upstream until it is dropped, and says at the start if an origin cannot be reached.
+    fn tend(&self, upstream: &Arc<Upstream>) {
+        self.runtime.spawn(upstream.tend());
+        let upstream = upstream.clone();
+        self.runtime.spawn(async move {
+            for (origin, error) in upstream.probe().await {
+                tracing::warn!(origin = origin.name(), %error, "origin cannot be reached; requests will be tried all the same");
+            }
+        });
+    }
+
+    /// Blocks until all counts are zero, or the patience is over.
+    fn wait(&self, patience: Duration, counts: Vec<watch::Receiver<usize>>) {
+        let (done, finished) = std::sync::mpsc::channel();
+        self.runtime.spawn(async move {
+            for mut count in counts {
+                let _ = count.wait_for(|held| *held == 0).await;
+            }
+            let _ = done.send(());
+        });
+        let _ = finished.recv_timeout(patience);
+    }
+}

@@ -1,0 +1,184 @@
+//! One request and its response under way: what the rooms of the walk hand to each other. It must not
+//! decide anything.
+
+use std::borrow::Cow;
+use std::cell::OnceCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use http::{StatusCode, header};
+use weir_policy::{Now, RequestView};
+use weir_wire::{Persistence, RequestHead, Target, Version};
+
+use crate::clock;
+use crate::conn::body::RequestBody;
+use crate::conn::{After, Conn};
+use crate::deliver::send::{Ended, Sent, Transfer};
+use crate::observe::{Completion, Description, Facts, Outcome};
+use crate::plan::{Route, Site};
+use crate::plane::Running;
+use crate::transform::request::{From, known_id, scheme};
+use crate::worker::Worker;
+
+/// One request under way.
+pub(crate) struct Exchange<'c> {
+    pub(crate) worker: &'c Rc<Worker>,
+    pub(crate) conn: &'c mut Conn,
+    pub(crate) head: RequestHead,
+    pub(crate) scheme: &'static str,
+    /// When the head had been read.
+    pub(crate) now: Now,
+    pub(crate) running: Rc<Arc<Running>>,
+    pub(crate) site: Option<Arc<Site>>,
+    pub(crate) route: Option<Arc<Route>>,
+    pub(crate) facts: Facts,
+    /// The origin that was asked.
+    pub(crate) origin: Option<Arc<str>>,
+    request_id: OnceCell<String>,
+}
+
+impl<'c> Exchange<'c> {
+    /// Begins with a head that has just been read.
+    pub(crate) fn begin(worker: &'c Rc<Worker>, conn: &'c mut Conn, head: RequestHead) -> Exchange<'c> {
+        let now = clock::now();
+        worker.observer.counters().request_begun();
+        conn.body = RequestBody::begin(head.framing, head.expect, &conn.limits, now.mono);
+        let listener = head.scheme.as_ref().map_or(conn.scheme, |_| conn.scheme);
+        let scheme = scheme(&head.headers, conn.trust, listener);
+        Exchange {
+            running: worker.running(),
+            worker,
+            conn,
+            head,
+            scheme,
+            now,
+            site: None,
+            route: None,
+            facts: Facts::default(),
+            origin: None,
+            request_id: OnceCell::new(),
+        }
+    }
+
+    /// Path and query as received; `*` for a request about the server itself.
+    pub(crate) fn path_and_query(&self) -> &str {
+        match &self.head.target {
+            Target::Path(path) => path.as_str(),
+            Target::Asterisk => "*",
+        }
+    }
+
+    /// The request as the policy sees it.
+    pub(crate) fn view(&self) -> RequestView<'_> {
+        RequestView {
+            method: &self.head.method,
+            scheme: self.scheme,
+            host: self.head.host.as_str(),
+            path_and_query: self.path_and_query(),
+            headers: &self.head.headers,
+            has_body: self.conn.body.is_some(),
+            is_trusted: self.conn.trust == crate::transform::Trust::Trusted,
+        }
+    }
+
+    /// The request's id: a trusted peer's, or made now.
+    pub(crate) fn request_id(&self) -> &str {
+        self.request_id.get_or_init(|| match known_id(&self.head.headers, self.conn.trust) {
+            Some(id) => id.to_owned(),
+            None => format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..)),
+        })
+    }
+
+    /// Who sent it, for the fields towards the origin.
+    pub(crate) fn from(&self) -> From<'_> {
+        From {
+            address: self.conn.peer.ip(),
+            trust: self.conn.trust,
+            scheme: self.scheme,
+            host: self.head.host.as_str(),
+            request_id: self.request_id(),
+            own_id: &self.worker.plane.own_id,
+        }
+    }
+
+    /// How the body of a response to this request is framed.
+    pub(crate) fn transfer(&self, status: StatusCode, length: Option<u64>) -> Transfer {
+        Transfer::choose(&self.head.method, status, length, self.head.version)
+    }
+
+    /// Whether the connection goes on after a response framed like this.
+    pub(crate) fn persistence(&self, transfer: Transfer) -> After {
+        let ends = self.head.persistence == Persistence::Close
+            || transfer == Transfer::Close
+            || self.worker.plane.is_draining();
+        if ends { After::Close } else { After::KeepAlive }
+    }
+
+    /// Notes what was sent and says what becomes of the connection.
+    pub(crate) fn sent(&mut self, sent: Sent, transfer: Transfer, meant: After) -> After {
+        self.facts.body_bytes = sent.body_bytes;
+        self.facts.first_byte = sent.first_byte.map(|at| at.saturating_duration_since(self.now.mono));
+        match sent.ended {
+            Ended::Whole => meant,
+            Ended::Cut(word) => {
+                self.facts.completion = Completion::Cut;
+                self.worker.observer.counters().error(word);
+                if transfer == Transfer::Close { After::Reset } else { After::Cut }
+            }
+            Ended::ClientGone => {
+                self.facts.completion = Completion::ClientGone;
+                After::Cut
+            }
+        }
+    }
+
+    /// Counts and logs the finished request.
+    pub(crate) fn finish(mut self) {
+        self.facts.total = clock::mono().saturating_duration_since(self.now.mono);
+        self.worker.observer.record(&self.facts, || self.describe());
+        self.worker.observer.counters().request_ended();
+        self.conn.reader.recycle(std::mem::take(&mut self.head.headers));
+    }
+
+    /// A first line for the log of what the exchange was about.
+    pub(crate) fn outcome(&mut self, outcome: Outcome, detail: &'static str) {
+        self.facts.outcome = outcome;
+        self.facts.detail = detail;
+    }
+
+    fn describe(&self) -> Description {
+        let field = |name| {
+            self.head.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+        };
+        let mut description = Description {
+            wall: self.now.wall,
+            client: self.conn.peer.ip().map_or_else(String::new, |ip| ip.to_string()),
+            method: Some(self.head.method.clone()),
+            scheme: self.scheme,
+            host: self.head.host.as_str().to_owned(),
+            target: self.path_and_query().to_owned(),
+            version: match self.head.version {
+                Version::Http10 => "HTTP/1.0",
+                Version::Http11 => "HTTP/1.1",
+            },
+            origin: self.origin.clone(),
+            request_id: self.request_id().to_owned(),
+            referer: field(header::REFERER),
+            user_agent: field(header::USER_AGENT),
+            ..Description::default()
+        };
+        if let Some(site) = &self.site {
+            description.site = site.name.clone();
+        }
+        if let Some(route) = &self.route {
+            description.route = route.name.clone();
+            description.upstream = self.origin.as_ref().and(route.upstream.clone());
+        }
+        description
+    }
+}
+
+/// What a route's key keeps of the target, which is also what the origin is asked for.
+pub(crate) fn forwarded<'a>(route: &Route, path_and_query: &'a str) -> Cow<'a, str> {
+    weir_policy::forwarded(&route.rules.key, path_and_query)
+}

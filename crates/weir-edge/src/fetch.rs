@@ -1,0 +1,322 @@
+//! Fetching what is not held: lead a fill, join one, or go past the cache, as the desk says; and what a
+//! fill's head means to each request that waits for it. RFC 9111 §4 (collapsed requests), §4.2.4.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+use weir_policy::{Ask, AskKind, Failure, Interval, PassReason, Verdict, error_reusable, matches, verdict};
+use weir_store::Generation;
+use weir_upstream::{Interim, InterimSender};
+
+use crate::conn::After;
+use crate::conn::body::Upload;
+use crate::exchange::{Exchange, forwarded};
+use crate::fill::desk::Plan;
+use crate::fill::tail::Again;
+use crate::fill::task::{self, Errand, Lead, Sharing};
+use crate::fill::{FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
+use crate::local;
+use crate::lookup;
+use crate::observe::Outcome;
+use crate::plan::Route;
+use crate::told::Told;
+use crate::{outgoing, pass, serve};
+
+/// How often a request plans anew because the fill that it joined brought another variant.
+const PLANS_MAX: usize = 3;
+
+/// What a joiner makes of a fill.
+enum Joined {
+    Answered(After),
+    Again,
+    Pass,
+}
+
+/// Fetches what the request asks for; `validating` is what is held and may still be good.
+pub(crate) async fn fetch(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    validating: Vec<Arc<Generation>>,
+    told: Told,
+) -> After {
+    if ask.kind == AskKind::Head {
+        return pass::pass(exchange, route, told).await;
+    }
+    let key = lookup::key(exchange, route);
+    let want = want(exchange, ask);
+    for _ in 0..PLANS_MAX {
+        let core = exchange.worker.core;
+        let desk = &exchange.worker.plane.desk;
+        let plan = match ask.is_authenticated() {
+            true => Plan::Lead(desk.alone(core, &key)),
+            false => desk.plan(core, &key, want, &exchange.head.headers, exchange.now.mono),
+        };
+        match plan {
+            Plan::Lead(seat) => return lead(exchange, route, ask, validating, seat, told).await,
+            Plan::Join(seat) => match join(exchange, route, ask, &validating, seat, told).await {
+                Joined::Answered(after) => return after,
+                Joined::Again => {}
+                Joined::Pass => return pass::pass(exchange, route, told).await,
+            },
+            Plan::Pass(reason) => {
+                let told = Told::pass(PassReason::Uncacheable).not_stored(reason);
+                return pass::pass(exchange, route, told).await;
+            }
+            Plan::Apart => break,
+            Plan::Failed(failure) => return failed(exchange, route, ask, &validating, &failure, told).await,
+        }
+    }
+    pass::pass(exchange, route, told).await
+}
+
+/// The interval asked for: a range from the front to an open end is the whole; any other is its start.
+fn want(exchange: &Exchange<'_>, ask: &Ask) -> Interval {
+    let whole = Interval::new(0, u64::MAX);
+    if !ask.is_range() {
+        return whole;
+    }
+    weir_policy::range_from_front(&exchange.head.headers).unwrap_or(Interval::new(u64::MAX, u64::MAX))
+}
+
+/// Sends the fill's request and waits for its head.
+async fn lead(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    validating: Vec<Arc<Generation>>,
+    seat: Seat,
+    told: Told,
+) -> After {
+    if let Some(after) = published(exchange, route, ask, &validating, &seat).await {
+        return after;
+    }
+    let sharing = match ask.is_authenticated() {
+        true => Sharing::Alone,
+        false => Sharing::Shared,
+    };
+    let Some(errand) = errand(exchange, route, &validating, sharing) else {
+        exchange.worker.plane.desk.done(seat.fill());
+        return local::no_upstream(exchange).await;
+    };
+    let again = errand.again.clone();
+    let (interim, mut interims) = mpsc::unbounded_channel();
+    let lead = task::start(errand, seat.fill().clone(), interim_sender(exchange, interim));
+    let Some(head) = wait_head(exchange, &seat, &mut interims).await else { return After::Cut };
+    exchange.origin = seat.fill().origin().cloned();
+    match head {
+        FillHead::Declined(reason, status) => {
+            let told = told.answered(status).not_stored(reason);
+            if let Some(after) =
+                stale_instead(exchange, route, ask, &validating, Failure::Status(status), told).await
+            {
+                return after;
+            }
+            handed_over(exchange, route, lead, told).await
+        }
+        head => settled(exchange, route, ask, &validating, head, seat, again, told).await,
+    }
+}
+
+/// Someone may have published between this request's look-up and its plan: then nothing is asked twice.
+async fn published(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    validating: &[Arc<Generation>],
+    seat: &Seat,
+) -> Option<After> {
+    let generation = lookup::find(exchange, route).generation?;
+    if validating.iter().any(|old| Arc::ptr_eq(old, &generation)) && !generation.is_retired() {
+        let unchanged = validating.iter().all(|old| Arc::ptr_eq(old, &generation));
+        if unchanged && !is_fresher(exchange, &generation) {
+            return None;
+        }
+    }
+    let judged = verdict(ask, Some(&generation.head().stored), exchange.now);
+    let Verdict::Hit(reusable) = judged else { return None };
+    exchange.worker.plane.desk.done(seat.fill());
+    Some(serve::held(exchange, route, ask, generation, reusable, Told::hit(&reusable)).await)
+}
+
+fn is_fresher(exchange: &Exchange<'_>, generation: &Generation) -> bool {
+    weir_policy::freshness(&generation.head().stored, exchange.now).is_fresh()
+}
+
+/// Waits for a running fill's head.
+async fn join(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    validating: &[Arc<Generation>],
+    seat: Seat,
+    told: Told,
+) -> Joined {
+    exchange.worker.observer.counters().collapsed();
+    let told = told.collapsed();
+    let (_, mut none) = mpsc::unbounded_channel();
+    let Some(head) = wait_head(exchange, &seat, &mut none).await else {
+        return Joined::Answered(After::Cut);
+    };
+    exchange.origin = seat.fill().origin().cloned();
+    match &head {
+        FillHead::New(generation) | FillHead::Unchanged(generation)
+            if !matches(&generation.head().stored.variant, &exchange.head.headers) =>
+        {
+            return Joined::Again;
+        }
+        // What only a window is kept of streams to each client by itself.
+        FillHead::New(generation) if is_windowed(generation) => return Joined::Pass,
+        FillHead::Declined(_, status) => {
+            let failure = Failure::Status(*status);
+            return match stale_instead(exchange, route, ask, validating, failure, told).await {
+                Some(after) => Joined::Answered(after),
+                None => Joined::Pass,
+            };
+        }
+        _ => {}
+    }
+    let Some(errand) = errand(exchange, route, &[], Sharing::Shared) else { return Joined::Pass };
+    Joined::Answered(settled(exchange, route, ask, validating, head, seat, errand.again, told).await)
+}
+
+/// What any reader does with a head that concerns it.
+#[allow(clippy::too_many_arguments, reason = "one place for all that a head can mean")]
+async fn settled(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    validating: &[Arc<Generation>],
+    head: FillHead,
+    seat: Seat,
+    again: Again,
+    told: Told,
+) -> After {
+    match head {
+        FillHead::New(generation) => {
+            let told = {
+                let stored = &generation.head().stored;
+                let freshness = weir_policy::freshness(stored, exchange.now);
+                told.answered(stored.status).stored(freshness.left_s(), freshness.source.word())
+            };
+            serve::filled(exchange, route, ask, generation, seat, again, told).await
+        }
+        FillHead::Unchanged(generation) => {
+            let told = told.answered(http::StatusCode::NOT_MODIFIED);
+            serve::confirmed(exchange, route, ask, generation, &seat, told).await
+        }
+        FillHead::Shared(response) => shared(exchange, route, ask, validating, &response, told).await,
+        FillHead::Failed(failure) => failed(exchange, route, ask, validating, &failure, told).await,
+        FillHead::Declined(..) => pass::pass(exchange, route, told).await,
+    }
+}
+
+/// The lead's own stream of a response that is not stored.
+async fn handed_over(exchange: &mut Exchange<'_>, route: &Arc<Route>, lead: Lead, told: Told) -> After {
+    match lead.response.await {
+        Ok(response) if response.status == http::StatusCode::NOT_MODIFIED => {
+            pass::pass(exchange, route, told).await
+        }
+        Ok(response) => pass::relay(exchange, route, response, Upload::none(), told).await,
+        Err(_) => local::internal(exchange, "fill-aborted").await,
+    }
+}
+
+async fn shared(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    validating: &[Arc<Generation>],
+    response: &SharedResponse,
+    told: Told,
+) -> After {
+    exchange.origin = Some(response.origin.clone());
+    let told = told.answered(response.status).not_stored(response.reason);
+    let failure = Failure::Status(response.status);
+    if let Some(after) = stale_instead(exchange, route, ask, validating, failure, told).await {
+        return after;
+    }
+    local::shared(exchange, route, response, told).await
+}
+
+async fn failed(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    validating: &[Arc<Generation>],
+    failure: &OriginFailure,
+    told: Told,
+) -> After {
+    if let Some(after) = stale_instead(exchange, route, ask, validating, Failure::NoAnswer, told).await {
+        return after;
+    }
+    exchange.outcome(Outcome::Miss, failure.word);
+    local::origin_failed(exchange, failure).await
+}
+
+/// What is held goes out stale where its window allows (RFC 5861 §4).
+async fn stale_instead(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    validating: &[Arc<Generation>],
+    failure: Failure,
+    told: Told,
+) -> Option<After> {
+    let generation = validating.first().filter(|generation| !generation.is_retired())?.clone();
+    let reusable = error_reusable(ask, &generation.head().stored, failure, exchange.now)?;
+    let told = told.stale_because("stale-if-error", reusable.freshness().left_s());
+    Some(serve::held(exchange, route, ask, generation, reusable, told).await)
+}
+
+/// The head; none when the client went away first.
+async fn wait_head(
+    exchange: &mut Exchange<'_>,
+    seat: &Seat,
+    interims: &mut mpsc::UnboundedReceiver<Interim>,
+) -> Option<FillHead> {
+    loop {
+        tokio::select! {
+            biased;
+            Some(interim) = interims.recv() => pass::send_interim(exchange.conn, &interim).await.ok()?,
+            head = seat.fill().wait_head(seat.core()) => return Some(head),
+            () = exchange.conn.client.gone() => {
+                exchange.facts.completion = crate::observe::Completion::ClientGone;
+                return None;
+            }
+        }
+    }
+}
+
+/// HTTP/1.0 knows no interim responses (RFC 9110 §15.2).
+pub(crate) fn interim_sender(exchange: &Exchange<'_>, sender: InterimSender) -> Option<InterimSender> {
+    (exchange.head.version == weir_wire::Version::Http11).then_some(sender)
+}
+
+/// What the fill has to know; none when the route's upstream does not exist.
+pub(crate) fn errand(
+    exchange: &Exchange<'_>,
+    route: &Arc<Route>,
+    validating: &[Arc<Generation>],
+    shared: Sharing,
+) -> Option<Errand> {
+    let upstream = exchange.running.upstream(route)?.clone();
+    let path_and_query = exchange.path_and_query();
+    Some(Errand {
+        plane: exchange.worker.plane.clone(),
+        observer: exchange.worker.observer.clone(),
+        core: exchange.worker.core,
+        route: route.clone(),
+        again: Again {
+            upstream,
+            target: forwarded(route, path_and_query).into_owned(),
+            headers: outgoing::for_fill(exchange, route),
+        },
+        scheme: exchange.scheme,
+        host: exchange.head.host.as_str().into(),
+        path_and_query: path_and_query.to_owned(),
+        client_headers: exchange.head.headers.clone(),
+        validating: validating.to_vec(),
+        shared,
+    })
+}

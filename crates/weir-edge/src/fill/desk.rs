@@ -1,0 +1,135 @@
+//! The desk: which fills run, and who leads the next one. It answers each request for bytes that are not
+//! held with a [`Plan`]. It must not do I/O.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use http::HeaderMap;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use weir_policy::{CacheKey, Interval, NotStored, matches};
+
+use super::machine::State;
+use super::memory::Memory;
+use super::waiters::Bells;
+use super::{Fill, FillHead, OriginFailure, Seat};
+
+const SHARDS: usize = 64;
+/// A reader joins a running fill that has still to come this far before its first byte.
+const NEAR_BYTES_MAX: u64 = 1 << 20;
+/// Fills of one key at a time; more variants than that pass.
+const FILLS_PER_KEY_MAX: usize = 32;
+
+type Shard = Mutex<HashMap<u128, SmallVec<[Arc<Fill>; 1]>>>;
+
+/// What to do about bytes that are not held.
+pub(crate) enum Plan {
+    /// A fill that will bring them runs: read it.
+    Join(Seat),
+    /// Nobody fetches them: lead a fill.
+    Lead(Seat),
+    /// This key's responses were not storable a moment ago.
+    Pass(NotStored),
+    /// Too far away from what is being fetched, or too many variants at once: fetch on one's own.
+    Apart,
+    /// The origin failed to answer for this key a moment ago.
+    Failed(OriginFailure),
+}
+
+/// The fills under way in this process.
+pub(crate) struct Desk {
+    shards: Box<[Shard]>,
+    /// What is remembered of keys that are not being filled.
+    pub(crate) memory: Memory,
+    bells: Arc<Bells>,
+}
+
+impl Desk {
+    /// An empty desk.
+    pub(crate) fn new(bells: Arc<Bells>) -> Desk {
+        Desk { shards: (0..SHARDS).map(|_| Shard::default()).collect(), memory: Memory::new(), bells }
+    }
+
+    fn shard(&self, key: &CacheKey) -> &Shard {
+        &self.shards[(key.digest >> 64) as usize % SHARDS]
+    }
+
+    /// Who brings the interval `want` of the variant that `headers` ask for?
+    pub(crate) fn plan(
+        &self,
+        core: usize,
+        key: &CacheKey,
+        want: Interval,
+        headers: &HeaderMap,
+        now: Instant,
+    ) -> Plan {
+        let mut shard = self.shard(key).lock();
+        if let Some(fills) = shard.get(&key.digest) {
+            for fill in fills {
+                if fill.key().full == key.full && serves(fill, headers) {
+                    return if reaches(fill, want) { Plan::Join(fill.seat(core)) } else { Plan::Apart };
+                }
+            }
+            if fills.len() >= FILLS_PER_KEY_MAX {
+                return Plan::Apart;
+            }
+        }
+        if let Some(reason) = self.memory.declined(key.digest, now) {
+            return Plan::Pass(reason);
+        }
+        if let Some(failure) = self.memory.failed(key.digest, now) {
+            return Plan::Failed(failure);
+        }
+        if want.start > 0 || want.end != u64::MAX {
+            return Plan::Apart;
+        }
+        let fill = Fill::new(key.clone(), self.bells.clone());
+        shard.entry(key.digest).or_default().push(fill.clone());
+        Plan::Lead(fill.seat(core))
+    }
+
+    /// A fill that no other request may join: its response is not known to be public.
+    pub(crate) fn alone(&self, core: usize, key: &CacheKey) -> Seat {
+        Fill::new(key.clone(), self.bells.clone()).seat(core)
+    }
+
+    /// Takes a fill off the desk; its readers keep it.
+    pub(crate) fn done(&self, fill: &Arc<Fill>) {
+        let mut shard = self.shard(fill.key()).lock();
+        if let Some(fills) = shard.get_mut(&fill.key().digest) {
+            fills.retain(|other| !Arc::ptr_eq(other, fill));
+            if fills.is_empty() {
+                shard.remove(&fill.key().digest);
+            }
+        }
+    }
+
+    /// Fills under way.
+    pub(crate) fn running(&self) -> usize {
+        self.shards.iter().map(|shard| shard.lock().values().map(SmallVec::len).sum::<usize>()).sum()
+    }
+}
+
+/// Whether a fill may bring what `headers` ask for: its head is not known yet, or its variant matches.
+fn serves(fill: &Fill, headers: &HeaderMap) -> bool {
+    if matches!(fill.machine().state(), State::Ended(_)) {
+        return false;
+    }
+    match fill.head() {
+        None => true,
+        Some(FillHead::New(generation)) => {
+            !generation.is_retired() && matches(&generation.head().stored.variant, headers)
+        }
+        Some(_) => false,
+    }
+}
+
+/// Whether the fill will come to the interval soon, or has it.
+fn reaches(fill: &Fill, want: Interval) -> bool {
+    match fill.machine().state() {
+        State::Asking => want.start <= NEAR_BYTES_MAX,
+        State::Filling { written, .. } => want.start <= written.saturating_add(NEAR_BYTES_MAX),
+        State::Ended(_) => false,
+    }
+}

@@ -1,0 +1,226 @@
+//! The life of one fill as a pure state machine: what a head, bytes, an end, an error and the coming
+//! and going of readers mean. It must not touch a socket, a clock or the store; the task does what the
+//! returned [`Actions`] say.
+//!
+//! States: `Asking` (request sent, no head) → `Filling` (body arrives) → `Ended`; `Asking` → `Ended`
+//! where the response is not filled (declined, unchanged, shared, failed). `Ended` is final.
+
+use weir_policy::NotStored;
+
+/// A fill without readers goes on when at most this many bytes are missing.
+pub(crate) const REST_BYTES_MAX: u64 = 16 << 20;
+/// Bytes a fill in window mode may be ahead of its foremost reader.
+pub(crate) const AHEAD_BYTES_MAX: u64 = 4 << 20;
+
+/// Where the bytes of a running fill go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Storing {
+    /// Into a generation that will be published.
+    Whole,
+    /// Only into the window: the object outgrew what may be stored.
+    Window,
+}
+
+/// How a fill ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum End {
+    /// All bytes arrived.
+    Whole,
+    /// The response may not be stored: the lead keeps its stream, joiners pass.
+    Declined(NotStored),
+    /// A 304: the stored generation was freshened.
+    Unchanged,
+    /// A short error response, shared with those already waiting.
+    Shared,
+    /// No head, or the body broke off.
+    Failed,
+    /// Nobody wanted it any more.
+    Deserted,
+}
+
+/// The state of one fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The request is sent, no final head has come.
+    Asking,
+    /// The head has come and the body is arriving.
+    Filling {
+        /// Body bytes that have arrived.
+        written: u64,
+        /// The declared length, if there is one.
+        length: Option<u64>,
+        /// Where the bytes go.
+        storing: Storing,
+    },
+    /// Final.
+    Ended(End),
+}
+
+/// What can happen to a fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    /// A head that may be stored, with its declared length.
+    Storable(Option<u64>),
+    /// A head that may not be stored.
+    Declined(NotStored),
+    /// A 304 to the fill's own conditional request.
+    Unchanged,
+    /// A whole short error response to share.
+    Shared,
+    /// Body bytes arrived.
+    Bytes(u64),
+    /// The body's clean end.
+    Finished,
+    /// No head, or the body broke off.
+    Failed,
+    /// The store keeps only a window from here on.
+    Outgrown,
+    /// A reader took its seat.
+    Joined,
+    /// A reader left its seat.
+    Left,
+    /// A reader has read up to this offset.
+    Advanced(u64),
+}
+
+/// What the task has to do after an event.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Actions(u8);
+
+impl Actions {
+    /// Nothing.
+    pub(crate) const NONE: Actions = Actions(0);
+    /// Wake the readers.
+    pub(crate) const WAKE: Actions = Actions(1);
+    /// Seal the generation as whole.
+    pub(crate) const SEAL: Actions = Actions(2);
+    /// Abandon the generation.
+    pub(crate) const ABANDON: Actions = Actions(4);
+    /// Stop the origin transfer, if it still runs.
+    pub(crate) const STOP: Actions = Actions(8);
+
+    /// Both sets.
+    pub(crate) const fn and(self, other: Actions) -> Actions {
+        Actions(self.0 | other.0)
+    }
+
+    /// Whether every action of `other` is in this set.
+    pub(crate) const fn has(self, other: Actions) -> bool {
+        self.0 & other.0 == other.0
+    }
+}
+
+/// One fill: its state, how many read it and how far the foremost reader is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Machine {
+    state: State,
+    readers: u32,
+    front: u64,
+}
+
+impl Machine {
+    /// A fill whose request is being sent, without readers.
+    pub(crate) fn new() -> Machine {
+        Machine { state: State::Asking, readers: 0, front: 0 }
+    }
+
+    /// The state.
+    pub(crate) fn state(&self) -> State {
+        self.state
+    }
+
+    /// In window mode the fill waits for its foremost reader: back-pressure towards the origin.
+    pub(crate) fn must_wait(&self) -> bool {
+        match self.state {
+            State::Filling { written, storing: Storing::Window, .. } => {
+                written.saturating_sub(self.front) >= AHEAD_BYTES_MAX
+            }
+            _ => false,
+        }
+    }
+
+    /// Applies one event.
+    pub(crate) fn on(self, event: Event) -> (Machine, Actions) {
+        match event {
+            Event::Joined => (Machine { readers: self.readers + 1, ..self }, Actions::NONE),
+            Event::Left => {
+                Machine { readers: self.readers.saturating_sub(1), ..self }.unless_deserted(Actions::NONE)
+            }
+            Event::Advanced(offset) => {
+                let waited = self.must_wait();
+                let next = Machine { front: self.front.max(offset), ..self };
+                let freed = waited && !next.must_wait();
+                (next, if freed { Actions::WAKE } else { Actions::NONE })
+            }
+            event => self.advance(event),
+        }
+    }
+
+    fn advance(self, event: Event) -> (Machine, Actions) {
+        match (self.state, event) {
+            (State::Ended(_), _) => (self, Actions::NONE),
+            (State::Asking, Event::Storable(length)) => {
+                let state = State::Filling { written: 0, length, storing: Storing::Whole };
+                Machine { state, ..self }.unless_deserted(Actions::WAKE)
+            }
+            (State::Asking, Event::Declined(reason)) => self.ended(End::Declined(reason), Actions::WAKE),
+            (State::Asking, Event::Unchanged) => self.ended(End::Unchanged, Actions::WAKE),
+            (State::Asking, Event::Shared) => self.ended(End::Shared, Actions::WAKE),
+            (State::Filling { written, length, storing }, Event::Bytes(bytes)) => {
+                let written = written + bytes;
+                if length.is_some_and(|length| written > length) {
+                    return self.failed();
+                }
+                let state = State::Filling { written, length, storing };
+                Machine { state, ..self }.unless_deserted(Actions::WAKE)
+            }
+            (State::Filling { written, length, storing }, Event::Finished) => {
+                if length.is_some_and(|length| written != length) {
+                    return self.failed();
+                }
+                let seal = match storing {
+                    Storing::Whole => Actions::SEAL,
+                    Storing::Window => Actions::NONE,
+                };
+                self.ended(End::Whole, Actions::WAKE.and(seal))
+            }
+            (State::Filling { written, length, .. }, Event::Outgrown) => {
+                let state = State::Filling { written, length, storing: Storing::Window };
+                Machine { state, ..self }.unless_deserted(Actions::WAKE)
+            }
+            (_, Event::Failed) => self.failed(),
+            (state, event) => unreachable!("fill event {event:?} in state {state:?}"),
+        }
+    }
+
+    fn failed(self) -> (Machine, Actions) {
+        self.ended(End::Failed, Actions::WAKE.and(Actions::ABANDON).and(Actions::STOP))
+    }
+
+    fn ended(self, end: End, actions: Actions) -> (Machine, Actions) {
+        (Machine { state: State::Ended(end), ..self }, actions)
+    }
+
+    /// Without readers a fill goes on only while it is stored and what is missing is small.
+    fn unless_deserted(self, actions: Actions) -> (Machine, Actions) {
+        let State::Filling { written, length, storing } = self.state else { return (self, actions) };
+        if self.readers > 0 {
+            return (self, actions);
+        }
+        let worth = match (storing, length) {
+            (Storing::Window, _) => false,
+            (Storing::Whole, Some(length)) => {
+                let rest = length.saturating_sub(written);
+                rest <= REST_BYTES_MAX || rest.saturating_mul(5) <= length
+            }
+            (Storing::Whole, None) => written <= REST_BYTES_MAX,
+        };
+        if worth {
+            return (self, actions);
+        }
+        self.ended(End::Deserted, actions.and(Actions::ABANDON).and(Actions::STOP))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,53 @@
+//! What the fill machine does, event by event.
+use super::*;
+
+fn run(events: &[Event]) -> (State, Actions) {
+    let mut machine = Machine::new();
+    let mut all = Actions::NONE;
+    for event in events {
+        let (next, actions) = machine.on(*event);
+        machine = next;
+        all = all.and(actions);
+    }
+    (machine.state(), all)
+}
+
+#[test]
+fn a_whole_body_is_sealed() {
+    let (state, actions) =
+        run(&[Event::Joined, Event::Storable(Some(3)), Event::Bytes(1), Event::Bytes(2), Event::Finished]);
+    assert_eq!(state, State::Ended(End::Whole));
+    assert!(actions.has(Actions::SEAL.and(Actions::WAKE)) && !actions.has(Actions::ABANDON));
+}
+
+#[test]
+fn a_short_body_fails() {
+    let (state, actions) = run(&[Event::Joined, Event::Storable(Some(3)), Event::Bytes(1), Event::Finished]);
+    assert_eq!(state, State::Ended(End::Failed));
+    assert!(actions.has(Actions::ABANDON) && !actions.has(Actions::SEAL));
+}
+
+#[test]
+fn the_last_reader_of_a_large_object_ends_it() {
+    let (state, actions) =
+        run(&[Event::Joined, Event::Storable(Some(1 << 30)), Event::Bytes(1 << 20), Event::Left]);
+    assert_eq!(state, State::Ended(End::Deserted));
+    assert!(actions.has(Actions::STOP.and(Actions::ABANDON)));
+}
+
+#[test]
+fn the_last_reader_of_a_small_object_does_not_end_it() {
+    let (state, _) = run(&[Event::Joined, Event::Storable(Some(1 << 20)), Event::Bytes(1), Event::Left]);
+    assert!(matches!(state, State::Filling { .. }));
+}
+
+#[test]
+fn a_window_waits_for_its_foremost_reader() {
+    let mut machine = Machine::new();
+    for event in [Event::Joined, Event::Storable(None), Event::Outgrown, Event::Bytes(AHEAD_BYTES_MAX)] {
+        machine = machine.on(event).0;
+    }
+    assert!(machine.must_wait());
+    let (machine, actions) = machine.on(Event::Advanced(1));
+    assert!(!machine.must_wait() && actions.has(Actions::WAKE));
+}

@@ -1,0 +1,126 @@
+//! What the desk remembers of keys that are not being filled: that responses were not storable, and that
+//! an origin gave no response a moment ago. Only responses write here, never requests, so that no client
+//! can switch coalescing off. Fixed tables: a newer key may take an older one's place.
+
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+use weir_policy::NotStored;
+
+use super::OriginFailure;
+
+/// How long a key stays known as not storable.
+pub(crate) const DECLINED_FOR: Duration = Duration::from_secs(120);
+/// How long our own 502 and 504 are remembered.
+pub(crate) const FAILED_FOR: Duration = Duration::from_secs(1);
+
+const SHARDS: usize = 16;
+
+/// A direct-mapped table with an expiry an entry.
+struct Table<T> {
+    shards: Box<[Mutex<Box<[Option<Entry<T>>]>>]>,
+    slots: usize,
+}
+
+struct Entry<T> {
+    digest: u128,
+    until: Instant,
+    value: T,
+}
+
+impl<T: Clone> Table<T> {
+    fn new(entries: usize) -> Table<T> {
+        let slots = (entries / SHARDS).max(1);
+        let shard = || Mutex::new((0..slots).map(|_| None).collect());
+        Table { shards: (0..SHARDS).map(|_| shard()).collect(), slots }
+    }
+
+    fn place(&self, digest: u128) -> (usize, usize) {
+        let low = digest as u64;
+        ((low as usize) % SHARDS, ((low >> 8) as usize) % self.slots)
+    }
+
+    fn find(&self, digest: u128, now: Instant) -> Option<T> {
+        let (shard, slot) = self.place(digest);
+        match &self.shards[shard].lock()[slot] {
+            Some(entry) if entry.digest == digest && now < entry.until => Some(entry.value.clone()),
+            _ => None,
+        }
+    }
+
+    fn put(&self, digest: u128, until: Instant, value: T) {
+        let (shard, slot) = self.place(digest);
+        self.shards[shard].lock()[slot] = Some(Entry { digest, until, value });
+    }
+
+    fn clear(&self, digest: u128) {
+        let (shard, slot) = self.place(digest);
+        let mut slots = self.shards[shard].lock();
+        if slots[slot].as_ref().is_some_and(|entry| entry.digest == digest) {
+            slots[slot] = None;
+        }
+    }
+}
+
+/// Both tables.
+pub(crate) struct Memory {
+    declined: Table<NotStored>,
+    failed: Table<OriginFailure>,
+}
+
+impl Memory {
+    /// Empty tables: 64 Ki keys not storable, 4 Ki failed.
+    pub(crate) fn new() -> Memory {
+        Memory { declined: Table::new(64 << 10), failed: Table::new(4 << 10) }
+    }
+
+    /// Why the key's last response was not storable.
+    pub(crate) fn declined(&self, digest: u128, now: Instant) -> Option<NotStored> {
+        self.declined.find(digest, now)
+    }
+
+    /// Remembers a response that was not storable.
+    pub(crate) fn decline(&self, digest: u128, now: Instant, reason: NotStored) {
+        self.declined.put(digest, now + DECLINED_FOR, reason);
+    }
+
+    /// A storable response clears what was remembered.
+    pub(crate) fn accept(&self, digest: u128) {
+        self.declined.clear(digest);
+        self.failed.clear(digest);
+    }
+
+    /// The key's failure of a moment ago.
+    pub(crate) fn failed(&self, digest: u128, now: Instant) -> Option<OriginFailure> {
+        self.failed.find(digest, now)
+    }
+
+    /// Remembers a failure.
+    pub(crate) fn fail(&self, digest: u128, now: Instant, failure: OriginFailure) {
+        self.failed.put(digest, now + FAILED_FOR, failure);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_declined_key_is_forgotten_in_time_and_by_a_storable_response() {
+        let memory = Memory::new();
+        let now = crate::clock::mono();
+        memory.decline(7, now, NotStored::NoStore);
+        assert_eq!(memory.declined(7, now), Some(NotStored::NoStore));
+        assert_eq!(memory.declined(7, now + DECLINED_FOR), None);
+        memory.accept(7);
+        assert_eq!(memory.declined(7, now), None);
+    }
+
+    #[test]
+    fn keys_that_share_a_slot_are_not_taken_for_each_other() {
+        let memory = Memory::new();
+        let now = crate::clock::mono();
+        memory.decline(7, now, NotStored::NoStore);
+        assert_eq!(memory.declined(7 | 1 << 64, now), None);
+    }
+}

@@ -1,0 +1,212 @@
+//! Fills: one origin transfer into one generation, however many read it. [`machine`] says what happens,
+//! [`task`] does it, [`desk`] knows which fills run, [`tail`] reads them, [`waiters`] wakes the readers.
+//! It must not decide what may be stored: that is the policy's.
+
+pub(crate) mod desk;
+pub(crate) mod machine;
+pub(crate) mod memory;
+pub(crate) mod tail;
+pub(crate) mod task;
+pub(crate) mod waiters;
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use weir_policy::{CacheKey, NotStored};
+use weir_store::{Generation, Retirement};
+use weir_upstream::OriginError;
+
+use self::machine::{Actions, Event, Machine};
+use self::waiters::{Bells, Waiters};
+
+/// Why there is no response from the origin.
+#[derive(Clone, Debug)]
+pub(crate) struct OriginFailure {
+    /// 502, 503 or 504.
+    pub(crate) status: StatusCode,
+    /// The `Proxy-Status` error token of RFC 9209 §2.3.
+    pub(crate) proxy_status: &'static str,
+    /// The word for the log.
+    pub(crate) word: &'static str,
+    /// The origin that was asked, if one was.
+    pub(crate) origin: Option<Arc<str>>,
+    /// When to try again, for a 503.
+    pub(crate) retry_after: Option<Duration>,
+}
+
+impl OriginFailure {
+    /// What an upstream's error means to those who wait.
+    pub(crate) fn of(error: &OriginError) -> OriginFailure {
+        let retry_after = match error {
+            OriginError::Busy { retry_after } => Some(*retry_after),
+            _ => None,
+        };
+        OriginFailure {
+            status: error.status(),
+            proxy_status: error.proxy_status(),
+            word: error.word(),
+            origin: None,
+            retry_after,
+        }
+    }
+}
+
+/// A short error response that those who were already waiting share (it is never stored).
+#[derive(Clone, Debug)]
+pub(crate) struct SharedResponse {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    pub(crate) reason: NotStored,
+    pub(crate) origin: Arc<str>,
+}
+
+/// What the origin's head made of a fill.
+#[derive(Clone)]
+pub(crate) enum FillHead {
+    /// A new generation whose body is arriving.
+    New(Arc<Generation>),
+    /// The stored generation is still good: 304.
+    Unchanged(Arc<Generation>),
+    /// Not to be stored; the lead has the stream.
+    Declined(NotStored, StatusCode),
+    /// A short server error, for those already waiting.
+    Shared(Arc<SharedResponse>),
+    /// No response.
+    Failed(OriginFailure),
+}
+
+/// One running origin transfer.
+pub(crate) struct Fill {
+    key: CacheKey,
+    machine: Mutex<Machine>,
+    head: OnceLock<FillHead>,
+    /// The origin's name, once known.
+    origin: OnceLock<Arc<str>>,
+    /// Why the body broke off.
+    broke: OnceLock<&'static str>,
+    waiters: Arc<Waiters>,
+    bells: Arc<Bells>,
+    /// Told when the transfer must stop, or when a window may go on.
+    turn: Notify,
+}
+
+impl Fill {
+    /// A fill that is about to ask.
+    pub(crate) fn new(key: CacheKey, bells: Arc<Bells>) -> Arc<Fill> {
+        let waiters = Waiters::new(&bells);
+        Arc::new(Fill {
+            key,
+            machine: Mutex::new(Machine::new()),
+            head: OnceLock::new(),
+            origin: OnceLock::new(),
+            broke: OnceLock::new(),
+            waiters,
+            bells,
+            turn: Notify::new(),
+        })
+    }
+
+    /// The key it fills.
+    pub(crate) fn key(&self) -> &CacheKey {
+        &self.key
+    }
+
+    /// The head, if it has come.
+    pub(crate) fn head(&self) -> Option<&FillHead> {
+        self.head.get()
+    }
+
+    /// The origin asked, once known.
+    pub(crate) fn origin(&self) -> Option<&Arc<str>> {
+        self.origin.get()
+    }
+
+    /// Notes why the body broke off.
+    pub(crate) fn fail_with(&self, word: &'static str) {
+        let _ = self.broke.set(word);
+    }
+
+    /// Why the body broke off, for the log.
+    pub(crate) fn failure_word(&self) -> &'static str {
+        self.broke.get().copied().unwrap_or("fill-ended")
+    }
+
+    /// The machine as it is now.
+    pub(crate) fn machine(&self) -> Machine {
+        *self.machine.lock()
+    }
+
+    /// Takes a seat: as long as it is held, the fill has a reader.
+    pub(crate) fn seat(self: &Arc<Self>, core: usize) -> Seat {
+        self.apply(Event::Joined);
+        Seat { fill: self.clone(), core }
+    }
+
+    /// Waits for the head.
+    ///
+    /// # Cancel safety
+    /// Safe: nothing is lost.
+    pub(crate) async fn wait_head(&self, core: usize) -> FillHead {
+        self.waiters.until(core, || self.head.get().cloned()).await
+    }
+
+    /// Waits until `ready` yields; it is asked again whenever the fill moves on.
+    pub(crate) async fn wait<T>(&self, core: usize, ready: impl FnMut() -> Option<T>) -> T {
+        self.waiters.until(core, ready).await
+    }
+
+    /// Applies an event. What remains to be done with the body is returned; whoever does it calls
+    /// [`Fill::wake`] afterwards, so that readers meet what was done.
+    pub(crate) fn apply(&self, event: Event) -> Actions {
+        let actions = {
+            let mut machine = self.machine.lock();
+            let (next, actions) = machine.on(event);
+            *machine = next;
+            actions
+        };
+        let freed = matches!(event, Event::Advanced(_)) && actions.has(Actions::WAKE);
+        if freed || actions.has(Actions::STOP) {
+            self.turn.notify_one();
+        }
+        actions
+    }
+
+    /// Wakes the readers of all cores.
+    pub(crate) fn wake(&self, core: usize) {
+        self.waiters.wake(core, &self.bells);
+    }
+}
+
+/// Whether a generation keeps only its newest bytes.
+pub(crate) fn is_windowed(generation: &Generation) -> bool {
+    generation.retirement() == Some(Retirement::Outgrown)
+}
+
+/// A reader's seat at a fill.
+pub(crate) struct Seat {
+    fill: Arc<Fill>,
+    core: usize,
+}
+
+impl Seat {
+    /// The fill.
+    pub(crate) fn fill(&self) -> &Arc<Fill> {
+        &self.fill
+    }
+
+    /// The core its reader runs on.
+    pub(crate) fn core(&self) -> usize {
+        self.core
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        self.fill.apply(Event::Left);
+    }
+}

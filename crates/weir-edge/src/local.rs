@@ -1,0 +1,311 @@
+//! Responses that Weir makes itself: refusals, errors, what a route answers without an origin. Each is
+//! whole, short and says how it came (`Cache-Status`; on errors `Proxy-Status`, RFC 9209).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONTENT_RANGE, CONTENT_TYPE, DATE, RETRY_AFTER};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use weir_policy::{ContentRange, cache_status};
+use weir_wire::{Refusal, Target, Version, print};
+
+use crate::clock;
+use crate::conn::body::BodyError;
+use crate::conn::{After, Conn, print_persistence};
+use crate::deliver::send::{Transfer, send};
+use crate::deliver::source::Source;
+use crate::exchange::Exchange;
+use crate::fill::{OriginFailure, SharedResponse};
+use crate::observe::{Completion, Description, Facts, Outcome};
+use crate::pass;
+use crate::plan::{Answered, Route};
+use crate::told::Told;
+use crate::transform::request::is_loop;
+use crate::worker::Worker;
+
+/// A response that is made here.
+pub(crate) struct Reply {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+    /// The word of the log and of `Cache-Status`.
+    pub(crate) word: &'static str,
+    pub(crate) outcome: Outcome,
+    /// The error token for `Proxy-Status`.
+    pub(crate) proxy_status: Option<&'static str>,
+}
+
+impl Reply {
+    /// An error in one line of text.
+    pub(crate) fn error(status: StatusCode, word: &'static str, text: &str) -> Reply {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        let reason = status.canonical_reason().unwrap_or("Error");
+        let body = format!("{} {reason}: {text}\n", status.as_u16());
+        Reply { status, headers, body: body.into(), word, outcome: Outcome::Refused, proxy_status: None }
+    }
+
+    fn retry_after(mut self, seconds: u64) -> Reply {
+        self.headers.insert(RETRY_AFTER, HeaderValue::from(seconds));
+        self
+    }
+
+    fn proxy_status(mut self, token: &'static str) -> Reply {
+        self.proxy_status = Some(token);
+        self
+    }
+
+    fn outcome(mut self, outcome: Outcome) -> Reply {
+        self.outcome = outcome;
+        self
+    }
+}
+
+/// Where a request goes.
+pub(crate) enum Routed {
+    /// It is answered here.
+    Local(Box<Reply>),
+    /// To a route with an upstream.
+    To(Arc<Route>),
+}
+
+/// Finds the route of a request, or what is answered without one.
+pub(crate) fn route(exchange: &mut Exchange<'_>) -> Routed {
+    let plan = exchange.running.plan.clone();
+    let path = match &exchange.head.target {
+        Target::Path(path) => path.path(),
+        Target::Asterisk => "*",
+    };
+    if plan.is_health(path) {
+        return Routed::Local(Box::new(health(exchange.worker)));
+    }
+    if is_loop(&exchange.head.headers, &exchange.worker.plane.own_id) {
+        let text = "this request has been here before";
+        return local(
+            Reply::error(StatusCode::LOOP_DETECTED, "loop", text).proxy_status("proxy_loop_detected"),
+        );
+    }
+    let Some(site) = plan.site(exchange.head.host.name()) else {
+        return local(Reply::error(StatusCode::MISDIRECTED_REQUEST, "unknown-host", "no site has this host"));
+    };
+    exchange.site = Some(site.clone());
+    exchange.facts.site = site.id;
+    let Some(route) = site.route(&exchange.head.method, exchange.scheme, path) else {
+        return local(Reply::error(
+            StatusCode::NOT_FOUND,
+            "no-route",
+            "no route of this site takes this path",
+        ));
+    };
+    exchange.route = Some(route.clone());
+    let view = exchange.view();
+    match route.answer(&view) {
+        Some(answered) => Routed::Local(Box::new(of_route(answered))),
+        None => Routed::To(route.clone()),
+    }
+}
+
+fn local(reply: Reply) -> Routed {
+    Routed::Local(Box::new(reply))
+}
+
+fn of_route(answered: Answered) -> Reply {
+    let Answered { status, headers, body, word } = answered;
+    Reply { status, headers, body, word, outcome: Outcome::Local, proxy_status: None }
+}
+
+/// What a balancer in front is told.
+fn health(worker: &Worker) -> Reply {
+    if worker.plane.is_draining() {
+        return Reply::error(StatusCode::SERVICE_UNAVAILABLE, "draining", "draining").outcome(Outcome::Local);
+    }
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    let body = Bytes::from_static(b"ok\n");
+    Reply {
+        status: StatusCode::OK,
+        headers,
+        body,
+        word: "health",
+        outcome: Outcome::Local,
+        proxy_status: None,
+    }
+}
+
+/// Sends a reply to the request of an exchange.
+pub(crate) async fn answer(exchange: &mut Exchange<'_>, mut reply: Reply) -> After {
+    if reply.status.is_client_error() || reply.status.is_server_error() {
+        if let Some(page) = exchange.route.as_ref().and_then(|route| route.error_page(reply.status)) {
+            reply.headers.insert(CONTENT_TYPE, page.content_type.clone());
+            reply.body = page.body.clone();
+        }
+    }
+    exchange.facts.outcome = reply.outcome;
+    exchange.facts.detail = reply.word;
+    reply_to(exchange, reply).await
+}
+
+async fn reply_to(exchange: &mut Exchange<'_>, reply: Reply) -> After {
+    let transfer = exchange.transfer(reply.status, Some(reply.body.len() as u64));
+    let after = exchange.persistence(transfer);
+    let own_id = exchange.worker.plane.own_id.clone();
+    let out = &mut exchange.conn.client.out;
+    print_reply(out, &reply, &own_id, transfer, after, exchange.head.version);
+    exchange.facts.status = reply.status.as_u16();
+    let sent = send(&mut exchange.conn.client, Source::Bytes(reply.body), transfer).await;
+    exchange.sent(sent, transfer, after)
+}
+
+fn print_reply(
+    out: &mut Vec<u8>,
+    reply: &Reply,
+    own_id: &str,
+    transfer: Transfer,
+    after: After,
+    version: Version,
+) {
+    print::status_line(out, reply.status);
+    print::field(out, DATE.as_str(), httpdate::fmt_http_date(clock::now().wall).as_bytes());
+    print::fields(out, &reply.headers);
+    print::field(out, "via", format!("1.1 {own_id}").as_bytes());
+    out.extend_from_slice(b"cache-status: ");
+    cache_status::local(out, reply.word);
+    out.extend_from_slice(b"\r\n");
+    if let Some(token) = reply.proxy_status {
+        print::field(out, "proxy-status", format!("weir; error={token}").as_bytes());
+    }
+    transfer.print(out);
+    print_persistence(out, after, version);
+    print::end(out);
+}
+
+/// Refuses what is not a request as it should be, and closes.
+pub(crate) async fn refuse(worker: &Worker, conn: &mut Conn, refusal: &Refusal) -> After {
+    let reply = Reply::error(refusal.status(), refusal.reason(), refusal.reason());
+    refuse_with(worker, conn, reply).await
+}
+
+/// A head that did not arrive in time.
+pub(crate) async fn late(worker: &Worker, conn: &mut Conn) -> After {
+    let reply = Reply::error(StatusCode::REQUEST_TIMEOUT, "head-late", "the request head took too long");
+    refuse_with(worker, conn, reply).await
+}
+
+async fn refuse_with(worker: &Worker, conn: &mut Conn, reply: Reply) -> After {
+    let now = clock::now();
+    worker.observer.counters().request_begun();
+    let transfer = Transfer::Length(reply.body.len() as u64);
+    print_reply(&mut conn.client.out, &reply, &worker.plane.own_id, transfer, After::Close, Version::Http11);
+    let sent = send(&mut conn.client, Source::Bytes(reply.body), transfer).await;
+    let facts = Facts {
+        status: reply.status.as_u16(),
+        outcome: reply.outcome,
+        detail: reply.word,
+        body_bytes: sent.body_bytes,
+        total: clock::mono().saturating_duration_since(now.mono),
+        completion: if sent.first_byte.is_some() { Completion::Whole } else { Completion::ClientGone },
+        ..Facts::default()
+    };
+    let client = conn.peer.ip().map_or_else(String::new, |ip| ip.to_string());
+    worker.observer.record(&facts, || Description { wall: now.wall, client, ..Description::default() });
+    worker.observer.counters().request_ended();
+    After::Close
+}
+
+/// The body that the client declares is larger than allowed.
+pub(crate) async fn too_large(exchange: &mut Exchange<'_>) -> After {
+    bad_body(exchange, &BodyError::TooLarge).await
+}
+
+/// The body of the request cannot be read on: answered, then closed.
+pub(crate) async fn bad_body(exchange: &mut Exchange<'_>, error: &BodyError) -> After {
+    let reply = match error {
+        BodyError::TooLarge => {
+            Reply::error(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "the request body is too large")
+        }
+        BodyError::TooSlow => {
+            Reply::error(StatusCode::REQUEST_TIMEOUT, "body-too-slow", "the request body came too slowly")
+        }
+        BodyError::Malformed(word) => Reply::error(StatusCode::BAD_REQUEST, word, word),
+        BodyError::Gone => {
+            exchange.facts.completion = Completion::ClientGone;
+            return After::Cut;
+        }
+    };
+    match answer(exchange, reply).await {
+        After::KeepAlive => After::Close,
+        after => after,
+    }
+}
+
+/// RFC 9111 §5.2.1.7: the client wants nothing but what is held.
+pub(crate) async fn only_if_cached(exchange: &mut Exchange<'_>) -> After {
+    let reply = Reply::error(StatusCode::GATEWAY_TIMEOUT, "only-if-cached", "nothing usable is held");
+    answer(exchange, reply.outcome(Outcome::Miss)).await
+}
+
+/// RFC 9110 §13.1.1.
+pub(crate) async fn precondition_failed(exchange: &mut Exchange<'_>, told: Told) -> After {
+    told.note(&mut exchange.facts);
+    let reply = Reply::error(StatusCode::PRECONDITION_FAILED, "precondition", "the precondition is false");
+    reply_to(exchange, reply).await
+}
+
+/// RFC 9110 §15.5.17.
+pub(crate) async fn unsatisfiable(exchange: &mut Exchange<'_>, range: &ContentRange, told: Told) -> After {
+    told.note(&mut exchange.facts);
+    let text = "the range lies outside of the body";
+    let mut reply = Reply::error(StatusCode::RANGE_NOT_SATISFIABLE, "range", text);
+    reply.headers.insert(CONTENT_RANGE, range.value());
+    reply_to(exchange, reply).await
+}
+
+/// The origin gave no response, or a broken one, and nothing was sent yet.
+pub(crate) async fn origin_failed(exchange: &mut Exchange<'_>, failure: &OriginFailure) -> After {
+    if failure.origin.is_some() {
+        exchange.origin.clone_from(&failure.origin);
+    }
+    let text = match failure.status {
+        StatusCode::GATEWAY_TIMEOUT => "the origin did not answer in time",
+        StatusCode::SERVICE_UNAVAILABLE => "all connections to the origin are in use",
+        _ => "the origin gave no usable answer",
+    };
+    let outcome = exchange.facts.outcome;
+    let outcome = if outcome == Outcome::Refused { Outcome::Miss } else { outcome };
+    let mut reply = Reply::error(failure.status, failure.word, text).proxy_status(failure.proxy_status);
+    if let Some(after) = failure.retry_after {
+        reply = reply.retry_after(after.as_secs().max(1));
+    }
+    answer(exchange, reply.outcome(outcome)).await
+}
+
+/// The route names an upstream that does not exist; the configuration's check should not let it through.
+pub(crate) async fn no_upstream(exchange: &mut Exchange<'_>) -> After {
+    let reply = Reply::error(StatusCode::BAD_GATEWAY, "no-upstream", "this route has no upstream");
+    answer(exchange, reply.proxy_status("destination_not_found").outcome(Outcome::Local)).await
+}
+
+/// Something in Weir itself broke.
+pub(crate) async fn internal(exchange: &mut Exchange<'_>, word: &'static str) -> After {
+    let reply = Reply::error(StatusCode::BAD_GATEWAY, word, "the proxy could not finish this request");
+    answer(exchange, reply.proxy_status("proxy_internal_error").outcome(Outcome::Miss)).await
+}
+
+/// A short error response of the origin, shared by those who waited for it.
+pub(crate) async fn shared(
+    exchange: &mut Exchange<'_>,
+    route: &Route,
+    response: &SharedResponse,
+    told: Told,
+) -> After {
+    told.note(&mut exchange.facts);
+    let transfer = exchange.transfer(response.status, Some(response.body.len() as u64));
+    let after = exchange.persistence(transfer);
+    pass::print_head(exchange, route, response.status, &response.headers, &told, transfer, after);
+    let body = match exchange.head.method {
+        Method::HEAD => Source::Empty,
+        _ => Source::Bytes(response.body.clone()),
+    };
+    let sent = send(&mut exchange.conn.client, body, transfer).await;
+    exchange.sent(sent, transfer, after)
+}

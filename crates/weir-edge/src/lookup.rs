@@ -1,0 +1,53 @@
+//! Looking up: the request's key, and what is held under it. RFC 9111 §2, §4.1. It writes nothing.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weir_policy::{CacheKey, matches, write_key};
+use weir_store::{Found, Generation};
+
+use crate::exchange::Exchange;
+use crate::plan::Route;
+
+/// What is held for a request.
+pub(crate) struct Held {
+    /// The generation that the request selects.
+    pub(crate) generation: Option<Arc<Generation>>,
+    /// Whether only other variants are held.
+    pub(crate) others: bool,
+}
+
+/// Finds the generation that the request selects.
+pub(crate) fn find(exchange: &Exchange<'_>, route: &Route) -> Held {
+    let worker = exchange.worker;
+    let mut key = worker.key.borrow_mut();
+    key.clear();
+    let digest = write_key(&route.rules.key, &exchange.view(), &mut key);
+    let headers = &exchange.head.headers;
+    match worker.plane.store.find(digest, &key, &|stored| matches(&stored.variant, headers)) {
+        Found::Ready(generation) => match generation {
+            Some(generation) if generation.is_whole() => Held { generation: Some(generation), others: false },
+            _ => among_variants(exchange, digest, &key),
+        },
+        // A tier that must be asked comes with the disk; until then what is not at hand is a miss.
+        _ => Held { generation: None, others: false },
+    }
+}
+
+/// What is found first may still be filling, while an older generation is whole.
+fn among_variants(exchange: &Exchange<'_>, digest: u128, key: &[u8]) -> Held {
+    let headers = &exchange.head.headers;
+    let mut variants = exchange.worker.plane.store.variants(digest, key);
+    variants.retain(|generation| generation.is_whole());
+    let others = !variants.is_empty();
+    let selected = |generation: &Arc<Generation>| matches(&generation.head().stored.variant, headers);
+    let generation = variants.into_iter().find(selected);
+    Held { others: others && generation.is_none(), generation }
+}
+
+/// The request's key, to be kept.
+pub(crate) fn key(exchange: &Exchange<'_>, route: &Route) -> CacheKey {
+    let mut key = Vec::with_capacity(128);
+    let digest = write_key(&route.rules.key, &exchange.view(), &mut key);
+    CacheKey { digest, full: Bytes::from(key) }
+}

@@ -1,0 +1,31 @@
+//! Requests towards origins: the client's fields as the transform has them, with the `Host` and the
+//! fields that the route wants.
+
+use http::header::HOST;
+use http::{HeaderMap, HeaderValue};
+
+use crate::exchange::Exchange;
+use crate::plan::Route;
+use crate::transform::request;
+
+/// The fields of a request that is passed.
+pub(crate) fn for_pass(exchange: &Exchange<'_>, route: &Route) -> HeaderMap {
+    let mut headers = request::towards_origin(&exchange.head.headers, &exchange.from());
+    finish(&mut headers, route);
+    headers
+}
+
+/// The fields of a fill's request: nothing that belongs to one client alone.
+pub(crate) fn for_fill(exchange: &Exchange<'_>, route: &Route) -> HeaderMap {
+    let mut headers = request::towards_origin(&exchange.head.headers, &exchange.from());
+    request::for_fill(&mut headers);
+    finish(&mut headers, route);
+    headers
+}
+
+fn finish(headers: &mut HeaderMap, route: &Route) {
+    if let Some(host) = route.host_to_origin() {
+        headers.insert(HOST, HeaderValue::clone(host));
+    }
+    route.edit_request(headers);
+}

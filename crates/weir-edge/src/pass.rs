@@ -1,0 +1,213 @@
+//! Passing a request on and its response back, past the cache: other methods, requests that the rules
+//! keep out, responses that may not be stored. It stores nothing; what an unsafe method changed is marked
+//! in the ledger (RFC 9111 §4.4).
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use tokio::sync::mpsc;
+use weir_policy::RequestView;
+use weir_store::Scope;
+use weir_upstream::{Interim, OriginError, OriginRequest, OriginResponse, OutBody, Retry, Upstream};
+use weir_wire::{Framing, Target, print};
+
+use crate::conn::body::{BodyError, Upload};
+use crate::conn::client::ClientEnd;
+use crate::conn::{After, Conn, print_persistence};
+use crate::deliver::send::{Transfer, send_while};
+use crate::deliver::source::Source;
+use crate::exchange::{Exchange, forwarded};
+use crate::fill::OriginFailure;
+use crate::plan::Route;
+use crate::told::Told;
+use crate::{fetch, local, outgoing, present, tunnel};
+
+/// Parts of a request body under way to an origin: the rest waits in the client's socket.
+const PARTS_MAX: usize = 4;
+
+/// How the way to the response ended.
+enum Asked {
+    Answered(Box<OriginResponse>, Upload),
+    Failed(OriginError),
+    Body(BodyError),
+    Gone,
+}
+
+/// Passes a request.
+pub(crate) async fn pass(exchange: &mut Exchange<'_>, route: &Arc<Route>, told: Told) -> After {
+    let Some(upstream) = exchange.running.upstream(route).cloned() else {
+        return local::no_upstream(exchange).await;
+    };
+    exchange.worker.observer.counters().origin_asked();
+    match ask(exchange, route, &upstream).await {
+        Asked::Answered(mut response, upload) => {
+            invalidate(exchange, route, &response);
+            match response.upgraded.take() {
+                Some(tunnel) => tunnel::switch(exchange, route, *response, tunnel, told).await,
+                None => relay(exchange, route, *response, upload, told).await,
+            }
+        }
+        Asked::Failed(error) => {
+            told.note(&mut exchange.facts);
+            local::origin_failed(exchange, &OriginFailure::of(&error)).await
+        }
+        Asked::Body(error) => {
+            told.note(&mut exchange.facts);
+            local::bad_body(exchange, &error).await
+        }
+        Asked::Gone => {
+            told.note(&mut exchange.facts);
+            exchange.facts.completion = crate::observe::Completion::ClientGone;
+            After::Cut
+        }
+    }
+}
+
+/// Sends the request, its body as it comes, and waits for the final head.
+async fn ask(exchange: &mut Exchange<'_>, route: &Arc<Route>, upstream: &Arc<Upstream>) -> Asked {
+    let (mut upload, body) = match exchange.conn.body.is_some() {
+        false => (Upload::none(), OutBody::Empty),
+        true => {
+            let (sender, parts) = mpsc::channel(PARTS_MAX);
+            (Upload::into(sender), OutBody::Stream { parts, length: exchange.conn.body.length() })
+        }
+    };
+    let request = request(exchange, route, body);
+    let (interim, mut interims) = mpsc::unbounded_channel();
+    let mut answer = std::pin::pin!(upstream.send(request, fetch::interim_sender(exchange, interim)));
+    loop {
+        tokio::select! {
+            biased;
+            Some(interim) = interims.recv() => {
+                if send_interim(exchange.conn, &interim).await.is_err() {
+                    return Asked::Gone;
+                }
+            }
+            answer = &mut answer => return match answer {
+                Ok(response) => Asked::Answered(Box::new(response), upload),
+                Err(error) => Asked::Failed(error),
+            },
+            pumped = upload.pump(&mut exchange.conn.body, &mut exchange.conn.client) => match pumped {
+                Ok(()) => {}
+                Err(BodyError::Gone) => return Asked::Gone,
+                Err(error) => return Asked::Body(error),
+            },
+        }
+    }
+}
+
+fn request(exchange: &Exchange<'_>, route: &Route, body: OutBody) -> OriginRequest {
+    let target = match &exchange.head.target {
+        Target::Path(path) => forwarded(route, path.as_str()).into_owned(),
+        Target::Asterisk => "*".to_owned(),
+    };
+    OriginRequest {
+        method: exchange.head.method.clone(),
+        target: target.into(),
+        headers: outgoing::for_pass(exchange, route),
+        body,
+        retry: Retry::of(&exchange.head.method),
+        upgrade: exchange.head.upgrade.clone(),
+    }
+}
+
+/// Passes an interim response on (RFC 9110 §15.2).
+///
+/// # Errors
+/// The client went away.
+pub(crate) async fn send_interim(conn: &mut Conn, interim: &Interim) -> Result<(), ClientEnd> {
+    if interim.status == StatusCode::CONTINUE {
+        return Ok(());
+    }
+    let mut headers = interim.headers.clone();
+    weir_policy::strip_hop_by_hop(&mut headers);
+    headers.remove(CONTENT_LENGTH);
+    print::interim(&mut conn.client.out, interim.status, &headers);
+    conn.client.send(&[]).await
+}
+
+/// Passes a response on to its client as it comes.
+pub(crate) async fn relay(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    response: OriginResponse,
+    mut upload: Upload,
+    told: Told,
+) -> After {
+    for _ in 0..response.times.retries {
+        exchange.worker.observer.counters().retried();
+    }
+    exchange.origin = Some(response.origin.name().into());
+    let told = told.answered(response.status);
+    told.note(&mut exchange.facts);
+    let length = match response.framing {
+        Framing::Length(length) => Some(length),
+        Framing::None => declared(&response.headers),
+        Framing::Chunked | Framing::Close => None,
+    };
+    let transfer = exchange.transfer(response.status, length.or(empty(&response)));
+    let after = exchange.persistence(transfer);
+    print_head(exchange, route, response.status, &response.headers, &told, transfer, after);
+    let mut body = response.body;
+    if is_event_stream(&response.headers) {
+        body.set_between_bytes(exchange.conn.limits.tunnel_idle_max);
+    }
+    let conn = &mut *exchange.conn;
+    let meanwhile = Some((&mut conn.body, &mut upload));
+    let sent = send_while(&mut conn.client, Source::Origin(Box::new(body)), transfer, meanwhile).await;
+    exchange.worker.observer.counters().origin_bytes(sent.body_bytes);
+    exchange.sent(sent, transfer, after)
+}
+
+/// Prints a response's head that is not stored.
+pub(crate) fn print_head(
+    exchange: &mut Exchange<'_>,
+    route: &Route,
+    status: StatusCode,
+    headers: &HeaderMap,
+    told: &Told,
+    transfer: Transfer,
+    after: After,
+) {
+    let mut fields = present::fields(headers, route, &exchange.worker.plane.own_id);
+    if let Some(age) = headers.get(http::header::AGE) {
+        fields.insert(http::header::AGE, age.clone());
+    }
+    let out = &mut exchange.conn.client.out;
+    print::status_line(out, status);
+    print::fields(out, &fields);
+    told.print(out);
+    transfer.print(out);
+    print_persistence(out, after, exchange.head.version);
+    print::end(out);
+    exchange.facts.status = status.as_u16();
+}
+
+/// The length that a response to HEAD, or a 304, declares for the body it does not have.
+fn declared(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+/// A response without a body that is none by its method or status has an empty one.
+fn empty(response: &OriginResponse) -> Option<u64> {
+    let bodiless = matches!(response.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
+    (response.framing == Framing::None && !bodiless).then_some(0)
+}
+
+fn is_event_stream(headers: &HeaderMap) -> bool {
+    let kind = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).unwrap_or_default();
+    kind.len() >= 17 && kind[..17].eq_ignore_ascii_case(b"text/event-stream")
+}
+
+/// Marks what an unsafe request has made invalid.
+fn invalidate(exchange: &Exchange<'_>, route: &Route, response: &OriginResponse) {
+    let view = exchange.view();
+    let targets = weir_policy::invalidation(&view, response.status, &response.headers);
+    for target in targets {
+        let view = RequestView { method: &Method::GET, path_and_query: &target, ..view };
+        let mut key = Vec::new();
+        let digest = weir_policy::write_key(&route.rules.key, &view, &mut key);
+        exchange.worker.plane.store.ledger().mark(Scope::Key(digest));
+    }
+}

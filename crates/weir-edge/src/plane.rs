@@ -1,0 +1,72 @@
+//! What all workers share: the store, the desk, the running plan with its upstreams. Nothing here is
+//! locked on a hit.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use arc_swap::ArcSwap;
+use weir_store::Store;
+use weir_upstream::Upstream;
+
+use crate::conn::ClientLimits;
+use crate::fill::desk::Desk;
+use crate::fill::waiters::Bells;
+use crate::listen::Trusted;
+use crate::observe::Observatory;
+use crate::plan::{Plan, Route};
+
+/// One plan with the upstreams it needs: swapped whole on reload, kept by the requests that began on it.
+pub(crate) struct Running {
+    pub(crate) plan: Arc<Plan>,
+    /// By name.
+    pub(crate) upstreams: HashMap<String, Arc<Upstream>>,
+    pub(crate) limits: Arc<ClientLimits>,
+    pub(crate) trusted: Trusted,
+}
+
+impl Running {
+    /// The upstream of a route.
+    pub(crate) fn upstream(&self, route: &Route) -> Option<&Arc<Upstream>> {
+        self.upstreams.get(&**route.upstream.as_ref()?)
+    }
+}
+
+/// The data plane's shared parts.
+pub(crate) struct Plane {
+    pub(crate) store: Store,
+    /// Objects that declare more are not stored.
+    pub(crate) object_bytes_max: u64,
+    pub(crate) desk: Desk,
+    pub(crate) bells: Arc<Bells>,
+    pub(crate) running: ArcSwap<Running>,
+    pub(crate) observatory: Arc<Observatory>,
+    /// Our own name in `Via` and `CDN-Loop`: `weir-` and eight hex digits, other in every process.
+    pub(crate) own_id: Arc<str>,
+    draining: AtomicBool,
+}
+
+impl Plane {
+    pub(crate) fn new(store: Store, cores: usize, running: Running, observatory: Arc<Observatory>) -> Plane {
+        let bells = Arc::new(Bells::new(cores));
+        Plane {
+            object_bytes_max: store.usage().limit_bytes / 2,
+            store,
+            desk: Desk::new(bells.clone()),
+            bells,
+            running: ArcSwap::from_pointee(running),
+            observatory,
+            own_id: format!("weir-{:08x}", fastrand::u32(..)).into(),
+            draining: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether the process is going down: no further request on any connection.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.draining.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn begin_draining(&self) {
+        self.draining.store(true, Ordering::Relaxed);
+    }
+}

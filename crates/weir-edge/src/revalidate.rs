@@ -1,0 +1,64 @@
+//! Asking the origin whether what is held is still good: now, with the client waiting, or in the
+//! background, with nobody waiting. RFC 9111 §4.3, RFC 5861 §3.
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use weir_policy::{Ask, Interval, RevalidateReason, Revalidation};
+use weir_store::Generation;
+
+use crate::conn::After;
+use crate::exchange::Exchange;
+use crate::fetch;
+use crate::fill::desk::Plan;
+use crate::fill::task::{self, Sharing};
+use crate::lookup;
+use crate::plan::Route;
+use crate::told::Told;
+
+/// Asks before anything goes out.
+pub(crate) async fn now(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    generation: Arc<Generation>,
+    revalidation: Revalidation,
+) -> After {
+    let told = Told::revalidate(revalidation.why);
+    let validating = match revalidation.why {
+        RevalidateReason::Refresh => Vec::new(),
+        _ => candidates(exchange, generation),
+    };
+    fetch::fetch(exchange, route, ask, validating, told).await
+}
+
+/// Asks without a client: the next request finds what came.
+pub(crate) fn in_background(exchange: &Exchange<'_>, route: &Arc<Route>, generation: &Arc<Generation>) {
+    let key = generation.key();
+    let headers: &HeaderMap = &exchange.head.headers;
+    let whole = Interval::new(0, u64::MAX);
+    let (worker, now) = (exchange.worker, exchange.now.mono);
+    let Plan::Lead(seat) = worker.plane.desk.plan(worker.core, key, whole, headers, now) else { return };
+    let again = lookup::find(exchange, route).generation;
+    let replaced = again.is_none_or(|again| !Arc::ptr_eq(&again, generation) || is_fresh(exchange, &again));
+    match fetch::errand(exchange, route, &candidates(exchange, generation.clone()), Sharing::Shared) {
+        Some(errand) if !replaced => task::start_in_background(errand, seat),
+        _ => worker.plane.desk.done(seat.fill()),
+    }
+}
+
+fn is_fresh(exchange: &Exchange<'_>, generation: &Generation) -> bool {
+    weir_policy::freshness(&generation.head().stored, exchange.now).is_fresh()
+}
+
+/// What may be confirmed: the generation selected first, then its siblings (RFC 9111 §4.3.1).
+fn candidates(exchange: &Exchange<'_>, generation: Arc<Generation>) -> Vec<Arc<Generation>> {
+    let key = generation.key().clone();
+    let mut all = vec![generation];
+    for sibling in exchange.worker.plane.store.variants(key.digest, &key.full) {
+        if !Arc::ptr_eq(&sibling, &all[0]) {
+            all.push(sibling);
+        }
+    }
+    all
+}

@@ -1,0 +1,175 @@
+//! Serving a generation: what is held or what a fill is bringing, as the request's preconditions and
+//! range have it (RFC 9110 §13, §14), with the head printed once for all who get it whole.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::AGE;
+use http::{HeaderMap, StatusCode};
+use weir_policy::{Answer, Ask, ContentRange, Freshness, Interval, Reusable, answer};
+use weir_store::{Generation, Head, Printed};
+use weir_wire::print;
+
+use crate::conn::{After, print_persistence};
+use crate::deliver::send::{Transfer, send};
+use crate::deliver::source::{Held, Source};
+use crate::exchange::Exchange;
+use crate::fill::Seat;
+use crate::fill::tail::{Again, Tail};
+use crate::local;
+use crate::plan::Route;
+use crate::present;
+use crate::told::Told;
+
+/// Where a generation's bytes are.
+pub(crate) enum From {
+    /// It is whole.
+    Whole,
+    /// Its fill runs.
+    Fill(Seat, Again),
+}
+
+/// Serves what is held; `reusable` proves that the policy allowed it.
+pub(crate) async fn held(
+    exchange: &mut Exchange<'_>,
+    route: &Route,
+    ask: &Ask,
+    generation: Arc<Generation>,
+    reusable: Reusable,
+    told: Told,
+) -> After {
+    generation_to(exchange, route, ask, generation, reusable.freshness(), From::Whole, told).await
+}
+
+/// Serves a generation whose fill this request reads; its seat proves that it may.
+pub(crate) async fn filled(
+    exchange: &mut Exchange<'_>,
+    route: &Route,
+    ask: &Ask,
+    generation: Arc<Generation>,
+    seat: Seat,
+    again: Again,
+    told: Told,
+) -> After {
+    let freshness = weir_policy::freshness(&generation.head().stored, exchange.now);
+    generation_to(exchange, route, ask, generation, freshness, From::Fill(seat, again), told).await
+}
+
+/// Serves a generation that the origin has just confirmed for this request; the seat at the fill that
+/// asked proves it.
+pub(crate) async fn confirmed(
+    exchange: &mut Exchange<'_>,
+    route: &Route,
+    ask: &Ask,
+    generation: Arc<Generation>,
+    _seat: &Seat,
+    told: Told,
+) -> After {
+    let freshness = weir_policy::freshness(&generation.head().stored, exchange.now);
+    let told = told.unchanged(freshness.left_s());
+    generation_to(exchange, route, ask, generation, freshness, From::Whole, told).await
+}
+
+async fn generation_to(
+    exchange: &mut Exchange<'_>,
+    route: &Route,
+    ask: &Ask,
+    generation: Arc<Generation>,
+    freshness: Freshness,
+    from: From,
+    told: Told,
+) -> After {
+    told.note(&mut exchange.facts);
+    let head = generation.head();
+    let answer = answer(&exchange.view(), ask, &head.stored, generation.length());
+    let (status, interval, range) = match answer {
+        Answer::Full => (head.stored.status, Interval::new(0, generation.length().unwrap_or(u64::MAX)), None),
+        Answer::Partial(interval, range) => (StatusCode::PARTIAL_CONTENT, interval, Some(range)),
+        Answer::NotModified => (StatusCode::NOT_MODIFIED, Interval::new(0, 0), None),
+        Answer::PreconditionFailed => {
+            drop(head);
+            return local::precondition_failed(exchange, told).await;
+        }
+        Answer::Unsatisfiable(range) => {
+            drop(head);
+            return local::unsatisfiable(exchange, &range, told).await;
+        }
+    };
+    let length = match (&answer, interval.end) {
+        (Answer::NotModified, _) | (_, u64::MAX) => None,
+        _ => Some(interval.length()),
+    };
+    let transfer = exchange.transfer(status, length);
+    let after = exchange.persistence(transfer);
+    let out = &mut exchange.conn.client.out;
+    match status {
+        StatusCode::NOT_MODIFIED => not_modified(out, exchange.worker, route, &head),
+        StatusCode::PARTIAL_CONTENT => partial(out, exchange.worker, route, &head, range.as_ref()),
+        _ => whole(out, exchange.worker, route, &head),
+    }
+    finish(out, &head, freshness, &told, transfer);
+    print_persistence(out, after, exchange.head.version);
+    print::end(out);
+    drop(head);
+    exchange.facts.status = status.as_u16();
+    let source = match (from, transfer) {
+        (_, Transfer::Nothing(_)) => Source::Empty,
+        (From::Whole, _) => Source::Held(Held::new(generation, interval)),
+        (From::Fill(seat, again), _) => Source::Tail(Box::new(Tail::new(seat, generation, interval, again))),
+    };
+    let sent = send(&mut exchange.conn.client, source, transfer).await;
+    exchange.sent(sent, transfer, after)
+}
+
+/// The status line and fields of a whole response, printed once for a plan.
+fn whole(out: &mut Vec<u8>, worker: &crate::worker::Worker, route: &Route, head: &Head) {
+    if let Some(printed) = &*head.printed.load()
+        && printed.plan == route.print_id
+    {
+        return out.extend_from_slice(&printed.head);
+    }
+    let at = out.len();
+    let fields = present::fields(&head.stored.headers, route, &worker.plane.own_id);
+    print::status_line(out, head.stored.status);
+    print::fields(out, &fields);
+    let bytes = Bytes::copy_from_slice(&out[at..]);
+    head.printed.store(Some(Arc::new(Printed { plan: route.print_id, head: bytes })));
+}
+
+fn partial(
+    out: &mut Vec<u8>,
+    worker: &crate::worker::Worker,
+    route: &Route,
+    head: &Head,
+    range: Option<&ContentRange>,
+) {
+    let fields = present::fields(&head.stored.headers, route, &worker.plane.own_id);
+    print::status_line(out, StatusCode::PARTIAL_CONTENT);
+    print::fields(out, &fields);
+    if let Some(range) = range {
+        print::field(out, "content-range", range.to_string().as_bytes());
+    }
+}
+
+fn not_modified(out: &mut Vec<u8>, worker: &crate::worker::Worker, route: &Route, head: &Head) {
+    let fields = present::fields(&head.stored.headers, route, &worker.plane.own_id);
+    print::status_line(out, StatusCode::NOT_MODIFIED);
+    let mut kept = HeaderMap::new();
+    for (name, value) in &fields {
+        if weir_policy::is_in_304(name) {
+            kept.append(name, value.clone());
+        }
+    }
+    print::fields(out, &kept);
+}
+
+/// The fields that differ from response to response.
+fn finish(out: &mut Vec<u8>, head: &Head, freshness: Freshness, told: &Told, transfer: Transfer) {
+    if told.is_from_store() || head.stored.headers.contains_key(AGE) {
+        out.extend_from_slice(b"age: ");
+        print::number(out, freshness.age_s());
+        out.extend_from_slice(b"\r\n");
+    }
+    told.print(out);
+    transfer.print(out);
+}

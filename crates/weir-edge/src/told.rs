@@ -1,0 +1,144 @@
+//! What a response tells of how it came about: `Cache-Status` (RFC 9211), and the same in the record.
+
+use http::StatusCode;
+use weir_policy::cache_status::{self, Forward, Forwarded};
+use weir_policy::{MissReason, NotStored, PassReason, Reusable, RevalidateReason};
+
+use crate::observe::{Facts, Outcome, Storing};
+
+/// How a response came about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Told {
+    outcome: Outcome,
+    /// Why it was not simply a hit.
+    detail: &'static str,
+    /// RFC 9211 §2.2: why the request went forward; none on a hit.
+    fwd: Option<Forward>,
+    /// The status that the origin answered with.
+    fwd_status: Option<StatusCode>,
+    storing: Storing,
+    collapsed: Collapsed,
+    ttl_s: Option<i64>,
+}
+
+/// Whether the request read another's fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Collapsed {
+    /// It led.
+    No,
+    /// It joined.
+    Yes,
+}
+
+impl Told {
+    fn new(outcome: Outcome, detail: &'static str, fwd: Option<Forward>) -> Told {
+        Told {
+            outcome,
+            detail,
+            fwd,
+            fwd_status: None,
+            storing: Storing::NotAsked,
+            collapsed: Collapsed::No,
+            ttl_s: None,
+        }
+    }
+
+    /// Served from the store, fresh.
+    pub(crate) fn hit(reusable: &Reusable) -> Told {
+        Told { ttl_s: Some(reusable.freshness().left_s()), ..Told::new(Outcome::Hit, "", None) }
+    }
+
+    /// Served from the store, stale.
+    pub(crate) fn stale(reusable: &Reusable) -> Told {
+        Told { ttl_s: Some(reusable.freshness().left_s()), ..Told::new(Outcome::Stale, "stale", None) }
+    }
+
+    /// Not held.
+    pub(crate) fn miss(reason: MissReason) -> Told {
+        Told::new(Outcome::Miss, reason.word(), Some(reason.into()))
+    }
+
+    /// Past the cache.
+    pub(crate) fn pass(reason: PassReason) -> Told {
+        Told::new(Outcome::Pass, reason.word(), Some(reason.into()))
+    }
+
+    /// Held, but not to be used without asking.
+    pub(crate) fn revalidate(why: RevalidateReason) -> Told {
+        Told::new(Outcome::Miss, why.word(), Some(why.into()))
+    }
+
+    /// Whether it came from the store, so that it must carry `Age`.
+    pub(crate) fn is_from_store(&self) -> bool {
+        matches!(self.outcome, Outcome::Hit | Outcome::Stale | Outcome::Revalidated)
+            || self.collapsed == Collapsed::Yes
+    }
+
+    /// The request read another's fill.
+    pub(crate) fn collapsed(self) -> Told {
+        Told { collapsed: Collapsed::Yes, ..self }
+    }
+
+    /// The origin answered with this status.
+    pub(crate) fn answered(self, status: StatusCode) -> Told {
+        Told { fwd_status: Some(status), ..self }
+    }
+
+    /// The response is being stored.
+    pub(crate) fn stored(self, ttl_s: i64, source: &'static str) -> Told {
+        let storing = Storing::Stored { ttl_s: u64::try_from(ttl_s).unwrap_or(0), source };
+        Told { storing, ttl_s: Some(ttl_s), ..self }
+    }
+
+    /// The response is not stored. What was looked for and is never stored is a pass.
+    pub(crate) fn not_stored(self, reason: NotStored) -> Told {
+        Told { outcome: Outcome::Pass, storing: Storing::NotStored(reason.word()), ..self }
+    }
+
+    /// What was held is still good.
+    pub(crate) fn unchanged(self, ttl_s: i64) -> Told {
+        Told { outcome: Outcome::Revalidated, ttl_s: Some(ttl_s), ..self }
+    }
+
+    /// What was held goes out stale because of this.
+    pub(crate) fn stale_because(self, why: &'static str, ttl_s: i64) -> Told {
+        Told { outcome: Outcome::Stale, detail: why, ttl_s: Some(ttl_s), ..self }
+    }
+
+    /// Notes it in the record.
+    pub(crate) fn note(&self, facts: &mut Facts) {
+        facts.outcome = self.outcome;
+        facts.detail = self.detail;
+        facts.storing = self.storing;
+        facts.ttl_left_s = self.ttl_s;
+    }
+
+    /// Prints the `Cache-Status` field.
+    pub(crate) fn print(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"cache-status: ");
+        match (self.fwd, self.ttl_s) {
+            (None, ttl_s) => cache_status::hit(out, ttl_s.unwrap_or(0)),
+            (Some(_), Some(ttl_s)) if self.outcome == Outcome::Stale => {
+                cache_status::hit_with(out, ttl_s, self.detail);
+            }
+            (Some(forward), _) => cache_status::forwarded(out, forward, &self.forwarded()),
+        }
+        out.extend_from_slice(b"\r\n");
+    }
+
+    fn forwarded(&self) -> Forwarded<'static> {
+        let detail = match self.storing {
+            Storing::NotStored(word) => Some(word),
+            _ if self.outcome == Outcome::Pass => Some(self.detail),
+            _ => None,
+        };
+        Forwarded {
+            status: self.fwd_status,
+            is_stored: matches!(self.storing, Storing::Stored { .. }),
+            is_collapsed: self.collapsed == Collapsed::Yes,
+            ttl_s: self.ttl_s,
+            key: None,
+            detail,
+        }
+    }
+}

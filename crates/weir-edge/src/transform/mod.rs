@@ -1,0 +1,14 @@
+//! What is changed in heads on their way: [`request`] towards the origin, [`response`] towards the
+//! client. Pure functions; they must not know the cache.
+
+pub mod request;
+pub mod response;
+
+/// Whether the peer's word about the client is believed (`trusted_proxies`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// It is.
+    Trusted,
+    /// It is not.
+    Untrusted,
+}

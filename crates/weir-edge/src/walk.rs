@@ -1,0 +1,66 @@
+//! The walk of a request, on one screen: route → consult → look up → verdict → deliver. Every other
+//! room of the data plane is reached from here. RFC 9111 §4.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use weir_policy::{Consult, MissReason, StaleUse, Verdict, consult, verdict};
+use weir_wire::RequestHead;
+
+use crate::conn::{After, Conn};
+use crate::exchange::Exchange;
+use crate::local::{self, Routed};
+use crate::lookup::{self, Held};
+use crate::plan::Route;
+use crate::revalidate;
+use crate::told::Told;
+use crate::worker::Worker;
+use crate::{fetch, pass, serve};
+
+/// Walks one request to its response; says what becomes of the connection.
+pub(crate) async fn walk(worker: &Rc<Worker>, conn: &mut Conn, head: RequestHead) -> After {
+    let mut exchange = Exchange::begin(worker, conn, head);
+    let after = match local::route(&mut exchange) {
+        Routed::Local(reply) => local::answer(&mut exchange, *reply).await,
+        Routed::To(route) => respond(&mut exchange, &route).await,
+    };
+    exchange.finish();
+    after
+}
+
+/// Answers a request that a route sends to an upstream.
+async fn respond(exchange: &mut Exchange<'_>, route: &Arc<Route>) -> After {
+    if exchange.conn.body.is_too_large() {
+        return local::too_large(exchange).await;
+    }
+    let ask = match consult(&exchange.view(), &route.rules) {
+        Consult::Use(ask) => ask,
+        Consult::Pass(reason) => return pass::pass(exchange, route, Told::pass(reason)).await,
+    };
+    let Held { generation, others } = lookup::find(exchange, route);
+    let head = generation.as_ref().map(|generation| generation.head());
+    let verdict = verdict(&ask, head.as_ref().map(|head| &head.stored), exchange.now);
+    drop(head);
+    match (verdict, generation) {
+        (Verdict::Hit(reusable), Some(generation)) => {
+            serve::held(exchange, route, &ask, generation, reusable, Told::hit(&reusable)).await
+        }
+        (Verdict::Stale(reusable, how), Some(generation)) => {
+            if how == StaleUse::WhileRevalidate {
+                revalidate::in_background(exchange, route, &generation);
+            }
+            serve::held(exchange, route, &ask, generation, reusable, Told::stale(&reusable)).await
+        }
+        (Verdict::Revalidate(revalidation), Some(generation)) => {
+            revalidate::now(exchange, route, &ask, generation, revalidation).await
+        }
+        (Verdict::Pass(reason), _) => pass::pass(exchange, route, Told::pass(reason)).await,
+        (Verdict::GatewayTimeout, _) => local::only_if_cached(exchange).await,
+        (Verdict::Miss(reason), _) => {
+            let reason = if others { MissReason::Vary } else { reason };
+            fetch::fetch(exchange, route, &ask, Vec::new(), Told::miss(reason)).await
+        }
+        // A verdict about a generation is only reached with one.
+        (_, None) => fetch::fetch(exchange, route, &ask, Vec::new(), Told::miss(MissReason::Gone)).await,
+    }
+}

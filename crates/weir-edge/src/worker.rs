@@ -1,0 +1,217 @@
+//! One core's worker: a single-threaded runtime with its own listeners, its connections and its bell.
+//! It must not share anything mutable with another worker but what [`Plane`] names.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, LocalSet};
+
+use crate::conn::h1;
+use crate::listen::{self, Arrival, Arrivals, Bound, Peer, Seat, Stream};
+use crate::observe::Observer;
+use crate::plan::ProxyProtocol;
+use crate::plane::{Plane, Running};
+
+/// How a listener's connections begin.
+#[derive(Clone, Debug)]
+pub(crate) struct Manner {
+    /// The PROXY protocol version demanded, if one is.
+    pub(crate) greeting: Option<ProxyProtocol>,
+}
+
+/// What the edge tells its workers.
+pub(crate) enum Order {
+    /// Listen at one more address.
+    Listen(usize, Bound, Manner),
+    /// Stop listening by a listener.
+    Deafen(usize),
+    /// Take no more connections, close the idle ones, finish the rest.
+    Drain,
+}
+
+/// A connection as its worker sees it.
+pub(crate) struct Presence {
+    idle: Cell<bool>,
+}
+
+impl Presence {
+    /// Between two requests, with nothing received yet.
+    pub(crate) fn set_idle(&self, idle: bool) {
+        self.idle.set(idle);
+    }
+}
+
+/// What the walks on one core use.
+pub(crate) struct Worker {
+    pub(crate) core: usize,
+    pub(crate) plane: Arc<Plane>,
+    pub(crate) observer: Observer,
+    /// The key of the request being looked up.
+    pub(crate) key: RefCell<Vec<u8>>,
+    running: RefCell<Rc<Arc<Running>>>,
+    connections: RefCell<HashMap<u64, (AbortHandle, Rc<Presence>)>>,
+    next_connection: Cell<u64>,
+}
+
+impl Worker {
+    /// The running plan; a request keeps the one that it began on.
+    pub(crate) fn running(&self) -> Rc<Arc<Running>> {
+        let now = self.plane.running.load();
+        let mut held = self.running.borrow_mut();
+        if !Arc::ptr_eq(&now, &held) {
+            *held = Rc::new(Arc::clone(&now));
+        }
+        held.clone()
+    }
+
+    /// Ends the connections that are between two requests.
+    fn close_idle(&self) {
+        for (handle, presence) in self.connections.borrow().values() {
+            if presence.idle.get() {
+                handle.abort();
+            }
+        }
+    }
+}
+
+/// What a worker's thread needs to begin.
+pub(crate) struct Start {
+    pub(crate) core: usize,
+    pub(crate) plane: Arc<Plane>,
+    pub(crate) bound: Vec<Bound>,
+    pub(crate) manners: Vec<Manner>,
+    pub(crate) seat: Seat,
+    pub(crate) orders: mpsc::UnboundedReceiver<Order>,
+    /// Connections this worker still holds; the edge waits for all to come to nothing.
+    pub(crate) held: watch::Sender<usize>,
+}
+
+/// Starts a worker's thread.
+///
+/// # Errors
+/// The thread or its runtime cannot be made.
+pub(crate) fn start(start: Start) -> std::io::Result<thread::JoinHandle<()>> {
+    thread::Builder::new().name(format!("weir-worker-{}", start.core)).spawn(move || {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => return tracing::error!(%error, "worker has no runtime"),
+        };
+        let local = LocalSet::new();
+        local.block_on(&runtime, run(start));
+    })
+}
+
+async fn run(start: Start) {
+    let Start { core, plane, bound, manners, seat, mut orders, held } = start;
+    let worker = Rc::new(Worker {
+        core,
+        observer: plane.observatory.observer(core),
+        running: RefCell::new(Rc::new(plane.running.load_full())),
+        key: RefCell::default(),
+        connections: RefCell::default(),
+        next_connection: Cell::new(0),
+        plane: plane.clone(),
+    });
+    let mut manners: HashMap<usize, Manner> = manners.into_iter().enumerate().collect();
+    let mut arrivals = match Arrivals::open(bound, seat) {
+        Ok(arrivals) => arrivals,
+        Err(error) => return tracing::error!(%error, "worker cannot listen"),
+    };
+    let bells = plane.bells.clone();
+    tokio::task::spawn_local(async move { bells.answer(core).await });
+    let held = Rc::new(held);
+    loop {
+        tokio::select! {
+            arrival = arrivals.next() => {
+                let manner = manners.get(&arrival.listener).cloned();
+                receive(&worker, &held, arrival, manner);
+            }
+            order = orders.recv() => match order {
+                Some(Order::Listen(index, bound, manner)) => {
+                    manners.insert(index, manner);
+                    if let Err(error) = arrivals.add(index, bound) {
+                        tracing::error!(%error, "worker cannot listen");
+                    }
+                }
+                Some(Order::Deafen(index)) => arrivals.remove(index),
+                Some(Order::Drain) => {
+                    arrivals.close();
+                    worker.close_idle();
+                }
+                None => return,
+            },
+        }
+    }
+}
+
+/// Gives a new connection its task; the task ends with the worker.
+fn receive(worker: &Rc<Worker>, held: &Rc<watch::Sender<usize>>, arrival: Arrival, manner: Option<Manner>) {
+    let number = worker.next_connection.get();
+    worker.next_connection.set(number + 1);
+    let presence = Rc::new(Presence { idle: Cell::new(false) });
+    worker.observer.counters().connection_accepted();
+    held.send_modify(|held| *held += 1);
+    let leaving = Leaving { worker: worker.clone(), held: held.clone(), number };
+    let present = presence.clone();
+    let task = tokio::task::spawn_local(async move {
+        let leaving = leaving;
+        let Arrival { stream, mut peer, held: counted, .. } = arrival;
+        let mut input = BytesMut::new();
+        if let Some(greeting) = manner.and_then(|manner| manner.greeting) {
+            match greet(&leaving.worker, &stream, peer, greeting, &mut input).await {
+                Some(announced) => peer = announced,
+                None => return leaving.worker.observer.counters().connection_refused(),
+            }
+        }
+        h1::serve(leaving.worker.clone(), stream, input, peer, present).await;
+        drop(counted);
+    });
+    worker.connections.borrow_mut().insert(number, (task.abort_handle(), presence));
+}
+
+/// Reads the PROXY header that the listener demands.
+async fn greet(
+    worker: &Worker,
+    stream: &Stream,
+    peer: Peer,
+    version: ProxyProtocol,
+    input: &mut BytesMut,
+) -> Option<Peer> {
+    let running = worker.running();
+    let greeted = listen::greet(stream, peer, &running.trusted, input);
+    match tokio::time::timeout(running.limits.head_time_max, greeted).await {
+        Ok(Ok(peer)) => Some(peer),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, %peer, ?version, "connection without a PROXY header");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+/// Takes a connection out of its worker's book, however it ended.
+struct Leaving {
+    worker: Rc<Worker>,
+    held: Rc<watch::Sender<usize>>,
+    number: u64,
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        self.worker.connections.borrow_mut().remove(&self.number);
+        self.worker.observer.counters().connection_closed();
+        if thread::panicking() {
+            self.worker.observer.counters().panicked();
+        }
+        self.held.send_modify(|held| *held -= 1);
+    }
+}
+
+/// How long a worker's thread is waited for when the process ends.
+pub(crate) const JOIN_TIME_MAX: Duration = Duration::from_secs(1);
