@@ -71,7 +71,10 @@ impl Page<'_> {
                 continue;
             }
             let (mut value, meaning) = (self.value_of(property), self.meaning(property));
-            let is_required = schema.get("required").and_then(Json::as_array).is_some_and(|all| all.contains(&Json::from(key.as_str())));
+            let is_required = schema
+                .get("required")
+                .and_then(Json::as_array)
+                .is_some_and(|all| all.contains(&Json::from(key.as_str())));
             if is_required {
                 value.push_str(", required");
             }
