@@ -1,7 +1,7 @@
 // Runs the public suite http-cache-tests against a cache: this process is both the suite's origin and its client.
 //
 // It prints `origin PORT`, waits for a line `base URL` on its standard input (the cache in front of that origin), runs
-// the tests and prints one JSON line: [{ id, kind, outcome, detail }]. Arguments are test ids; none means all.
+// the tests and prints a line a test: id, kind, outcome and detail, tab-separated. Arguments are test ids; none means all.
 // The suite's own server listens on every address and its command line runs tests 100 at a time: hence this file.
 
 import http from 'http'
@@ -44,13 +44,11 @@ async function judge (base) {
   }))
   await runTests(chosen, fetch, false, base, AT_A_TIME)
   const results = getResults()
-  const rows = Object.keys(results).map(id => ({
-    id,
-    kind: byId.get(id).kind || 'required',
-    outcome: outcome(id, results),
-    detail: results[id] === true ? '' : String(results[id][1])
-  }))
-  process.stdout.write(JSON.stringify(rows) + '\n', () => process.exit(0))
+  const lines = Object.keys(results).map(id => {
+    const detail = results[id] === true ? '' : String(results[id][1]).replace(/\s+/g, ' ')
+    return [id, byId.get(id).kind || 'required', outcome(id, results), detail].join('\t') + '\n'
+  })
+  process.stdout.write(lines.join(''), () => process.exit(0))
 }
 
 const server = http.createServer(serve)

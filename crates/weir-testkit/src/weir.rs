@@ -112,6 +112,11 @@ impl Setup {
         self.start()
     }
 
+    /// Starts `weir run` with nothing but the arguments given, and waits until it takes connections on its address.
+    pub fn run_bare(self) -> Weir {
+        self.start()
+    }
+
     /// Writes the config file and says where it lies.
     pub fn write_config(&self, text: &str) -> PathBuf {
         let text = text

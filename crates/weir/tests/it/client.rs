@@ -1,0 +1,355 @@
+//! HTTP/1 as clients speak it: connections, pipelines, old versions, expectations, upgrades, request bodies.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use weir_testkit::{Client, Origin, Resource, Trouble, Weir, pattern};
+
+use crate::house::{before, house};
+
+fn echoing() -> (Origin, Weir) {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        let method = exchange.request.method.clone();
+        let mut body = exchange.body();
+        body.splice(0..0, format!("{method} {} ", exchange.request.target).into_bytes());
+        exchange.reply(200, &[("Cache-Control", "no-store")], body);
+    });
+    let weir = before(&origin);
+    (origin, weir)
+}
+
+#[test]
+fn a_connection_is_kept_and_closed_where_that_is_asked() {
+    let (_origin, weir) = echoing();
+    let mut client = weir.client();
+    for number in 0..3 {
+        assert_eq!(client.get("localhost", &format!("/{number}"), &[]).text(), format!("GET /{number} "));
+    }
+    let last = client.get("localhost", "/last", &[("Connection", "close")]);
+    assert_eq!(last.header("connection").as_deref(), Some("close"), "{:?}", last.head);
+    assert!(client.is_closed_within(Duration::from_secs(5)));
+}
+
+#[test]
+fn pipelined_requests_are_answered_in_order() {
+    let origin = Origin::start();
+    origin.put("/slow", Resource::new("slow").head_delay(Duration::from_millis(200)));
+    origin.put("/fast", Resource::fresh("fast"));
+    let weir = before(&origin);
+    weir.get("/fast");
+    let mut client = weir.client();
+    let one = |path: &str| format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    client.send([one("/slow"), one("/fast"), one("/slow"), one("/fast"), one("/missing")].concat());
+    let texts: Vec<String> = (0..5).map(|_| client.recv().unwrap().text()).collect();
+    assert_eq!(texts[..4], ["slow", "fast", "slow", "fast"]);
+}
+
+#[test]
+fn a_pipeline_of_many_hits_is_served() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh(pattern(1, 1000)));
+    let weir = before(&origin);
+    weir.get("/x");
+    let mut client = weir.client();
+    client.send("GET /x HTTP/1.1\r\nHost: localhost\r\n\r\n".repeat(500));
+    for _ in 0..500 {
+        assert!(client.recv().unwrap().body == pattern(1, 1000));
+    }
+}
+
+#[test]
+fn a_request_may_come_in_any_pieces() {
+    let (_origin, weir) = echoing();
+    let whole = "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nX-A: b\r\n\r\nhello";
+    for size in [1, 2, 3, 7, 20] {
+        let mut client = weir.client();
+        client.send_split(whole, size);
+        assert_eq!(client.recv().unwrap().text(), "POST /x hello");
+    }
+}
+
+#[test]
+fn clients_of_http_1_0_are_served() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh("hello").shape(weir_testkit::Shape::Chunked(2)));
+    origin.put("/y", Resource::new("hello").shape(weir_testkit::Shape::Chunked(2)));
+    let weir = before(&origin);
+    for path in ["/x", "/x", "/y"] {
+        let mut client = weir.client();
+        client.send(format!("GET {path} HTTP/1.0\r\nHost: localhost\r\n\r\n"));
+        let answer = client.recv().unwrap();
+        assert_eq!((answer.text().as_str(), answer.header("transfer-encoding")), ("hello", None));
+        assert!(client.is_closed_within(Duration::from_secs(5)));
+    }
+    let mut client = weir.client();
+    for _ in 0..2 {
+        client.send("GET /x HTTP/1.0\r\nHost: localhost\r\nConnection: keep-alive\r\n\r\n");
+        let answer = client.recv().unwrap();
+        assert_eq!(answer.header("connection").map(|v| v.to_lowercase()).as_deref(), Some("keep-alive"));
+    }
+}
+
+#[test]
+fn head_has_the_fields_and_no_body() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh("hello"));
+    origin.put("/pass", Resource::new("hello!").header("Cache-Control", "no-store"));
+    let weir = before(&origin);
+    let mut client = weir.client();
+    for (path, length) in [("/x", "5"), ("/pass", "6"), ("/x", "5")] {
+        client.send(format!("HEAD {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        let answer = client.recv_head().unwrap();
+        assert_eq!((answer.status(), answer.header("content-length").as_deref()), (200, Some(length)));
+    }
+    assert_eq!(client.get("localhost", "/x", &[]).text(), "hello");
+}
+
+#[test]
+fn options_goes_to_the_origin_and_its_asterisk_stays_here() {
+    let (origin, weir) = echoing();
+    let mut client = weir.client();
+    client.send("OPTIONS /x HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(client.recv().unwrap().text(), "OPTIONS /x ");
+    client.send("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    let answer = client.recv().unwrap();
+    assert!((200..300).contains(&answer.status()), "{:?}", answer.head);
+    assert_eq!(origin.total(), 1);
+}
+
+#[test]
+fn an_absolute_target_is_as_good_as_a_path() {
+    let (origin, weir) = echoing();
+    let mut client = weir.client();
+    client.send("GET http://localhost/x?a=b HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(client.recv().unwrap().text(), "GET /x?a=b ");
+    assert_eq!(origin.seen()[0].request.header("host").as_deref(), Some("localhost"));
+}
+
+#[test]
+fn unknown_methods_are_forwarded() {
+    let (_origin, weir) = echoing();
+    let mut client = weir.client();
+    client.send("PROPFIND /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx");
+    assert_eq!(client.recv().unwrap().text(), "PROPFIND /x x");
+}
+
+#[test]
+fn who_expects_100_is_told_to_go_on() {
+    let (_origin, weir) = echoing();
+    let mut client = weir.client();
+    client.send("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");
+    assert_eq!(client.recv_head_only().unwrap().status, 100);
+    client.send("hello");
+    assert_eq!(client.recv().unwrap().text(), "POST /x hello");
+    assert_eq!(client.get("localhost", "/y", &[]).text(), "GET /y ");
+}
+
+#[test]
+fn request_bodies_are_forwarded_in_both_shapes() {
+    let (origin, weir) = echoing();
+    let mut client = weir.client();
+    client.send("POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello");
+    assert_eq!(client.recv().unwrap().text(), "POST /a hello");
+    client.send("POST /b HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n");
+    client.send_split("2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n", 3);
+    assert_eq!(client.recv().unwrap().text(), "POST /b hello");
+    client.send("POST /c HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
+    assert_eq!(client.recv().unwrap().text(), "POST /c ");
+    assert_eq!(origin.requests("/c")[0].header("content-length").as_deref(), Some("0"));
+}
+
+#[test]
+fn a_large_request_body_is_streamed() {
+    let body = pattern(3, 20 << 20);
+    let (_origin, weir) = echoing();
+    let resting = weir.rss();
+    let mut client = weir.client();
+    client.send(format!("PUT /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n", body.len()));
+    assert!(client.send(&body));
+    let answer = client.recv().unwrap();
+    assert!(answer.body[b"PUT /x ".len()..] == body);
+    let grown = weir.rss_peak().saturating_sub(resting);
+    assert!(grown < 16 << 20, "grew by {grown} bytes");
+}
+
+#[test]
+fn a_request_body_is_taken_no_faster_than_the_origin_takes_it() {
+    let origin = Origin::start();
+    let gate = weir_testkit::Gate::new();
+    let inner = gate.clone();
+    origin.on("/x", move |exchange| {
+        inner.pass();
+        let length = exchange.body().len();
+        exchange.reply(200, &[], length.to_string());
+    });
+    let weir = before(&origin);
+    let total = 200usize << 20;
+    let mut client = weir.client();
+    client.send(format!("PUT /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: {total}\r\n\r\n"));
+    let sent = Arc::new(AtomicUsize::new(0));
+    let count = sent.clone();
+    let writer = std::thread::spawn(move || {
+        let piece = vec![b'x'; 1 << 20];
+        while count.load(Ordering::SeqCst) < total && client.send(&piece) {
+            count.fetch_add(piece.len(), Ordering::SeqCst);
+        }
+        client.recv()
+    });
+    std::thread::sleep(Duration::from_millis(700));
+    let ahead = sent.load(Ordering::SeqCst);
+    assert!(ahead < 64 << 20, "{ahead} bytes were taken for an origin that reads none");
+    gate.open();
+    assert_eq!(writer.join().unwrap().unwrap().text(), total.to_string());
+}
+
+#[test]
+fn a_request_whose_body_is_cut_does_not_reach_the_origin_whole() {
+    let origin = Origin::start();
+    let (whole, inner) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (whole_in, bodies) = (whole.clone(), inner.clone());
+    origin.on("/x", move |exchange| {
+        let body = exchange.body();
+        bodies.fetch_add(1, Ordering::SeqCst);
+        if body.len() == 100 {
+            whole_in.fetch_add(1, Ordering::SeqCst);
+        }
+        exchange.reply(200, &[], "x");
+    });
+    let weir = before(&origin);
+    let mut client = weir.client();
+    client.send("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf");
+    std::thread::sleep(Duration::from_millis(200));
+    client.reset();
+    let mut client = weir.client();
+    client.send("POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n");
+    std::thread::sleep(Duration::from_millis(200));
+    client.finish();
+    client.read_to_end();
+    assert_eq!(whole.load(Ordering::SeqCst), 0);
+}
+
+#[test]
+fn an_early_answer_to_a_request_with_a_body_arrives() {
+    let origin = Origin::start();
+    origin.on("/x", |exchange| {
+        exchange.reply(403, &[("Connection", "close")], "no");
+        exchange.close();
+    });
+    let weir = before(&origin);
+    let mut client = weir.client();
+    client.send("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000000\r\n\r\n");
+    client.send(vec![b'x'; 100_000]);
+    let answer = client.recv().unwrap();
+    assert_eq!((answer.status(), answer.text().as_str()), (403, "no"));
+    // Either the rest is read and the connection kept, or it is closed: what follows is never read as a request.
+    client.send(vec![b'x'; 4_900_000]);
+    client.send("GET /y HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    if let Ok(next) = client.recv() {
+        assert_eq!(next.status(), 404, "{:?}", next.head);
+    }
+}
+
+#[test]
+fn a_refusal_survives_the_bytes_that_follow_it() {
+    let origin = Origin::start();
+    let weir = house(&[&origin]).more("[limits]\nbody = \"1KiB\"").start();
+    for _ in 0..10 {
+        let mut client = weir.client();
+        client.send("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 500000\r\n\r\n");
+        client.send(vec![b'x'; 500_000]);
+        assert_eq!(client.recv().map(|answer| answer.status()), Ok(413));
+    }
+}
+
+#[test]
+fn a_web_socket_is_tunnelled_both_ways() {
+    let origin = Origin::start();
+    origin.on("/ws", |exchange| {
+        let upgrade = exchange.request.header("upgrade").unwrap_or_default();
+        let key = exchange.request.header("sec-websocket-key").unwrap_or_default();
+        exchange.send(format!(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: {upgrade}\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {key}\r\n\r\nwelcome"
+        ));
+        loop {
+            let piece = exchange.read_some();
+            if piece.is_empty() || !exchange.send(&piece) {
+                return exchange.close();
+            }
+        }
+    });
+    let weir = before(&origin);
+    let mut client = weir.client();
+    client.send_get(
+        "localhost",
+        "/ws",
+        &[("Connection", "keep-alive, Upgrade"), ("Upgrade", "websocket"), ("Sec-WebSocket-Key", "k")],
+    );
+    let head = client.recv_head_only().unwrap();
+    assert_eq!(head.status, 101);
+    assert_eq!(head.header("sec-websocket-accept").as_deref(), Some("k"));
+    assert_eq!(head.header("upgrade").as_deref(), Some("websocket"));
+    let expect = |client: &mut Client, text: &str| {
+        let mut got = Vec::new();
+        while got.len() < text.len() {
+            let piece = client.read_some();
+            assert!(!piece.is_empty(), "{text:?} did not come");
+            got.extend(piece);
+        }
+        assert_eq!(String::from_utf8_lossy(&got), text);
+    };
+    expect(&mut client, "welcome");
+    for text in ["one", "two", "GET /x HTTP/1.1\r\n\r\n"] {
+        client.send(text);
+        expect(&mut client, text);
+    }
+    client.finish();
+    assert!(client.is_closed_within(Duration::from_secs(5)));
+}
+
+#[test]
+fn bytes_after_an_upgrade_wait_until_the_origin_agrees() {
+    let origin = Origin::start();
+    origin.put("/no", Resource::new("no").status(426));
+    origin.put("/secret", Resource::new("secret"));
+    let weir = before(&origin);
+    let mut client = weir.client();
+    client.send(
+        "GET /no HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n\
+         GET /secret HTTP/1.1\r\nHost: localhost\r\nX-Smuggled: 1\r\n\r\n",
+    );
+    assert_eq!(client.recv().unwrap().status(), 426);
+    // What follows is a request like any other, read by Weir, or nothing at all.
+    match client.recv() {
+        Ok(answer) => assert_eq!(answer.text(), "secret"),
+        Err(why) => assert!(matches!(why, Trouble::Closed), "{why}"),
+    }
+    for asked in origin.requests("/secret") {
+        assert!(asked.header("via").is_some(), "{asked:?}");
+    }
+}
+
+#[test]
+fn a_client_that_half_closes_gets_its_answer() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh("hello").head_delay(Duration::from_millis(200)));
+    let weir = before(&origin);
+    let mut client = weir.client();
+    client.send_get("localhost", "/x", &[]);
+    client.finish();
+    assert_eq!(client.recv().unwrap().text(), "hello");
+}
+
+#[test]
+fn conditional_and_ranged_passes_reach_the_origin_as_they_are() {
+    let origin = Origin::start();
+    origin.echo("/x", &[("Cache-Control", "no-store")]);
+    let weir = house(&[&origin]).site("[site.bypass]\npaths = [\"/x\"]").start();
+    let headers =
+        [("Range", "bytes=0-1"), ("If-None-Match", "\"1\""), ("Accept", "text/html"), ("Cookie", "a=b")];
+    let text = weir.get_with("/x", &headers).text().to_lowercase();
+    for line in ["range: bytes=0-1", "if-none-match: \"1\"", "accept: text/html", "cookie: a=b"] {
+        assert!(text.contains(line), "{line} is not in {text}");
+    }
+}

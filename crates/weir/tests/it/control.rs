@@ -1,0 +1,161 @@
+//! Telling a running Weir something: reload, explain, status.
+
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::time::Instant;
+
+use weir_testkit::{Origin, Resource, until};
+
+use crate::house::{before, house, setup};
+
+fn answer(text: &str) -> String {
+    house(&[])
+        .origins("\"http://127.0.0.1:9\"")
+        .site(&format!("[[site.route]]\npath = \"/**\"\nanswer = {{ body = \"{text}\" }}"))
+        .text()
+}
+
+#[test]
+fn a_reload_puts_the_new_file_in_force() {
+    let weir = setup().run_config(&answer("one"));
+    assert_eq!(weir.get("/").text(), "one");
+    weir.rewrite_config(&answer("two"));
+    assert_eq!(weir.get("/").text(), "one");
+    let output = weir.reload();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert_eq!(weir.get("/").text(), "two");
+    weir.rewrite_config(&answer("three"));
+    weir.signal("HUP");
+    until("the hangup reloads", || weir.get("/").text() == "three");
+}
+
+#[test]
+fn a_bad_file_is_refused_and_the_old_one_stays() {
+    let mut weir = setup().run_config(&answer("one"));
+    weir.rewrite_config(&(answer("two") + "\n[limits]\nlien = \"1KiB\"\nhead = 7\n"));
+    let output = weir.reload();
+    let said = format!("{}{}", output.stdout, output.stderr);
+    assert_ne!(output.code, Some(0), "{said}");
+    assert!(said.contains("lien") && said.contains("line") && said.contains("weir.toml"), "{said}");
+    assert_eq!(weir.get("/").text(), "one");
+    weir.signal("HUP");
+    weir.await_stderr("lien");
+    assert_eq!(weir.get("/").text(), "one");
+    assert!(weir.runs());
+}
+
+#[test]
+fn what_is_stored_survives_a_reload() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh("hello"));
+    let house = house(&[&origin]);
+    let weir = house.start();
+    weir.get("/x");
+    weir.rewrite_config(&house.site("[site.response_headers]\nset = { X-New = \"1\" }").text());
+    assert_eq!(weir.reload().code, Some(0));
+    let after = weir.get("/x");
+    assert!(after.is_hit(), "{:?}", after.head);
+    assert_eq!(after.header("x-new").as_deref(), Some("1"));
+}
+
+#[test]
+fn a_listener_is_added_and_taken_away_by_a_reload() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh("hello"));
+    let weir = house(&[&origin]).start();
+    let more = std::net::SocketAddr::from(([127, 0, 0, 1], weir_testkit::free_port()));
+    weir.rewrite_config(&house(&[&origin]).more(&format!("[[listen]]\naddress = \"{more}\"")).text());
+    let output = weir.reload();
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let said = format!("{}{}{}", output.stdout, output.stderr, weir.stderr());
+    // Either it listens there from now on, or it says that it takes a restart.
+    let listens = weir_testkit::Address::Tcp(more).connect().is_ok();
+    assert!(listens || said.contains("restart"), "{said}");
+    assert_eq!(weir.get("/x").text(), "hello");
+}
+
+#[test]
+fn the_control_socket_is_for_its_owner() {
+    let origin = Origin::start();
+    let weir = before(&origin);
+    let state = weir.state();
+    let mode = |path: &std::path::Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&state), 0o700, "{state:?}");
+    let entries = std::fs::read_dir(&state).unwrap().map(|entry| entry.unwrap());
+    let sockets: Vec<_> = entries.filter(|entry| entry.file_type().unwrap().is_socket()).collect();
+    assert_eq!(sockets.len(), 1, "{sockets:?}");
+    assert_eq!(mode(&sockets[0].path()), 0o600);
+}
+
+#[test]
+fn status_says_what_runs() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh("hello"));
+    let weir = before(&origin);
+    weir.get("/x");
+    let plain = weir.command(&["status"]);
+    assert_eq!(plain.code, Some(0), "{plain:?}");
+    assert!(plain.stdout.contains(&weir.addr().to_string()), "{}", plain.stdout);
+    let json = weir.command(&["status", "--json"]);
+    assert_eq!(json.code, Some(0), "{json:?}");
+    assert!(json.stdout.trim_start().starts_with('{') && json.stdout.contains("\"plan\""), "{}", json.stdout);
+}
+
+#[test]
+fn explain_says_what_would_happen_and_asks_nobody() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh("hello"));
+    let weir = before(&origin);
+    let url = format!("http://{}/x", weir.addr());
+    let explain = |more: &[&str]| weir.command(&[&["explain", url.as_str()], more].concat());
+    let cold = explain(&[]);
+    assert_eq!(cold.code, Some(0), "{cold:?}");
+    assert!(cold.stdout.contains("miss"), "{}", cold.stdout);
+    assert_eq!(origin.total(), 0);
+    let mut client = weir.client();
+    client.get(&weir.addr().to_string(), "/x", &[]);
+    let warm = explain(&[]);
+    assert!(warm.stdout.contains("hit") && warm.stdout.contains("max-age"), "{}", warm.stdout);
+    assert!(explain(&["--json"]).stdout.contains("\"verdict\""));
+    assert_eq!(origin.total(), 1);
+}
+
+#[test]
+fn commands_without_a_weir_say_so() {
+    let setup = setup();
+    for command in ["reload", "status"] {
+        let output = setup.command(&[command]);
+        assert_ne!(output.code, Some(0), "{output:?}");
+        assert!(!output.stderr.trim().is_empty(), "{output:?}");
+        assert!(!output.stderr.contains("panicked"), "{output:?}");
+    }
+}
+
+#[test]
+fn a_thousand_sites_of_ten_routes_reload() {
+    let site = |number: usize, word: &str| {
+        let routes: String = (0..10)
+            .map(|at| {
+                format!(
+                    "[[site.route]]\npath = \"/r{at}/**\"\nanswer = {{ body = \"{word} {number} {at}\" }}\n"
+                )
+            })
+            .collect();
+        format!(
+            "[[site]]\nhosts = [\"s{number}.example\", \"*.s{number}.example\"]\nupstream = \"main\"\n{routes}"
+        )
+    };
+    let text = |word: &str| {
+        let sites: String = (0..1000).map(|number| site(number, word)).collect();
+        house(&[]).origins("\"http://127.0.0.1:9\"").more(&sites).text()
+    };
+    let weir = setup().run_config(&text("old"));
+    let ask = |host: &str, target: &str| weir.client().get(host, target, &[]).text();
+    assert_eq!(ask("s999.example", "/r9/x"), "old 999 9");
+    weir.rewrite_config(&text("new"));
+    let begun = Instant::now();
+    let output = weir.reload();
+    println!("1,000 sites of 10 routes reloaded in {:?} (debug build)", begun.elapsed());
+    assert_eq!(output.code, Some(0), "{output:?}");
+    assert_eq!(ask("a.s0.example", "/r0/x"), "new 0 0");
+    assert_eq!(ask("s999.example", "/r9/x"), "new 999 9");
+}

@@ -1,0 +1,199 @@
+//! Every limit towards clients, each with its status; what is refused is refused before an origin hears of it.
+
+use std::time::Duration;
+
+use weir_testkit::{Client, Origin, Resource, Trouble, Weir};
+
+use crate::house::{before, house};
+
+fn origin() -> Origin {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        let length = exchange.body().len();
+        exchange.reply(200, &[("Cache-Control", "no-store")], length.to_string());
+    });
+    origin
+}
+
+fn small(origin: &Origin) -> Weir {
+    let limits = "[limits]\nline = \"1KiB\"\nhead = \"4KiB\"\nfields = 20\nbody = \"10KiB\"\nhead_time = \"400ms\"\n\
+                  idle = \"600ms\"\nbody_rate = \"1KiB\"\nsend_stall = \"700ms\"";
+    house(&[origin]).more(limits).start()
+}
+
+/// Sends a request and says the status of its answer; the connection must be closed after it.
+fn refused(weir: &Weir, request: &str) -> u16 {
+    let mut client = weir.client();
+    client.send(request);
+    let answer = client.recv().unwrap_or_else(|why| panic!("{request:.60?}: {why}"));
+    assert!(
+        client.is_closed_within(Duration::from_secs(10)),
+        "{request:.60?} is not the last of its connection"
+    );
+    answer.status()
+}
+
+fn get(more: &str) -> String {
+    format!("GET /x HTTP/1.1\r\nHost: localhost\r\n{more}\r\n")
+}
+
+#[test]
+fn heads_have_limits() {
+    let origin = origin();
+    let weir = small(&origin);
+    let line = format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(1100));
+    assert_eq!(refused(&weir, &line), 414);
+    assert_eq!(refused(&weir, &get(&format!("X-A: {}\r\n", "a".repeat(4100)))), 431);
+    assert_eq!(refused(&weir, &get(&"X-A: a\r\n".repeat(20))), 431);
+    assert_eq!(origin.total(), 0);
+    let below = get(&"X-A: a\r\n".repeat(18));
+    let mut client = weir.client();
+    client.send(below);
+    assert_eq!(client.recv().unwrap().status(), 200);
+}
+
+#[test]
+fn the_default_limits_are_those_that_are_told() {
+    let origin = origin();
+    let weir = before(&origin);
+    let line = |bytes: usize| format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(bytes));
+    assert_eq!(refused(&weir, &line(8300)), 414);
+    assert_eq!(refused(&weir, &get(&"X-A: a\r\n".repeat(101))), 431);
+    let mut client = weir.client();
+    client.send(line(8000));
+    assert_eq!(client.recv().unwrap().status(), 200);
+    client.send(get(&format!("X-A: {}\r\n", "a".repeat(20_000))));
+    assert_eq!(client.recv().unwrap().status(), 200);
+}
+
+#[test]
+fn bodies_have_a_limit_in_both_shapes() {
+    let origin = origin();
+    let weir = small(&origin);
+    let post = |more: &str| format!("POST /x HTTP/1.1\r\nHost: localhost\r\n{more}\r\n");
+    assert_eq!(refused(&weir, &(post("Content-Length: 10241\r\n") + &"x".repeat(10_241))), 413);
+    let expecting = post("Content-Length: 99999\r\nExpect: 100-continue\r\n");
+    let mut client = weir.client();
+    client.send(expecting);
+    assert_eq!(client.recv().unwrap().status(), 413);
+    let chunk = format!("1000\r\n{}\r\n", "x".repeat(4096)).repeat(3);
+    let mut client = weir.client();
+    client.send(post("Transfer-Encoding: chunked\r\n") + &chunk + "0\r\n\r\n");
+    assert_eq!(client.recv().unwrap().status(), 413);
+    let mut client = weir.client();
+    client.send(post("Content-Length: 10240\r\n") + &"x".repeat(10_240));
+    assert_eq!(client.recv().unwrap().text(), "10240");
+}
+
+#[test]
+fn a_head_that_does_not_come_is_a_408_and_an_idle_connection_just_closed() {
+    let origin = origin();
+    let weir = small(&origin);
+    assert_eq!(refused(&weir, "GET /x HTTP/1.1\r\nHost: local"), 408);
+    let mut idle = weir.client();
+    assert!(idle.is_closed_within(Duration::from_secs(10)));
+    assert!(idle.read_to_end().is_empty());
+    let mut used = weir.client();
+    used.get("localhost", "/x", &[]);
+    assert!(used.is_closed_within(Duration::from_secs(10)));
+    assert!(used.read_to_end().is_empty());
+}
+
+#[test]
+fn a_head_that_drips_is_a_408() {
+    let origin = origin();
+    let weir = small(&origin);
+    let mut client = weir.client();
+    client.send("GET /x HTTP/1.1\r\n");
+    for _ in 0..30 {
+        std::thread::sleep(Duration::from_millis(50));
+        if !client.send("X-A: b\r\n") {
+            break;
+        }
+    }
+    match client.recv() {
+        Ok(answer) => assert_eq!(answer.status(), 408),
+        // The reset that our own late bytes provoke may overtake the answer.
+        Err(why) => assert!(matches!(why, Trouble::Closed), "{why}"),
+    }
+    assert_eq!(origin.total(), 0);
+}
+
+#[test]
+fn a_body_below_the_least_rate_is_a_408() {
+    let origin = origin();
+    let weir = small(&origin);
+    let mut client = weir.client();
+    client.send("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000\r\n\r\nxx");
+    assert_eq!(client.recv().map(|answer| answer.status()), Ok(408));
+}
+
+#[test]
+fn a_client_that_takes_nothing_is_cut() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::new(vec![b'x'; 64 << 20]).header("Cache-Control", "no-store"));
+    let weir = small(&origin);
+    let mut client = weir.client();
+    client.send_get("localhost", "/x", &[]);
+    weir_testkit::until("the request is under way", || origin.count("/x") == 1);
+    weir_testkit::until("the stalled client is cut", || {
+        weir.metric("weir_requests_running").is_some_and(|running| running == 0.0)
+    });
+    assert!(matches!(client.recv(), Err(Trouble::Cut(_))));
+}
+
+#[test]
+fn what_is_not_served_has_its_status() {
+    let origin = origin();
+    let weir = before(&origin);
+    let cases = [
+        ("GET /x HTTP/2.0\r\nHost: localhost\r\n\r\n", 505),
+        ("GET /x HTTP/1.2\r\nHost: localhost\r\n\r\n", 505),
+        ("POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", 501),
+        ("GET /x HTTP/1.1\r\nHost: localhost\r\nExpect: 200-ok\r\n\r\n", 417),
+        ("CONNECT localhost:80 HTTP/1.1\r\nHost: localhost:80\r\n\r\n", 405),
+        ("TRACE /x HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
+        ("GET /x HTTP/1.1\r\n\r\n", 400),
+        ("GET /x HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", 400),
+        ("GET /x HTTP/1.1\r\nHost: user@localhost\r\n\r\n", 400),
+        ("GET /x HTTP/1.1\r\nHost: local host\r\n\r\n", 400),
+        ("GET http://other/x HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        ("GET  /x HTTP/1.1\r\nHost: localhost\r\n\r\n", 400),
+        ("nonsense\r\n\r\n", 400),
+    ];
+    for (request, status) in cases {
+        assert_eq!(refused(&weir, request), status, "{request:?}");
+    }
+    assert_eq!(origin.total(), 0);
+}
+
+#[test]
+fn a_host_without_a_site_is_a_421() {
+    let origin = origin();
+    let text =
+        house(&[&origin]).text().replace("hosts = [\"*\"]", "hosts = [\"a.example\", \"*.b.example\"]");
+    let weir = crate::house::setup().run_config(&text);
+    let status = |host: &str| Client::connect(weir.addr()).get(host, "/x", &[]).status();
+    assert_eq!([status("a.example"), status("x.b.example"), status("A.example:80")], [200, 200, 200]);
+    assert_eq!([status("c.example"), status("b.example"), status("xa.example")], [421, 421, 421]);
+    assert_eq!(origin.total(), 3);
+}
+
+#[test]
+fn a_refusal_says_why_and_names_no_origin() {
+    let origin = origin();
+    let weir = before(&origin);
+    let mut client = weir.client();
+    client.send(
+        "GET /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",
+    );
+    let answer = client.recv().unwrap();
+    assert_eq!(answer.status(), 400);
+    assert_eq!(answer.header("connection").as_deref(), Some("close"));
+    assert!(
+        answer.header("cache-status").is_some_and(|value| value.starts_with("weir")),
+        "{:?}",
+        answer.head
+    );
+    assert!(!answer.text().contains(&origin.addr().port().to_string()));
+}

@@ -1,0 +1,188 @@
+//! Reloading and ending under load: no request fails.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use weir_testkit::{Client, Gate, Origin, Resource, Weir, pattern};
+
+use crate::house::{House, house};
+
+/// Clients that ask for hits and misses on kept connections until they are told to stop.
+struct Load {
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicUsize>,
+    workers: Vec<JoinHandle<Vec<String>>>,
+}
+
+impl Load {
+    fn start(weir: &Weir, clients: usize) -> Load {
+        let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let addr = weir.addr();
+        let work = |client: usize| {
+            let (stop, done) = (stop.clone(), done.clone());
+            std::thread::spawn(move || {
+                let mut failures = Vec::new();
+                let mut connection = Client::connect(addr);
+                for number in 0.. {
+                    if stop.load(Ordering::SeqCst) {
+                        break;
+                    }
+                    let target =
+                        if number % 4 == 0 { format!("/miss?{client}-{number}") } else { "/hit".to_owned() };
+                    connection.send_get("x", &target, &[]);
+                    match connection.recv() {
+                        Ok(answer) if answer.status() == 200 && answer.body == pattern(1, 3000) => {
+                            done.fetch_add(1, Ordering::SeqCst);
+                            if answer.header("connection").as_deref() == Some("close") {
+                                connection = Client::connect(addr);
+                            }
+                        }
+                        Ok(answer) => failures.push(format!("{target}: {:?}", answer.head)),
+                        Err(why) => {
+                            failures.push(format!("{target}: {why}"));
+                            break;
+                        }
+                    }
+                }
+                failures
+            })
+        };
+        let workers = (0..clients).map(work).collect();
+        Load { stop, done, workers }
+    }
+
+    /// Waits until `n` more requests have been answered.
+    fn go_on(&self, n: usize) {
+        let goal = self.done.load(Ordering::SeqCst) + n;
+        weir_testkit::until("requests are answered", || {
+            self.done.load(Ordering::SeqCst) >= goal || self.workers.iter().all(JoinHandle::is_finished)
+        });
+    }
+
+    fn end(self) -> (usize, Vec<String>) {
+        self.stop.store(true, Ordering::SeqCst);
+        let failures = self.workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect();
+        (self.done.load(Ordering::SeqCst), failures)
+    }
+}
+
+fn served(lines: &str) -> (Origin, House) {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        exchange.reply(200, &[("Cache-Control", "max-age=600")], pattern(1, 3000));
+    });
+    let house = house(&[&origin]).site(lines);
+    (origin, house)
+}
+
+#[test]
+fn no_request_fails_while_configs_are_swapped() {
+    let (_origin, house) = served("ttl = \"1s\"");
+    let weir = house.start();
+    let load = Load::start(&weir, 8);
+    load.go_on(50);
+    for round in 0..5 {
+        weir.rewrite_config(&house.text().replace("ttl = \"1s\"", &format!("ttl = \"{}s\"", round + 2)));
+        let output = weir.reload();
+        assert_eq!(output.code, Some(0), "{output:?}");
+        load.go_on(50);
+        weir.rewrite_config("[limits]\nlien = 1\n");
+        assert_ne!(weir.reload().code, Some(0));
+        load.go_on(20);
+    }
+    let (done, failures) = load.end();
+    assert!(failures.is_empty(), "{} of {done} failed: {:?}", failures.len(), failures.first());
+}
+
+#[test]
+fn a_term_signal_finishes_what_is_under_way() {
+    let (origin, house) = served("");
+    let gate = Gate::new();
+    origin.put("/slow", Resource::new(pattern(2, 100_000)).body_gate(50_000, &gate));
+    let mut weir = house.more("[health]\npath = \"/up\"").start();
+    let mut slow = weir.client();
+    slow.send_get("x", "/slow", &[]);
+    slow.recv_head_only().unwrap();
+    let mut waiting = weir.client();
+    waiting.get("x", "/hit", &[]);
+    weir.signal("TERM");
+    weir_testkit::until("it is no longer ready", || {
+        let ready = weir_testkit::Address::Tcp(weir.admin()).connect().is_ok();
+        !ready || weir.admin_get("/health/ready").status() == 503
+    });
+    std::thread::sleep(Duration::from_millis(100));
+    assert!(weir.runs(), "it ended with a request under way");
+    gate.open();
+    let mut got = 0;
+    while got < 100_000 {
+        let piece = slow.read_some();
+        assert!(!piece.is_empty(), "cut after {got} bytes");
+        got += piece.len();
+    }
+    let status = weir.wait(Duration::from_secs(20));
+    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+}
+
+#[test]
+fn no_request_under_load_is_cut_by_a_term_signal() {
+    let (_origin, house) = served("");
+    let mut weir = house.start();
+    let load = Load::start(&weir, 8);
+    load.go_on(100);
+    weir.signal("TERM");
+    let status = weir.wait(Duration::from_secs(20));
+    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+    let (done, failures) = load.end();
+    // A request on a kept connection may meet its end before it is read (RFC 9112 §9.6), and a new connection nobody;
+    // but no answer that was begun is cut, and none is an error.
+    let cut: Vec<&String> = failures.iter().filter(|why| !why.contains("closed before a response")).collect();
+    assert!(cut.is_empty(), "{} of {done} failed: {cut:?}", cut.len());
+}
+
+#[test]
+fn a_second_term_signal_ends_at_once() {
+    let (origin, house) = served("");
+    let gate = Gate::new();
+    origin.put("/slow", Resource::new("x").head_gate(&gate));
+    let mut weir = house.start();
+    let mut slow = weir.client();
+    slow.send_get("x", "/slow", &[]);
+    origin.await_count("/slow", 1);
+    weir.signal("TERM");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(weir.runs());
+    weir.signal("TERM");
+    assert!(weir.wait(Duration::from_secs(5)).is_some());
+    gate.open();
+}
+
+#[test]
+fn a_drain_has_an_end() {
+    let (origin, house) = served("");
+    let gate = Gate::new();
+    origin.put("/slow", Resource::new("x").head_gate(&gate));
+    let mut weir = house.more("[limits]\ndrain = \"700ms\"").start();
+    let mut slow = weir.client();
+    slow.send_get("x", "/slow", &[]);
+    origin.await_count("/slow", 1);
+    weir.signal("TERM");
+    assert!(weir.wait(Duration::from_secs(10)).is_some());
+    gate.open();
+}
+
+#[test]
+fn connections_and_memory_come_back_to_rest() {
+    let (_origin, house) = served("");
+    let weir = house.start();
+    let load = Load::start(&weir, 4);
+    load.go_on(200);
+    let (_, failures) = load.end();
+    assert!(failures.is_empty(), "{:?}", failures.first());
+    weir_testkit::until("all clients' connections are closed", || {
+        weir.metric("weir_connections_open") == Some(0.0)
+    });
+    assert_eq!(weir.metric("weir_requests_running"), Some(0.0));
+    assert_eq!(weir.metric("weir_panics_total"), Some(0.0));
+}

@@ -1,0 +1,25 @@
+//! Scenarios on the real binary: each starts its own Weir and its own origins, on ports and in a folder of its own.
+//!
+//! A scenario says in its name what must hold; what it needs is said by the test kit's words ([`house`]). No scenario
+//! asserts a time but within generous bounds.
+
+#![forbid(unsafe_code)]
+// Scenarios fail by panicking and measure the real clock.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
+
+mod house;
+
+mod cache;
+mod chain;
+mod client;
+mod config;
+mod conformance;
+mod control;
+mod crowd;
+mod fill;
+mod limits;
+mod load;
+mod observe;
+mod peers;
+mod start;
+mod upstream;

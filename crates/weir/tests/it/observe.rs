@@ -1,0 +1,160 @@
+//! What is seen from outside: logs, metrics, health.
+
+use std::path::Path;
+
+use weir_testkit::{Origin, Resource, Weir, until};
+
+use crate::house::{before, house};
+
+fn origin() -> Origin {
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh("hello"));
+    origin.put("/pass", Resource::new("hello!").header("Cache-Control", "private"));
+    origin
+}
+
+fn logged(origin: &Origin, format: &str) -> Weir {
+    let log = format!("[log]\naccess = \"{format}\"\npath = \"{{folder}}/access.log\"");
+    house(&[origin]).more(&log).start()
+}
+
+/// The lines of a file once there are `n`.
+fn lines(path: &Path, n: usize) -> Vec<String> {
+    let read = || std::fs::read_to_string(path).unwrap_or_default();
+    until(&format!("{n} lines in {path:?}"), || read().lines().count() >= n);
+    read().lines().map(ToOwned::to_owned).collect()
+}
+
+/// The text between `"name":` and the next comma or brace, quotes removed.
+fn field<'a>(line: &'a str, name: &str) -> &'a str {
+    let (_, rest) = line.split_once(&format!("\"{name}\":")).unwrap_or_else(|| panic!("no {name} in {line}"));
+    rest.split([',', '}']).next().unwrap_or_default().trim_matches('"')
+}
+
+#[test]
+fn the_json_log_says_what_was_done_and_why() {
+    let origin = origin();
+    let weir = logged(&origin, "json");
+    weir.get("/x");
+    weir.get_with("/x", &[("User-Agent", "say \"hi\"")]);
+    weir.get("/pass");
+    let mut client = weir.client();
+    client.send("nonsense\r\n\r\n");
+    assert_eq!(client.recv().unwrap().status(), 400);
+    let lines = lines(&weir.folder().join("access.log"), 4);
+    let said: Vec<[&str; 3]> = lines
+        .iter()
+        .map(|line| [field(line, "status"), field(line, "outcome"), field(line, "body_bytes")])
+        .collect();
+    assert_eq!(said[0], ["200", "miss", "5"]);
+    assert_eq!(said[1], ["200", "hit", "5"]);
+    assert_eq!(said[2][0], "200");
+    assert_eq!([said[3][0], said[3][1]], ["400", "refused"]);
+    assert_eq!((field(&lines[0], "method"), field(&lines[0], "target")), ("GET", "/x"));
+    assert_eq!(field(&lines[2], "not_stored"), "private");
+    assert!(lines[1].contains(r#"say \"hi\""#), "{}", lines[1]);
+}
+
+#[test]
+fn the_combined_log_has_its_fields() {
+    let origin = origin();
+    let weir = logged(&origin, "combined");
+    weir.get_with("/x", &[("Referer", "http://a/"), ("User-Agent", "me")]);
+    let line = lines(&weir.folder().join("access.log"), 1).remove(0);
+    assert!(line.starts_with("127.0.0.1 - - ["), "{line}");
+    assert!(line.contains("] \"GET /x HTTP/1.1\" 200 5 \"http://a/\" \"me\""), "{line}");
+}
+
+#[test]
+fn the_log_has_the_status_that_was_on_the_wire_and_says_what_was_cut() {
+    let origin = Origin::start();
+    origin.put("/cut", Resource::new(vec![b'x'; 5000]).fault(weir_testkit::Fault::Truncate(1000)));
+    let weir = logged(&origin, "json");
+    let mut client = weir.client();
+    client.send_get("x", "/cut", &[]);
+    assert!(client.recv().is_err());
+    let line = lines(&weir.folder().join("access.log"), 1).remove(0);
+    assert_eq!((field(&line, "status"), field(&line, "completion")), ("200", "cut"), "{line}");
+}
+
+#[test]
+fn usr1_opens_the_log_anew() {
+    let origin = origin();
+    let mut weir = logged(&origin, "json");
+    let (path, moved) = (weir.folder().join("access.log"), weir.folder().join("access.log.1"));
+    weir.get("/x");
+    assert_eq!(lines(&path, 1).len(), 1);
+    std::fs::rename(&path, &moved).unwrap();
+    weir.signal("USR1");
+    until("the log is opened anew", || path.exists());
+    weir.get("/x");
+    assert_eq!((lines(&path, 1).len(), lines(&moved, 1).len()), (1, 1));
+    assert!(weir.runs());
+}
+
+#[test]
+fn a_log_line_cannot_be_forged() {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        exchange.reply(200, &[], "x");
+    });
+    for format in ["json", "combined"] {
+        let weir = logged(&origin, format);
+        weir.get_with("/a%0ab\"\\", &[("User-Agent", "a\\\"\tb\u{e9}")]);
+        weir.get("/second");
+        assert_eq!(lines(&weir.folder().join("access.log"), 2).len(), 2);
+    }
+}
+
+#[test]
+fn metrics_count_what_happened() {
+    let origin = origin();
+    let weir = before(&origin);
+    for _ in 0..3 {
+        weir.get("/x");
+    }
+    weir.get("/pass");
+    let count = |series: &str| weir.metric(series).unwrap_or(-1.0);
+    until("the requests are counted", || count("weir_requests_total{outcome=\"hit\"}") == 2.0);
+    assert_eq!(
+        count("weir_requests_total{outcome=\"miss\"}")
+            + count("weir_requests_total{outcome=\"pass\"}").max(0.0),
+        2.0
+    );
+    assert_eq!(count("weir_origin_requests_total"), 2.0);
+    assert_eq!(count("weir_cache_objects"), 1.0);
+    assert!(count("weir_cache_memory_bytes") > 0.0);
+    let text = weir.admin_get("/metrics").text();
+    assert!(text.ends_with("# EOF\n") || text.contains("# TYPE"), "{text}");
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        assert!(line.rsplit(' ').next().is_some_and(|number| number.parse::<f64>().is_ok()), "{line}");
+    }
+}
+
+#[test]
+fn health_is_told_on_the_admin_listener() {
+    let origin = origin();
+    let weir = before(&origin);
+    assert_eq!(weir.admin_get("/health/live").status(), 200);
+    assert_eq!(weir.admin_get("/health/ready").status(), 200);
+    assert_eq!(weir.admin_get("/nothing").status(), 404);
+    assert_eq!(origin.total(), 0);
+}
+
+#[test]
+fn the_admin_listener_refuses_nonsense_and_lives_on() {
+    let origin = origin();
+    let weir = before(&origin);
+    for bytes in [
+        "nonsense\r\n\r\n",
+        "GET /metrics HTTP/1.1\nHost: x\n\n",
+        "POST /metrics HTTP/1.1\r\nHost: x\r\n\r\n",
+    ] {
+        let mut client = weir_testkit::Client::connect(weir.admin());
+        client.send(bytes);
+        if let Ok(answer) = client.recv() {
+            assert!((400..500).contains(&answer.status()), "{bytes:?}: {:?}", answer.head);
+        }
+    }
+    assert_eq!(weir.admin_get("/metrics").status(), 200);
+}

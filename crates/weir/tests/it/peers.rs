@@ -1,0 +1,151 @@
+//! Who the client is: the PROXY protocol, unix and IPv6 listeners, trusted proxies.
+
+use std::net::TcpListener;
+
+use weir_testkit::{Address, Client, Origin, Weir};
+
+use crate::house::{House, house, setup};
+
+fn echo() -> Origin {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        let raw = exchange.request.raw.clone();
+        exchange.reply(200, &[("Cache-Control", "no-store")], raw);
+    });
+    origin
+}
+
+/// What the origin saw of a field.
+fn seen(text: &str, name: &str) -> Option<String> {
+    let lines = text.lines().filter_map(|line| line.split_once(':'));
+    let values: Vec<String> =
+        lines.filter(|(n, _)| n.eq_ignore_ascii_case(name)).map(|(_, v)| v.trim().to_owned()).collect();
+    (!values.is_empty()).then(|| values.join(", "))
+}
+
+fn proxied(origin: &Origin, version: &str) -> Weir {
+    let text = house(&[origin]).text();
+    let listen = "address = \"{listen}\"";
+    setup().run_config(&text.replace(listen, &format!("{listen}\nproxy_protocol = \"{version}\"")))
+}
+
+#[test]
+fn the_text_form_of_the_proxy_protocol_names_the_client() {
+    let origin = echo();
+    let weir = proxied(&origin, "v1");
+    let mut client = weir.client();
+    client.send("PROXY TCP4 192.0.2.7 127.0.0.1 5000 80\r\n");
+    let text = client.get("localhost", "/x", &[]).text();
+    assert_eq!(seen(&text, "x-forwarded-for").as_deref(), Some("192.0.2.7"));
+    assert_eq!(client.get("localhost", "/y", &[]).status(), 200);
+}
+
+#[test]
+fn the_binary_form_of_the_proxy_protocol_names_the_client() {
+    let origin = echo();
+    let weir = proxied(&origin, "v2");
+    let mut head = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c".to_vec();
+    head.extend([192, 0, 2, 8, 127, 0, 0, 1, 0x13, 0x88, 0, 80]);
+    for size in [1, 100] {
+        let mut client = weir.client();
+        client.send_split(&head, size);
+        let text = client.get("localhost", "/x", &[]).text();
+        assert_eq!(seen(&text, "x-forwarded-for").as_deref(), Some("192.0.2.8"));
+    }
+}
+
+#[test]
+fn a_connection_without_the_proxy_protocol_is_refused_where_it_is_demanded() {
+    let origin = echo();
+    for version in ["v1", "v2", "any"] {
+        let weir = proxied(&origin, version);
+        let mut client = weir.client();
+        client.send_get("localhost", "/x", &[]);
+        match client.recv() {
+            Ok(answer) => assert_eq!(answer.status(), 400),
+            Err(why) => assert!(matches!(why, weir_testkit::Trouble::Closed), "{why}"),
+        }
+    }
+    assert_eq!(origin.total(), 0);
+}
+
+#[test]
+fn either_form_is_read_where_any_is_allowed() {
+    let origin = echo();
+    let weir = proxied(&origin, "any");
+    let mut client = weir.client();
+    client.send("PROXY TCP6 2001:db8::1 ::1 5000 80\r\n");
+    let text = client.get("localhost", "/x", &[]).text();
+    assert_eq!(seen(&text, "x-forwarded-for").as_deref(), Some("2001:db8::1"));
+}
+
+#[test]
+fn a_unix_listener_serves() {
+    let origin = echo();
+    let setup = setup();
+    let path = setup.folder().join("weir.sock");
+    let text = house(&[&origin]).more("[[listen]]\naddress = \"unix:{folder}/weir.sock\"").text();
+    let weir = setup.run_config(&text);
+    let mut client = Client::connect(Address::Unix(path));
+    assert_eq!(client.get("localhost", "/x", &[("X-Forwarded-For", "192.0.2.9")]).status(), 200);
+    let text = client.get("localhost", "/y", &[("X-Forwarded-For", "192.0.2.9")]).text();
+    assert!(seen(&text, "x-forwarded-for").is_some_and(|v| v.starts_with("192.0.2.9")), "{text}");
+    assert_eq!(weir.get("/z").status(), 200);
+}
+
+#[test]
+fn an_ipv6_listener_serves() {
+    let Ok(probe) = TcpListener::bind("[::1]:0") else { return };
+    let addr = probe.local_addr().unwrap();
+    drop(probe);
+    let origin = echo();
+    let weir = house(&[&origin]).more(&format!("[[listen]]\naddress = \"{addr}\"")).start();
+    let text = weir_testkit::get(addr, "/x").text();
+    assert!(seen(&text, "x-forwarded-for").is_some_and(|v| v.ends_with("::1")), "{text}");
+    assert_eq!(weir.get("/y").status(), 200);
+}
+
+const CLAIMS: [(&str, &str); 4] = [
+    ("X-Forwarded-For", "192.0.2.1"),
+    ("X-Forwarded-Proto", "https"),
+    ("X-Request-Id", "mine-1"),
+    ("X-Forwarded-Host", "localhost"),
+];
+
+fn claimed(house: House) -> (String, Weir, ()) {
+    let weir = house.start();
+    let text = weir.get_with("/x", &CLAIMS).text();
+    (text, weir, ())
+}
+
+#[test]
+fn a_trusted_proxy_is_believed() {
+    let origin = echo();
+    let (text, _weir, ()) = claimed(house(&[&origin]));
+    assert_eq!(seen(&text, "x-forwarded-for").as_deref(), Some("192.0.2.1, 127.0.0.1"));
+    assert_eq!(seen(&text, "x-forwarded-proto").as_deref(), Some("https"));
+    assert_eq!(seen(&text, "x-request-id").as_deref(), Some("mine-1"));
+}
+
+#[test]
+fn anybody_else_is_not() {
+    let origin = echo();
+    let (text, _weir, ()) = claimed(house(&[&origin]).top("trusted_proxies = [\"192.0.2.0/24\"]"));
+    assert_eq!(seen(&text, "x-forwarded-for").as_deref(), Some("127.0.0.1"));
+    assert_eq!(seen(&text, "x-forwarded-proto").as_deref(), Some("http"));
+    assert!(seen(&text, "x-request-id").is_some_and(|id| id != "mine-1" && !id.is_empty()));
+}
+
+#[test]
+fn the_believed_scheme_is_part_of_the_key() {
+    let origin = Origin::start();
+    origin.on("/x", |exchange| {
+        let scheme = exchange.request.header("x-forwarded-proto").unwrap_or_default();
+        exchange.reply(200, &[("Cache-Control", "max-age=60")], scheme);
+    });
+    let weir = house(&[&origin]).start();
+    for scheme in ["http", "https", "http", "https"] {
+        assert_eq!(weir.get_with("/x", &[("X-Forwarded-Proto", scheme)]).text(), scheme);
+    }
+    assert_eq!(origin.count("/x"), 2);
+}
