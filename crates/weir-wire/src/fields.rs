@@ -110,20 +110,23 @@ fn note(name: &HeaderName, place: Range<usize>, notes: &mut Notes) -> Result<(),
 }
 
 /// Whether a name other than these two would be one of them to a peer that drops what is not a letter or digit
-/// (CGI makes `Content_Length` and `Content-Length` one variable), or that stops at the first odd byte.
+/// (CGI makes `Content_Length` and `Content-Length` one variable), that stops at the first odd byte, or that takes
+/// any byte for the hyphen.
 fn is_lookalike(name: &str) -> bool {
     const SHORTEST: usize = "content-length".len();
     if name.len() < SHORTEST {
         return false;
     }
-    let mut letters = name.bytes().filter(u8::is_ascii_alphanumeric).peekable();
-    let like = match letters.peek() {
-        Some(b'c') => "contentlength",
-        Some(b't') => "transferencoding",
+    let letters = || name.bytes().filter(u8::is_ascii_alphanumeric);
+    let (first, second) = match letters().next() {
+        Some(b'c') => ("content", "length"),
+        Some(b't') => ("transfer", "encoding"),
         _ => return false,
     };
-    let mut like = like.bytes();
-    letters.all(|letter| like.next() == Some(letter))
+    let like = || first.bytes().chain(second.bytes()).map(Some).chain(std::iter::repeat(None));
+    let is_beginning = |(letter, like)| like == Some(letter);
+    letters().zip(like()).all(is_beginning)
+        || letters().take(first.len()).chain(letters().skip(first.len() + 1)).zip(like()).all(is_beginning)
 }
 
 /// The word for a field line that was refused.
