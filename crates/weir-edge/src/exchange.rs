@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use http::{StatusCode, header};
+use http::{HeaderMap, StatusCode, header};
 use weir_policy::{Now, RequestView};
 use weir_wire::{Persistence, RequestHead, Target, Version};
 
@@ -16,9 +16,8 @@ use crate::conn::{After, Conn};
 use crate::deliver::send::{Ended, Sent, Transfer};
 use crate::observe::{Completion, Description, Facts, Outcome};
 use crate::plan::{Route, Site};
-use crate::plane::Running;
 use crate::transform::request::{From, known_id, scheme};
-use crate::worker::Worker;
+use crate::worker::{HeldPlan, Worker};
 
 /// One request under way.
 pub(crate) struct Exchange<'c> {
@@ -28,12 +27,14 @@ pub(crate) struct Exchange<'c> {
     pub(crate) scheme: &'static str,
     /// When the head had been read.
     pub(crate) now: Now,
-    pub(crate) running: Rc<Arc<Running>>,
+    pub(crate) running: HeldPlan,
     pub(crate) site: Option<Arc<Site>>,
     pub(crate) route: Option<Arc<Route>>,
     pub(crate) facts: Facts,
     /// The origin that was asked.
     pub(crate) origin: Option<Arc<str>>,
+    /// The origin's fields as the lead of a fill got them, where they are not those that are stored.
+    pub(crate) own_fields: Option<HeaderMap>,
     request_id: OnceCell<String>,
 }
 
@@ -56,6 +57,7 @@ impl<'c> Exchange<'c> {
             route: None,
             facts: Facts::default(),
             origin: None,
+            own_fields: None,
             request_id: OnceCell::new(),
         }
     }

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use weir_policy::{Ask, AskKind, Failure, Interval, PassReason, Verdict, error_reusable, matches, verdict};
 use weir_store::Generation;
 use weir_upstream::{Interim, InterimSender};
@@ -13,7 +13,7 @@ use crate::conn::body::Upload;
 use crate::exchange::{Exchange, forwarded};
 use crate::fill::desk::Plan;
 use crate::fill::tail::Again;
-use crate::fill::task::{self, Errand, Lead, Sharing};
+use crate::fill::task::{self, Errand, Handed, Sharing};
 use crate::fill::{FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
 use crate::local;
 use crate::lookup;
@@ -101,7 +101,7 @@ async fn lead(
     };
     let again = errand.again.clone();
     let (interim, mut interims) = mpsc::unbounded_channel();
-    let lead = task::start(errand, seat.fill().clone(), interim_sender(exchange, interim));
+    let mut handed = task::start(errand, seat.fill().clone(), interim_sender(exchange, interim));
     let Some(head) = wait_head(exchange, &seat, &mut interims).await else { return After::Cut };
     exchange.origin = seat.fill().origin().cloned();
     match head {
@@ -112,9 +112,14 @@ async fn lead(
             {
                 return after;
             }
-            handed_over(exchange, route, lead, told).await
+            handed_over(exchange, route, handed, told).await
         }
-        head => settled(exchange, route, ask, &validating, head, seat, again, told).await,
+        head => {
+            if let Ok(Handed::Fields(fields)) = handed.try_recv() {
+                exchange.own_fields = Some(fields);
+            }
+            settled(exchange, route, ask, &validating, head, seat, again, told).await
+        }
     }
 }
 
@@ -212,13 +217,18 @@ async fn settled(
 }
 
 /// The lead's own stream of a response that is not stored.
-async fn handed_over(exchange: &mut Exchange<'_>, route: &Arc<Route>, lead: Lead, told: Told) -> After {
-    match lead.response.await {
-        Ok(response) if response.status == http::StatusCode::NOT_MODIFIED => {
+async fn handed_over(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    handed: oneshot::Receiver<Handed>,
+    told: Told,
+) -> After {
+    match handed.await {
+        Ok(Handed::Response(response)) if response.status == http::StatusCode::NOT_MODIFIED => {
             pass::pass(exchange, route, told).await
         }
-        Ok(response) => pass::relay(exchange, route, response, Upload::none(), told).await,
-        Err(_) => local::internal(exchange, "fill-aborted").await,
+        Ok(Handed::Response(response)) => pass::relay(exchange, route, *response, Upload::none(), told).await,
+        Ok(Handed::Fields(_)) | Err(_) => local::internal(exchange, "fill-aborted").await,
     }
 }
 

@@ -134,11 +134,11 @@ fn health(worker: &Worker) -> Reply {
 
 /// Sends a reply to the request of an exchange.
 pub(crate) async fn answer(exchange: &mut Exchange<'_>, mut reply: Reply) -> After {
-    if reply.status.is_client_error() || reply.status.is_server_error() {
-        if let Some(page) = exchange.route.as_ref().and_then(|route| route.error_page(reply.status)) {
-            reply.headers.insert(CONTENT_TYPE, page.content_type.clone());
-            reply.body = page.body.clone();
-        }
+    let is_error = reply.status.is_client_error() || reply.status.is_server_error();
+    let route = exchange.route.as_ref().filter(|_| is_error && reply.outcome != Outcome::Local);
+    if let Some(page) = route.and_then(|route| route.error_page(reply.status)) {
+        reply.headers.insert(CONTENT_TYPE, page.content_type.clone());
+        reply.body = page.body.clone();
     }
     exchange.facts.outcome = reply.outcome;
     exchange.facts.detail = reply.word;

@@ -208,6 +208,6 @@ fn invalidate(exchange: &Exchange<'_>, route: &Route, response: &OriginResponse)
         let view = RequestView { method: &Method::GET, path_and_query: &target, ..view };
         let mut key = Vec::new();
         let digest = weir_policy::write_key(&route.rules.key, &view, &mut key);
-        exchange.worker.plane.store.ledger().mark(Scope::Key(digest));
+        exchange.worker.plane.store.invalidate(Scope::Key(digest));
     }
 }

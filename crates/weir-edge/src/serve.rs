@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::AGE;
 use http::{HeaderMap, StatusCode};
 use weir_policy::{Answer, Ask, ContentRange, Freshness, Interval, Reusable, answer};
 use weir_store::{Generation, Head, Printed};
@@ -101,8 +100,12 @@ async fn generation_to(
     };
     let transfer = exchange.transfer(status, length);
     let after = exchange.persistence(transfer);
+    let own_fields = exchange.own_fields.take();
     let out = &mut exchange.conn.client.out;
     match status {
+        _ if own_fields.is_some() && status == head.stored.status => {
+            own(out, exchange.worker, route, status, own_fields.as_ref());
+        }
         StatusCode::NOT_MODIFIED => not_modified(out, exchange.worker, route, &head),
         StatusCode::PARTIAL_CONTENT => partial(out, exchange.worker, route, &head, range.as_ref()),
         _ => whole(out, exchange.worker, route, &head),
@@ -136,6 +139,20 @@ fn whole(out: &mut Vec<u8>, worker: &crate::worker::Worker, route: &Route, head:
     head.printed.store(Some(Arc::new(Printed { plan: route.print_id, head: bytes })));
 }
 
+/// The lead's own fields.
+fn own(
+    out: &mut Vec<u8>,
+    worker: &crate::worker::Worker,
+    route: &Route,
+    status: StatusCode,
+    fields: Option<&HeaderMap>,
+) {
+    print::status_line(out, status);
+    if let Some(fields) = fields {
+        print::fields(out, &present::fields(fields, route, &worker.plane.own_id));
+    }
+}
+
 fn partial(
     out: &mut Vec<u8>,
     worker: &crate::worker::Worker,
@@ -165,7 +182,7 @@ fn not_modified(out: &mut Vec<u8>, worker: &crate::worker::Worker, route: &Route
 
 /// The fields that differ from response to response.
 fn finish(out: &mut Vec<u8>, head: &Head, freshness: Freshness, told: &Told, transfer: Transfer) {
-    if told.is_from_store() || head.stored.headers.contains_key(AGE) {
+    if told.is_from_store() || head.stored.facts.initial_age.as_secs() > 0 {
         out.extend_from_slice(b"age: ");
         print::number(out, freshness.age_s());
         out.extend_from_slice(b"\r\n");

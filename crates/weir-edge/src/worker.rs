@@ -47,6 +47,11 @@ impl Presence {
     }
 }
 
+/// The running plan as a request holds it: counted by this core alone, so that no request writes to a
+/// counter that all cores share.
+#[allow(clippy::redundant_allocation, reason = "the outer count belongs to one core")]
+pub(crate) type HeldPlan = Rc<Arc<Running>>;
+
 /// What the walks on one core use.
 pub(crate) struct Worker {
     pub(crate) core: usize,
@@ -54,14 +59,14 @@ pub(crate) struct Worker {
     pub(crate) observer: Observer,
     /// The key of the request being looked up.
     pub(crate) key: RefCell<Vec<u8>>,
-    running: RefCell<Rc<Arc<Running>>>,
+    running: RefCell<HeldPlan>,
     connections: RefCell<HashMap<u64, (AbortHandle, Rc<Presence>)>>,
     next_connection: Cell<u64>,
 }
 
 impl Worker {
     /// The running plan; a request keeps the one that it began on.
-    pub(crate) fn running(&self) -> Rc<Arc<Running>> {
+    pub(crate) fn running(&self) -> HeldPlan {
         let now = self.plane.running.load();
         let mut held = self.running.borrow_mut();
         if !Arc::ptr_eq(&now, &held) {

@@ -82,7 +82,7 @@ impl Upload {
             return Ok(());
         };
         match body.next(client).await? {
-            Part::Data(bytes) => drop(place.send(OutPart::Data(bytes))),
+            Part::Data(bytes) => place.send(OutPart::Data(bytes)),
             Part::End(trailers) => {
                 place.send(OutPart::End(trailers));
                 self.parts = None;

@@ -7,6 +7,7 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
+use smallvec::SmallVec;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::clock::{self, Deadline};
@@ -116,12 +117,29 @@ impl Client {
     /// # Cancel safety
     /// Not safe: a dropped send leaves the connection in the middle of a message; close it.
     pub(crate) async fn send(&mut self, piece: &[u8]) -> Result<(), ClientEnd> {
+        self.send_many(&[piece]).await
+    }
+
+    /// Sends `out`, then the pieces, in as few system calls as the kernel takes them in.
+    ///
+    /// # Errors
+    /// As [`Client::send`].
+    ///
+    /// # Cancel safety
+    /// As [`Client::send`].
+    pub(crate) async fn send_many(&mut self, pieces: &[&[u8]]) -> Result<(), ClientEnd> {
         let mut out = std::mem::take(&mut self.out);
-        let sent = if piece.len() <= COPY_BYTES_MAX {
-            out.extend_from_slice(piece);
-            self.write(&[&out]).await
-        } else {
-            self.write(&[&out, piece]).await
+        let sent = match pieces {
+            [piece] if piece.len() <= COPY_BYTES_MAX => {
+                out.extend_from_slice(piece);
+                self.write(&mut [IoSlice::new(&out)]).await
+            }
+            pieces => {
+                let mut slices: SmallVec<[IoSlice<'_>; 8]> = SmallVec::new();
+                slices.push(IoSlice::new(&out));
+                slices.extend(pieces.iter().map(|piece| IoSlice::new(piece)));
+                self.write(&mut slices).await
+            }
         };
         out.clear();
         if out.capacity() > 4 * COPY_BYTES_MAX {
@@ -131,41 +149,20 @@ impl Client {
         sent
     }
 
-    /// Sends `out`, a piece and what follows it in one go.
-    ///
-    /// # Errors
-    /// As [`Client::send`].
-    pub(crate) async fn send_framed(&mut self, piece: &[u8], after: &[u8]) -> Result<(), ClientEnd> {
-        if piece.len() <= COPY_BYTES_MAX {
-            self.out.extend_from_slice(piece);
-            return self.send(after).await;
-        }
-        let mut out = std::mem::take(&mut self.out);
-        let sent = self.write(&[&out, piece, after]).await;
-        out.clear();
-        self.out = out;
-        sent
-    }
-
-    async fn write(&mut self, parts: &[&[u8]]) -> Result<(), ClientEnd> {
-        let mut slices: [IoSlice<'_>; 3] = [IoSlice::new(&[]), IoSlice::new(&[]), IoSlice::new(&[])];
-        for (slot, part) in slices.iter_mut().zip(parts) {
-            *slot = IoSlice::new(part);
-        }
-        let mut rest = &mut slices[..parts.len()];
+    async fn write(&mut self, mut rest: &mut [IoSlice<'_>]) -> Result<(), ClientEnd> {
         IoSlice::advance_slices(&mut rest, 0);
-        let mut first = true;
+        let mut is_stalled = false;
         while !rest.is_empty() {
             match try_write(&self.stream, rest) {
                 Ok(0) => return Err(ClientEnd::Closed),
                 Ok(bytes) => {
                     IoSlice::advance_slices(&mut rest, bytes);
-                    first = true;
+                    is_stalled = false;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if first {
+                    if !is_stalled {
                         self.deadline.set(clock::mono() + self.send_stall);
-                        first = false;
+                        is_stalled = true;
                     }
                     let (stream, deadline) = (&self.stream, &mut self.deadline);
                     poll_fn(|cx| match stream.poll_writable(cx) {

@@ -46,7 +46,7 @@ pub(crate) async fn serve(
     drop(running);
     let mut conn = Conn {
         client: Client::new(stream, input, limits.send_stall_max),
-        reader: RequestReader::new(limits.head.clone()),
+        reader: RequestReader::new(limits.head),
         body: RequestBody::none(),
         peer,
         trust,

@@ -4,15 +4,19 @@
 use std::time::Instant;
 
 use http::{HeaderMap, Method, StatusCode};
+use smallvec::SmallVec;
 use weir_wire::{Version, print};
 
-use super::{Body, bytes_of, source::Source};
+use super::source::{Held, Source};
+use super::{Body, bytes_of};
 use crate::clock;
 use crate::conn::body::{RequestBody, Upload};
-use crate::conn::client::{Client, ClientEnd};
+use crate::conn::client::{COPY_BYTES_MAX, Client, ClientEnd};
 
 /// Bytes a body is asked for at a time.
 const PIECE_BYTES_MAX: usize = 256 << 10;
+/// Blocks of a held body handed to the kernel at a time: 256 KiB.
+const GATHER_BLOCKS_MAX: usize = 4;
 
 /// How the end of a body is told to the client (RFC 9112 §6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +120,9 @@ pub(crate) async fn send_while(
     if matches!(transfer, Transfer::Nothing(_)) {
         return flush(client, sent, Ended::Whole).await;
     }
+    if let (Source::Held(held), Transfer::Length(_)) = (&mut body, transfer) {
+        return send_held(client, held, sent).await;
+    }
     // Invariant of the protocol: never more bytes than were declared.
     let mut left = if let Transfer::Length(length) = transfer { length } else { u64::MAX };
     loop {
@@ -143,6 +150,36 @@ pub(crate) async fn send_while(
     flush(client, sent, Ended::Whole).await
 }
 
+/// Sends an interval of a whole generation straight from its blocks, many to a system call.
+async fn send_held(client: &mut Client, held: &mut Held, mut sent: Sent) -> Sent {
+    while let Some((blocks, mut within, mut left)) = held.blocks().filter(|(_, _, left)| *left > 0) {
+        let mut slices: SmallVec<[&[u8]; GATHER_BLOCKS_MAX]> = SmallVec::new();
+        let mut bytes = 0;
+        for block in blocks.iter().take(GATHER_BLOCKS_MAX) {
+            let end = usize::try_from(left)
+                .map_or(block.len(), |left| block.len().min(within.saturating_add(left)));
+            let slice = &block[within..end];
+            slices.push(slice);
+            bytes += slice.len() as u64;
+            left -= slice.len() as u64;
+            within = 0;
+            if left == 0 {
+                break;
+            }
+        }
+        let written = client.send_many(&slices).await;
+        drop(slices);
+        if written.is_err() {
+            return sent.ended(Ended::ClientGone);
+        }
+        sent.first_byte.get_or_insert_with(clock::mono);
+        sent.body_bytes += bytes;
+        held.advance(bytes);
+    }
+    let ended = if held.is_done() { Ended::Whole } else { Ended::Cut("generation-gone") };
+    flush(client, sent, ended).await
+}
+
 /// The body's next piece. When it is not there at once, what is printed goes out first, and a client
 /// that goes away meanwhile ends the waiting.
 async fn next(
@@ -151,9 +188,6 @@ async fn next(
     sent: &mut Sent,
     meanwhile: &mut Meanwhile<'_>,
 ) -> Result<Option<weir_store::Piece>, Ended> {
-    if let Source::Held(held) = body {
-        return held.piece(PIECE_BYTES_MAX).map_err(|cut| Ended::Cut(cut.word));
-    }
     let mut next = std::pin::pin!(body.next(PIECE_BYTES_MAX));
     if let Some(ready) = now_or_never(next.as_mut()).await {
         return ready.map_err(|cut| Ended::Cut(cut.word));
@@ -193,7 +227,11 @@ async fn write_piece(client: &mut Client, bytes: &[u8], transfer: Transfer) -> R
         return client.send(bytes).await;
     }
     print::chunk_head(&mut client.out, bytes.len());
-    client.send_framed(bytes, print::CHUNK_END).await
+    if bytes.len() <= COPY_BYTES_MAX {
+        client.out.extend_from_slice(bytes);
+        return client.send(print::CHUNK_END).await;
+    }
+    client.send_many(&[bytes, print::CHUNK_END]).await
 }
 
 async fn flush(client: &mut Client, mut sent: Sent, ended: Ended) -> Sent {

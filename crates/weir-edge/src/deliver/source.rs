@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use weir_policy::Interval;
-use weir_store::{Generation, Piece, Read};
+use weir_store::{BLOCK_BYTES, Generation, Piece, Read};
 use weir_upstream::OriginBody;
 
 use super::{Body, Cut, bytes_of};
@@ -35,6 +35,25 @@ impl Held {
     /// The bytes `of` a generation.
     pub(crate) fn new(generation: Arc<Generation>, of: Interval) -> Held {
         Held { generation, rest: of }
+    }
+
+    /// The generation's blocks from here on, and how many of their bytes are wanted; none while it is not
+    /// sealed, or when all is sent.
+    pub(crate) fn blocks(&self) -> Option<(&[Bytes], usize, u64)> {
+        let blocks = self.generation.blocks()?;
+        let block = usize::try_from(self.rest.start / BLOCK_BYTES as u64).ok()?;
+        let within = (self.rest.start % BLOCK_BYTES as u64) as usize;
+        Some((blocks.get(block..)?, within, self.rest.end - self.rest.start))
+    }
+
+    /// Whether all is sent.
+    pub(crate) fn is_done(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    /// Notes that so many bytes were sent.
+    pub(crate) fn advance(&mut self, bytes: u64) {
+        self.rest.start += bytes;
     }
 
     /// The next piece; never waits.

@@ -18,9 +18,11 @@ const SHARDS: usize = 16;
 
 /// A direct-mapped table with an expiry an entry.
 struct Table<T> {
-    shards: Box<[Mutex<Box<[Option<Entry<T>>]>>]>,
+    shards: Box<[Shard<T>]>,
     slots: usize,
 }
+
+type Shard<T> = Mutex<Box<[Option<Entry<T>>]>>;
 
 struct Entry<T> {
     digest: u128,

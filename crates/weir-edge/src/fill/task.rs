@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::header::{AGE, CONTENT_LENGTH};
 use http::{HeaderMap, Method, StatusCode};
 use tokio::sync::oneshot;
 use weir_policy::{BodyEnd, NotStored, Now, RequestView, conditional, is_selected_by, storable};
@@ -55,16 +56,24 @@ pub(crate) enum Sharing {
 }
 
 /// What the lead gets beside the fill itself.
-pub(crate) struct Lead {
+pub(crate) enum Handed {
     /// The response, where it is not filled.
-    pub(crate) response: oneshot::Receiver<OriginResponse>,
+    Response(Box<OriginResponse>),
+    /// The origin's fields, where some of them are for the lead alone (`no-cache="set-cookie"`).
+    Fields(HeaderMap),
 }
 
+type Give = oneshot::Sender<Handed>;
+
 /// Starts a fill on this core; `interim` gets the origin's 1xx heads.
-pub(crate) fn start(errand: Errand, fill: Arc<Fill>, interim: Option<InterimSender>) -> Lead {
-    let (give, response) = oneshot::channel();
+pub(crate) fn start(
+    errand: Errand,
+    fill: Arc<Fill>,
+    interim: Option<InterimSender>,
+) -> oneshot::Receiver<Handed> {
+    let (give, handed) = oneshot::channel();
     tokio::spawn(run(errand, fill, interim, give, None));
-    Lead { response }
+    handed
 }
 
 /// Starts a fill that nobody waits for; it keeps its own seat to the end.
@@ -106,7 +115,7 @@ async fn run(
     errand: Errand,
     fill: Arc<Fill>,
     interim: Option<InterimSender>,
-    give: oneshot::Sender<OriginResponse>,
+    give: Give,
     seat: Option<Seat>,
 ) {
     let closing = Closing {
@@ -180,7 +189,7 @@ impl Errand {
         requested: Now,
         received: Now,
         response: OriginResponse,
-        give: oneshot::Sender<OriginResponse>,
+        give: Give,
     ) -> bool {
         let _ = fill.origin.set(response.origin.name().into());
         for _ in 0..response.times.retries {
@@ -209,6 +218,9 @@ impl Errand {
                 match self.plane.store.begin(storable, fill.key().clone(), stamp, length) {
                     Ok((generation, writer)) => {
                         self.plane.desk.memory.accept(fill.key().digest);
+                        if let Some(fields) = for_lead(&response.headers, &generation.head().stored.headers) {
+                            let _ = give.send(Handed::Fields(fields));
+                        }
                         self.fill(fill, generation, writer, length, response.body).await
                     }
                     Err(_) => self.decline(fill, NotStored::NoRoom, response, give),
@@ -227,14 +239,14 @@ impl Errand {
         fill: &Fill,
         reason: NotStored,
         response: OriginResponse,
-        give: oneshot::Sender<OriginResponse>,
+        give: Give,
     ) -> bool {
         if self.shared == Sharing::Shared && reason.is_of_response() {
             self.plane.desk.memory.decline(fill.key().digest, clock::mono(), reason);
         }
         let status = response.status;
         // A lead that has gone drops the response, and with it the connection.
-        let _ = give.send(response);
+        let _ = give.send(Handed::Response(Box::new(response)));
         self.end(fill, FillHead::Declined(reason, status), Event::Declined(reason));
         true
     }
@@ -245,14 +257,14 @@ impl Errand {
         fill: &Fill,
         reason: NotStored,
         mut response: OriginResponse,
-        give: oneshot::Sender<OriginResponse>,
+        give: Give,
     ) -> bool {
         match response.framing {
             Framing::Length(length) if length <= SHARED_BYTES_MAX => {}
             Framing::None => {}
             _ => {
                 let status = response.status;
-                let _ = give.send(response);
+                let _ = give.send(Handed::Response(Box::new(response)));
                 self.end(fill, FillHead::Declined(reason, status), Event::Declined(reason));
                 return true;
             }
@@ -278,7 +290,7 @@ impl Errand {
         stamp: Stamp,
         (requested, received): (Now, Now),
         mut response: OriginResponse,
-        give: oneshot::Sender<OriginResponse>,
+        give: Give,
     ) -> bool {
         // Reading to the end makes the connection usable again.
         let _ = response.body.next().await;
@@ -378,6 +390,15 @@ impl Errand {
         fill.wake(self.core);
         whole
     }
+}
+
+/// The origin's fields, if the stored ones are not all of them.
+fn for_lead(origin: &HeaderMap, stored: &HeaderMap) -> Option<HeaderMap> {
+    let mut fields = origin.clone();
+    weir_policy::strip_hop_by_hop(&mut fields);
+    fields.remove(CONTENT_LENGTH);
+    fields.remove(AGE);
+    fields.keys().any(|name| !stored.contains_key(name)).then_some(fields)
 }
 
 /// A short body as one piece.
