@@ -4,8 +4,10 @@
 //! is answered while a reload works.
 
 use std::convert::Infallible;
+use std::fs::Permissions;
 use std::io;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -33,6 +35,8 @@ const HEAD_TIME: Duration = Duration::from_secs(10);
 const CONNECTION_TIME: Duration = Duration::from_secs(600);
 const HEAD_BYTES_MAX: usize = 64 << 10;
 const BODY_BYTES_MAX: usize = 1 << 20;
+/// The mode of the admin listener's socket file where none is named.
+const UNIX_MODE: u32 = 0o660;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The control plane's servers cannot be started.
@@ -91,9 +95,11 @@ impl AdminListener {
                 listener.set_nonblocking(true).map_err(fail)?;
                 Ok(AdminListener::Tcp(listener))
             }
-            ListenAddress::Unix(path) => {
+            ListenAddress::Unix { path, mode } => {
                 remove_leftover(path).map_err(fail)?;
                 let listener = StdUnixListener::bind(path).map_err(fail)?;
+                let mode = Permissions::from_mode(mode.unwrap_or(UNIX_MODE));
+                std::fs::set_permissions(path, mode).map_err(fail)?;
                 listener.set_nonblocking(true).map_err(fail)?;
                 Ok(AdminListener::Unix(listener, path.clone()))
             }

@@ -1,0 +1,113 @@
+//! What `weir run` says at its start.
+
+use std::fmt::Write;
+
+use weir_config::value::{HostRule, ListenAddress};
+use weir_config::{Action, Loaded};
+
+/// Where the configuration came from, for the banner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Before {
+    /// One origin, named on the command line.
+    Origin,
+    /// The built-in demo origin.
+    Demo,
+    /// A file.
+    File(String),
+}
+
+/// The first line: `weir 0.1.0  http://127.0.0.1:8080 -> https://www.example.com  (sends Host: www.example.com)`.
+pub(crate) fn first_line(loaded: &Loaded, before: &Before) -> String {
+    let listeners: Vec<String> = loaded.config.listen.iter().map(|listen| url(&listen.address)).collect();
+    let mut line = format!("weir {}  {}", env!("CARGO_PKG_VERSION"), listeners.join(", "));
+    // Invariant: writing to a String cannot fail.
+    match before {
+        Before::Demo => line.push_str(" -> the built-in demo origin"),
+        Before::Origin => {
+            let origins: Vec<String> = origins(loaded);
+            let _ = write!(line, " -> {}", origins.join(", "));
+            if let Some(host) = sent_host(loaded) {
+                let _ = write!(line, "  (sends Host: {host})");
+            }
+        }
+        Before::File(name) => {
+            let sites = loaded.resolved();
+            let routes: usize = sites.iter().map(|site| site.routes.len()).sum();
+            let _ = write!(line, "  {name}: {} sites, {routes} routes", sites.len());
+        }
+    }
+    line.push('\n');
+    line
+}
+
+/// Three commands that show a miss, a hit and a revalidation, and where to look.
+pub(crate) fn demo_lines(loaded: &Loaded, admin: &str) -> String {
+    let base = loaded.config.listen.first().map_or_else(String::new, |listen| url(&listen.address));
+    let curl = format!("curl -i {base}/hello");
+    let no_cache = "-H 'Cache-Control: no-cache'";
+    let width = curl.len() + no_cache.len() + 1;
+    format!(
+        "\n  Try, in another terminal, and watch Cache-Status and Age:\n\n\
+         \x20   {curl:<width$}   # a miss: fetched from the origin, stored for a minute\n\
+         \x20   {curl:<width$}   # a hit: from the cache\n\
+         \x20   {curl} {no_cache}   # a revalidation: the origin says 304, unchanged\n\n\
+         \x20 {base}/ links all pages of the demo; {admin}/metrics counts. Ctrl-C ends.\n\n"
+    )
+}
+
+fn url(address: &ListenAddress) -> String {
+    match address {
+        ListenAddress::Tcp(at) => format!("http://{at}"),
+        ListenAddress::Unix { path, .. } => format!("unix:{}", path.display()),
+    }
+}
+
+fn origins(loaded: &Loaded) -> Vec<String> {
+    loaded
+        .config
+        .upstream
+        .values()
+        .flat_map(|upstream| upstream.origins.iter().map(|origin| origin.url().to_string()))
+        .collect()
+}
+
+/// The Host that the one route sends, where it is not the client's.
+fn sent_host(loaded: &Loaded) -> Option<String> {
+    let route = loaded.resolved().first()?.routes.first()?;
+    match &route.action {
+        Action::Forward { host: HostRule::Fixed(authority), .. } => Some(authority.clone()),
+        Action::Forward { host: HostRule::Origin, upstream } => {
+            let origin = loaded.config.upstream.get(upstream)?.origins.first()?;
+            origin.url().authority()
+        }
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_config::{Flags, from_flags};
+
+    fn flags(origin: &str) -> Loaded {
+        from_flags(&Flags { origin: origin.into(), ..Flags::default() }).unwrap()
+    }
+
+    #[test]
+    fn it_names_the_origin_and_the_host_it_is_sent() {
+        let line = first_line(&flags("https://www.example.com"), &Before::Origin);
+        let expect = "  http://127.0.0.1:8080 -> https://www.example.com  (sends Host: www.example.com)\n";
+        assert_eq!(line, format!("weir {}{expect}", env!("CARGO_PKG_VERSION")));
+        let line = first_line(&flags("http://127.0.0.1:81"), &Before::Origin);
+        assert!(line.ends_with("  http://127.0.0.1:8080 -> http://127.0.0.1:81\n"), "{line}");
+    }
+
+    #[test]
+    fn the_demo_shows_three_commands() {
+        let text = demo_lines(&flags("http://127.0.0.1:81"), "http://127.0.0.1:9180");
+        let commands: Vec<&str> = text.lines().filter(|line| line.contains("curl -i")).collect();
+        assert_eq!(commands.len(), 3, "{text}");
+        let at: Vec<_> = commands.iter().map(|line| line.find('#')).collect();
+        assert!(at.iter().all(|column| *column == at[0] && column.is_some()), "{text}");
+    }
+}

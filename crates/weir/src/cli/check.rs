@@ -1,0 +1,72 @@
+//! `weir check`: every mistake of a configuration file at once, or each route with what it inherits.
+
+use std::io::{IsTerminal, Write, stderr};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use serde_json::json;
+use weir_config::{Loaded, Mistakes};
+
+use super::reload::counted;
+use super::{say, say_json};
+
+/// The command line of `weir check`.
+#[derive(Debug, Args)]
+pub(crate) struct Check {
+    /// The configuration file.
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Show each site and route with what it inherits, and from where.
+    #[arg(long)]
+    show: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+impl Check {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        match weir_config::load(&self.file) {
+            Ok(loaded) => {
+                self.right(&loaded)?;
+                Ok(ExitCode::SUCCESS)
+            }
+            Err(mistakes) => {
+                self.wrong(&mistakes)?;
+                Ok(ExitCode::FAILURE)
+            }
+        }
+    }
+
+    fn right(&self, loaded: &Loaded) -> anyhow::Result<()> {
+        match (self.show, self.json) {
+            (true, true) => say_json(&weir_config::show_json(loaded)),
+            (true, false) => Ok(say(&weir_config::show(loaded))?),
+            (false, true) => say_json(&json!({ "right": true, "mistakes": [] })),
+            (false, false) => {
+                let routes = loaded.resolved().iter().map(|site| site.routes.len()).sum();
+                let sites = counted(loaded.resolved().len(), "site");
+                let routes = counted(routes, "route");
+                Ok(say(&format!("{} is right: {sites}, {routes}\n", self.file.display()))?)
+            }
+        }
+    }
+
+    fn wrong(&self, mistakes: &Mistakes) -> anyhow::Result<()> {
+        if self.json {
+            let all: Vec<_> = mistakes.sentences().into_iter().map(as_json).collect();
+            return say_json(&json!({ "right": false, "mistakes": all }));
+        }
+        let colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
+        let report = if colours { mistakes.render_coloured() } else { mistakes.to_string() };
+        Ok(stderr().write_all(report.as_bytes())?)
+    }
+}
+
+fn as_json((place, sentence): (Option<weir_config::Place>, String)) -> serde_json::Value {
+    match place {
+        Some(place) => json!({ "file": &*place.file, "line": place.line, "mistake": sentence }),
+        None => json!({ "mistake": sentence }),
+    }
+}

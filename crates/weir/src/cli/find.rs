@@ -1,0 +1,72 @@
+//! Finding the running Weir by its state folder, and asking it.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::Args;
+use http::Method;
+use serde::de::DeserializeOwned;
+use weir_control::{Asked, client, state};
+
+use super::say;
+
+/// A reload of a large configuration may take its time.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Which Weir.
+#[derive(Debug, Args)]
+pub(super) struct Find {
+    /// The state folder of the running Weir [default: as for `weir run`].
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// The cache folder of the running Weir; its state folder is DIR/state.
+    #[arg(long, value_name = "DIR", conflicts_with = "state")]
+    cache: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+impl Find {
+    /// Asks the running Weir.
+    pub(super) fn ask(&self, method: Method, path: &str, body: Vec<u8>) -> anyhow::Result<Asked> {
+        Ok(client::ask(&self.folder()?, method, path, body, PATIENCE)?)
+    }
+
+    fn folder(&self) -> anyhow::Result<PathBuf> {
+        match (&self.state, &self.cache) {
+            (Some(state), _) => Ok(state.clone()),
+            (None, Some(cache)) => Ok(cache.join("state")),
+            (None, None) => default_state(),
+        }
+    }
+
+    /// Prints the answer: as JSON, or by `show`; a refusal goes to the standard error and makes the command fail.
+    pub(super) fn answer<T: DeserializeOwned>(
+        &self,
+        asked: &Asked,
+        show: impl FnOnce(&T) -> String,
+    ) -> anyhow::Result<ExitCode> {
+        if self.json {
+            let value: serde_json::Value =
+                serde_json::from_slice(&asked.body).context("the answer is no JSON")?;
+            super::say_json(&value)?;
+            return Ok(if asked.status.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        if let Some(refusal) = asked.refusal() {
+            anyhow::bail!(refusal);
+        }
+        let value: T = serde_json::from_slice(&asked.body)
+            .context("the running Weir answers in another form; is it of another version?")?;
+        say(&show(&value))?;
+        Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The state folder when none is named.
+pub(super) fn default_state() -> anyhow::Result<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name);
+    Ok(state::default_path(&variable, rustix::process::geteuid().is_root())?)
+}

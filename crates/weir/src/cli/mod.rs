@@ -1,0 +1,70 @@
+//! The command line: every command with its flags, and what each of them shares.
+
+mod check;
+mod explain;
+mod find;
+mod reload;
+mod run;
+mod schema;
+mod status;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use serde::Serialize;
+
+/// Weir, a caching reverse proxy.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, about, long_about = None, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    /// The command.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Stand in front of an origin, answer from the cache, fetch the rest.
+    Run(run::Run),
+    /// Check a configuration file and print every mistake at once.
+    Check(check::Check),
+    /// Make the running Weir load its configuration again, without dropping a request.
+    Reload(reload::Reload),
+    /// Show what the running Weir does and holds.
+    Status(status::ShowStatus),
+    /// Explain what the running Weir would do with a request, and why; nothing is sent to an origin.
+    Explain(explain::Explain),
+    /// Print the JSON Schema of the configuration file.
+    Schema(schema::Schema),
+}
+
+impl Command {
+    /// Does it.
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Command::Run(run) => run.run(),
+            Command::Check(check) => check.run(),
+            Command::Reload(reload) => reload.run(),
+            Command::Status(status) => status.run(),
+            Command::Explain(explain) => explain.run(),
+            Command::Schema(schema) => schema.run(),
+        }
+    }
+}
+
+/// Writes to the standard output; a reader that went away is no error.
+fn say(text: &str) -> io::Result<()> {
+    match io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        other => other,
+    }
+}
+
+/// Writes JSON, indented, to the standard output.
+fn say_json(value: &impl Serialize) -> anyhow::Result<()> {
+    let mut text = serde_json::to_string_pretty(value)?;
+    text.push('\n');
+    Ok(say(&text)?)
+}

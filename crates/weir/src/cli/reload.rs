@@ -1,0 +1,60 @@
+//! `weir reload`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use http::Method;
+use weir_control::Reloaded;
+
+use super::find::Find;
+
+/// The command line of `weir reload`.
+#[derive(Debug, Args)]
+pub(crate) struct Reload {
+    #[command(flatten)]
+    find: Find,
+}
+
+impl Reload {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        let asked = self.find.ask(Method::POST, "/reload", Vec::new())?;
+        self.find.answer(&asked, show)
+    }
+}
+
+fn show(reloaded: &Reloaded) -> String {
+    let Reloaded { plan, sites, routes, took_ms, warnings } = reloaded;
+    let mut text = format!(
+        "reloaded in {took_ms} ms: configuration {plan}, {}, {}\n",
+        counted(*sites, "site"),
+        counted(*routes, "route")
+    );
+    for warning in warnings {
+        text.push_str(&format!("warning: {warning}\n"));
+    }
+    text
+}
+
+/// `1 site`, `2 sites`.
+pub(super) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_what_is_in_force() {
+        let reloaded = Reloaded {
+            plan: 2,
+            sites: 1,
+            routes: 3,
+            took_ms: 4,
+            warnings: vec!["`memory` needs a restart".into()],
+        };
+        let expect =
+            "reloaded in 4 ms: configuration 2, 1 site, 3 routes\nwarning: `memory` needs a restart\n";
+        assert_eq!(show(&reloaded), expect);
+    }
+}

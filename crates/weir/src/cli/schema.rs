@@ -1,0 +1,16 @@
+//! `weir schema`.
+
+use std::process::ExitCode;
+
+use clap::Args;
+
+/// The command line of `weir schema`.
+#[derive(Debug, Args)]
+pub(crate) struct Schema {}
+
+impl Schema {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        super::say(&weir_config::reference::json_schema())?;
+        Ok(ExitCode::SUCCESS)
+    }
+}

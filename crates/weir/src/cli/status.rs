@@ -1,0 +1,225 @@
+//! `weir status`: what the running Weir does and holds, on one screen.
+
+use std::fmt::Write;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use http::Method;
+use weir_control::{OriginState, Phase, Status};
+
+use super::find::Find;
+use super::reload::counted;
+
+/// The command line of `weir status`.
+#[derive(Debug, Args)]
+pub(crate) struct ShowStatus {
+    #[command(flatten)]
+    find: Find,
+}
+
+impl ShowStatus {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        let asked = self.find.ask(Method::GET, "/status", Vec::new())?;
+        self.find.answer(&asked, show)
+    }
+}
+
+fn show(status: &Status) -> String {
+    let mut out = String::new();
+    let phase = match status.phase {
+        Phase::Serving => "serving",
+        Phase::Draining => "draining",
+    };
+    // Invariant: writing to a String cannot fail.
+    let _ = writeln!(
+        out,
+        "weir {}  pid {}  {phase}  up {}",
+        status.version,
+        status.pid,
+        lasted(Duration::from_secs(status.uptime_s))
+    );
+    let mut line = |name: &str, value: &str| {
+        let _ = writeln!(out, "  {name:<12} {value}");
+    };
+    line("listening", &format!("{}, {}", status.listeners.join(", "), counted(status.workers, "worker")));
+    line("config", &config(status));
+    if let Some(refused) = status.last_reload.as_ref().and_then(|last| last.refused.as_ref()) {
+        let sentence = refused.lines().next().unwrap_or_default();
+        line("", &format!("the last reload was refused: {sentence}"));
+    }
+    line("connections", &connections(status));
+    line("requests", &requests(status));
+    for (outcome, of) in status.requests.outcomes.iter().filter(|(_, of)| of.count > 0) {
+        line(
+            "",
+            &format!(
+                "{outcome:<12} {:>10}{}",
+                of.count,
+                first_byte(of.first_byte_ms_p50, of.first_byte_ms_p99)
+            ),
+        );
+    }
+    if !status.requests.not_stored.is_empty() {
+        line("not stored", &words(&status.requests.not_stored));
+    }
+    line("bytes", &bytes(status));
+    line("cache", &cache(status));
+    if !status.errors.is_empty() {
+        line("errors", &words(&status.errors));
+    }
+    for upstream in &status.upstreams {
+        line("upstream", &upstream.name);
+        for origin in &upstream.origins {
+            line("", &origin_text(origin));
+        }
+    }
+    out
+}
+
+fn config(status: &Status) -> String {
+    let source = status.config.as_deref().unwrap_or("flags of the command line");
+    let mut text =
+        format!("{source}: {}, {}", counted(status.sites, "site"), counted(status.routes, "route"));
+    if status.reloads + status.reloads_refused > 0 {
+        let _ = write!(text, ", reloaded {} times, {} refused", status.reloads, status.reloads_refused);
+    }
+    text
+}
+
+fn connections(status: &Status) -> String {
+    let all = &status.connections;
+    let mut text = format!("{} open, {} accepted", all.open, all.accepted);
+    if all.refused > 0 {
+        let _ = write!(text, ", {} turned away", all.refused);
+    }
+    if all.tunnels > 0 {
+        let _ = write!(text, ", {} tunnels", all.tunnels);
+    }
+    text
+}
+
+fn requests(status: &Status) -> String {
+    let all = &status.requests;
+    let mut text = format!("{} finished, {} running", all.finished, all.running);
+    if let Some(ratio) = all.hit_ratio {
+        let _ = write!(text, ", {:.1} % from the cache", ratio * 100.0);
+    }
+    for (count, what) in [(all.cut, "cut"), (all.client_gone, "left by the client")] {
+        if count > 0 {
+            let _ = write!(text, ", {count} {what}");
+        }
+    }
+    text
+}
+
+fn first_byte(p50: Option<f64>, p99: Option<f64>) -> String {
+    match (p50, p99) {
+        (Some(p50), Some(p99)) => format!("   first byte: half < {p50} ms, 99 % < {p99} ms"),
+        _ => String::new(),
+    }
+}
+
+fn bytes(status: &Status) -> String {
+    let all = &status.bytes;
+    format!(
+        "{} to clients ({} from the cache), {} from origins",
+        size(all.clients),
+        size(all.cached),
+        size(all.origins)
+    )
+}
+
+fn cache(status: &Status) -> String {
+    let cache = &status.cache;
+    let share = if cache.memory_bytes_max == 0 {
+        0.0
+    } else {
+        100.0 * cache.memory_bytes as f64 / cache.memory_bytes_max as f64
+    };
+    let mut text = format!(
+        "{} objects, {} of {} in memory ({share:.1} %)",
+        cache.objects,
+        size(cache.memory_bytes),
+        size(cache.memory_bytes_max)
+    );
+    let fills = &status.fills;
+    let _ = write!(text, ", {} fills running, {} joined", fills.running, fills.collapsed);
+    if cache.evicted > 0 {
+        let _ = write!(text, ", {} evicted", cache.evicted);
+    }
+    text
+}
+
+fn origin_text(origin: &OriginState) -> String {
+    let mut text = format!(
+        "{}  {} requests, {} failed, {} connections ({} idle)",
+        origin.name, origin.requests, origin.failures, origin.connections_open, origin.connections_idle
+    );
+    if origin.waiting > 0 {
+        let _ = write!(text, ", {} waiting", origin.waiting);
+    }
+    if !origin.available {
+        text.push_str(", left out");
+        if let Some(left_s) = origin.ejected_s {
+            let _ = write!(text, " for {left_s} s more");
+        }
+    }
+    text
+}
+
+fn words(counts: &std::collections::BTreeMap<String, u64>) -> String {
+    let all: Vec<String> = counts.iter().map(|(word, count)| format!("{word} {count}")).collect();
+    all.join(", ")
+}
+
+/// `512 B`, `18.4 KiB`: powers of 1024, as in the configuration.
+pub(super) fn size(bytes: u64) -> String {
+    let mut value = bytes as f64;
+    for unit in ["B", "KiB", "MiB", "GiB"] {
+        if value < 1023.95 {
+            return if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") };
+        }
+        value /= 1024.0;
+    }
+    format!("{value:.1} TiB")
+}
+
+/// `3 d 4 h`, `2 min 5 s`: the two largest units.
+fn lasted(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let parts = [
+        (seconds / 86_400, "d"),
+        (seconds / 3_600 % 24, "h"),
+        (seconds / 60 % 60, "min"),
+        (seconds % 60, "s"),
+    ];
+    let first = parts.iter().position(|(count, _)| *count > 0).unwrap_or(3);
+    let shown: Vec<String> =
+        parts[first..].iter().take(2).map(|(count, unit)| format!("{count} {unit}")).collect();
+    shown.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_and_sizes_read_well() {
+        for (seconds, expect) in
+            [(0, "0 s"), (59, "59 s"), (125, "2 min 5 s"), (3_600, "1 h 0 min"), (273_600, "3 d 4 h")]
+        {
+            assert_eq!(lasted(Duration::from_secs(seconds)), expect);
+        }
+        for (bytes, expect) in [
+            (0, "0 B"),
+            (1023, "1023 B"),
+            (1024, "1.0 KiB"),
+            (256 << 20, "256.0 MiB"),
+            ((1 << 20) - 1, "1.0 MiB"),
+            (u64::MAX, "16777216.0 TiB"),
+        ] {
+            assert_eq!(size(bytes), expect);
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Diagnostics: `tracing` to the standard error. `WEIR_LOG` sets what is said, for example `WEIR_LOG=debug` or
+//! `WEIR_LOG=weir_upstream=trace,info`; without it `info` and above.
+
+use std::io::IsTerminal;
+
+use tracing_subscriber::EnvFilter;
+
+/// Starts them; called once.
+pub(crate) fn start() {
+    let wanted = std::env::var("WEIR_LOG").unwrap_or_else(|_| "info".to_owned());
+    let filter = EnvFilter::try_new(wanted).unwrap_or_else(|_| EnvFilter::new("info"));
+    let colours =
+        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(colours)
+        .with_target(false)
+        .init();
+}

@@ -1,0 +1,142 @@
+//! Which access logs are written: what `--log` says, else the configuration, and on a terminal lines for people.
+
+use std::io::IsTerminal;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use weir_config::model::{AccessFormat, Log};
+use weir_config::value;
+use weir_edge::observe::{Colour, LogFormat, LogSettings, LogTarget};
+
+/// What `--log` says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) enum LogChoice {
+    /// Nothing: the configuration decides, and a terminal gets lines for people.
+    #[default]
+    Unsaid,
+    /// No log.
+    Off,
+    /// Lines for people on the standard output.
+    Terminal,
+    /// JSON or combined, to a file or the standard output.
+    Access(AccessFormat, Option<PathBuf>),
+}
+
+impl FromStr for LogChoice {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<LogChoice, String> {
+        let (form, path) = match text.split_once(':') {
+            Some((_, "")) => return Err("the file's name is missing after the colon".to_owned()),
+            Some((form, path)) => (form, Some(PathBuf::from(path))),
+            None => (text, None),
+        };
+        match (form, path) {
+            ("json", path) => Ok(LogChoice::Access(AccessFormat::Json, path)),
+            ("combined", path) => Ok(LogChoice::Access(AccessFormat::Combined, path)),
+            ("terminal", None) => Ok(LogChoice::Terminal),
+            ("off", None) => Ok(LogChoice::Off),
+            _ => Err("write json, combined, json:FILE, combined:FILE, terminal or off".to_owned()),
+        }
+    }
+}
+
+/// A terminal at the standard output.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terminal {
+    columns: usize,
+    colour: Colour,
+}
+
+impl Terminal {
+    /// The one that is there, if it is one.
+    pub(crate) fn at_stdout() -> Option<Terminal> {
+        let colour = match std::env::var_os("NO_COLOR") {
+            Some(set) if !set.is_empty() => Colour::Never,
+            _ => Colour::Always,
+        };
+        std::io::stdout().is_terminal().then(|| Terminal { columns: columns(), colour })
+    }
+}
+
+fn columns() -> usize {
+    terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0))
+}
+
+/// The logs to write.
+pub(crate) fn settings(choice: &LogChoice, config: &Log, terminal: Option<Terminal>) -> Vec<LogSettings> {
+    let people = |terminal: Terminal| LogSettings {
+        format: LogFormat::Terminal { columns: terminal.columns, colour: terminal.colour },
+        target: LogTarget::Stdout,
+    };
+    let access = |format, target| LogSettings {
+        format: match format {
+            AccessFormat::Json => LogFormat::Json,
+            AccessFormat::Combined => LogFormat::Combined,
+        },
+        target,
+    };
+    match choice {
+        LogChoice::Off => Vec::new(),
+        LogChoice::Terminal => {
+            vec![people(terminal.unwrap_or(Terminal { columns: 100, colour: Colour::Never }))]
+        }
+        LogChoice::Access(format, path) => {
+            vec![access(*format, path.clone().map_or(LogTarget::Stdout, LogTarget::File))]
+        }
+        LogChoice::Unsaid => {
+            let target = match &config.path {
+                value::LogTarget::Stdout => LogTarget::Stdout,
+                value::LogTarget::File(path) => LogTarget::File(path.clone()),
+            };
+            let mut all: Vec<LogSettings> =
+                config.access.map(|format| access(format, target)).into_iter().collect();
+            if all.iter().all(|log| log.target != LogTarget::Stdout) {
+                all.extend(terminal.map(people));
+            }
+            all
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(choice: &str, config: &Log, terminal: bool, expect: &[(&str, LogTarget)]) {
+        let choice = if choice.is_empty() { LogChoice::Unsaid } else { choice.parse().unwrap() };
+        let terminal = terminal.then_some(Terminal { columns: 80, colour: Colour::Never });
+        let found: Vec<(&str, LogTarget)> = settings(&choice, config, terminal)
+            .into_iter()
+            .map(|log| match log.format {
+                LogFormat::Json => ("json", log.target),
+                LogFormat::Combined => ("combined", log.target),
+                LogFormat::Terminal { .. } => ("terminal", log.target),
+            })
+            .collect();
+        assert_eq!(found, expect);
+    }
+
+    #[test]
+    fn the_flag_wins_and_a_terminal_gets_lines() {
+        let none = Log::default();
+        let stdout = Log { access: Some(AccessFormat::Json), ..Log::default() };
+        let file = || LogTarget::File(PathBuf::from("/a"));
+        let to_file = Log { access: Some(AccessFormat::Combined), path: value::LogTarget::File("/a".into()) };
+        check("", &none, false, &[]);
+        check("", &none, true, &[("terminal", LogTarget::Stdout)]);
+        check("", &stdout, true, &[("json", LogTarget::Stdout)]);
+        check("", &to_file, true, &[("combined", file()), ("terminal", LogTarget::Stdout)]);
+        check("off", &to_file, true, &[]);
+        check("terminal", &none, false, &[("terminal", LogTarget::Stdout)]);
+        check("json:/a", &none, true, &[("json", file())]);
+        check("combined", &to_file, false, &[("combined", LogTarget::Stdout)]);
+    }
+
+    #[test]
+    fn other_words_are_refused() {
+        for text in ["", "xml", "json:", "off:/a", "terminal:/a"] {
+            assert!(text.parse::<LogChoice>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What concerns the process as a whole: the limit of open files, the user, signals.
+
+use anyhow::Context;
+use rustix::process::{Resource, getrlimit, setrlimit};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Raises the limit of open files to the hard limit.
+pub(crate) fn raise_open_files() {
+    let mut limit = getrlimit(Resource::Nofile);
+    if limit.current == limit.maximum {
+        return;
+    }
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "cannot raise the limit of open files to the hard limit");
+    }
+}
+
+/// Says once that root is more than is needed.
+pub(crate) fn warn_of_root() {
+    if rustix::process::geteuid().is_root() {
+        tracing::warn!(
+            "running as root; a user of its own is enough, with CAP_NET_BIND_SERVICE for ports below 1024"
+        );
+    }
+}
+
+/// What a signal asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wish {
+    /// SIGHUP.
+    Reload,
+    /// SIGUSR1.
+    ReopenLogs,
+    /// SIGTERM or SIGINT.
+    End,
+}
+
+/// The signals that Weir listens to. It must be made inside a runtime.
+pub(crate) struct Signals {
+    hangup: Signal,
+    user: Signal,
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Signals {
+    pub(crate) fn new() -> anyhow::Result<Signals> {
+        let listen = |kind| signal(kind).context("cannot listen to signals");
+        Ok(Signals {
+            hangup: listen(SignalKind::hangup())?,
+            user: listen(SignalKind::user_defined1())?,
+            terminate: listen(SignalKind::terminate())?,
+            interrupt: listen(SignalKind::interrupt())?,
+        })
+    }
+
+    /// The next one. Cancel safe.
+    pub(crate) async fn next(&mut self) -> Wish {
+        tokio::select! {
+            _ = self.hangup.recv() => Wish::Reload,
+            _ = self.user.recv() => Wish::ReopenLogs,
+            _ = self.terminate.recv() => Wish::End,
+            _ = self.interrupt.recv() => Wish::End,
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! The one place where the parts are joined: the configuration is compiled to a plan, the edge is started with it, and the
+//! control plane is given the edge as its [`DataPlane`].
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use weir_config::Loaded;
+use weir_config::model::Log;
+use weir_config::value::PathText;
+use weir_control::{
+    CacheUse, DataPlane, Explained, Inventory, OriginState, Phase, Question, StoredVariant, SwapError,
+    Swapped, UpstreamState,
+};
+use weir_edge::Edge;
+use weir_edge::observe::{LogSettings, Observatory, OpenLogs, Snapshot};
+use weir_edge::plan::Plan;
+
+use crate::logs::{self, LogChoice, Terminal};
+
+/// The data plane as it runs in this process.
+pub(crate) struct House {
+    edge: Edge,
+    observatory: Arc<Observatory>,
+    choice: LogChoice,
+    terminal: Option<Terminal>,
+    logs: Mutex<Vec<LogSettings>>,
+    at_start: Fixed,
+    extent: Mutex<Extent>,
+}
+
+/// What a reload cannot change.
+#[derive(Clone, Debug, PartialEq)]
+struct Fixed {
+    memory_bytes: u64,
+    admin: String,
+    state: Option<PathText>,
+}
+
+impl Fixed {
+    fn of(loaded: &Loaded) -> Fixed {
+        Fixed {
+            memory_bytes: loaded.memory_bytes(),
+            admin: loaded.config.admin.listen.to_string(),
+            state: loaded.config.state.path.clone(),
+        }
+    }
+
+    fn warnings(&self, wanted: &Fixed) -> Vec<String> {
+        [
+            (self.memory_bytes != wanted.memory_bytes, "[cache] memory"),
+            (self.admin != wanted.admin, "[admin] listen"),
+            (self.state != wanted.state, "[state] path"),
+        ]
+        .into_iter()
+        .filter(|(changed, _)| *changed)
+        .map(|(_, key)| format!("{key} has changed and needs a restart; the old value stays"))
+        .collect()
+    }
+}
+
+impl House {
+    /// Opens the logs, binds the listeners and starts the workers.
+    ///
+    /// # Errors
+    /// A sentence that says what to do.
+    pub(crate) fn start(
+        loaded: &Loaded,
+        workers: usize,
+        choice: LogChoice,
+        terminal: Option<Terminal>,
+    ) -> anyhow::Result<House> {
+        let logs = logs::settings(&choice, &loaded.config.log, terminal);
+        let observatory = Observatory::start(workers, &logs)?;
+        let edge = Edge::start(compile(loaded, &observatory), workers, observatory.clone())?;
+        Ok(House {
+            edge,
+            observatory,
+            choice,
+            terminal,
+            at_start: Fixed::of(loaded),
+            logs: Mutex::new(logs),
+            extent: Mutex::new(Extent::of(loaded)),
+        })
+    }
+
+    /// Opens the log files anew.
+    pub(crate) fn reopen_logs(&self) {
+        self.observatory.reopen();
+    }
+
+    /// Writes what the logs still hold.
+    pub(crate) fn finish_logs(&self, patience: Duration) {
+        self.observatory.finish(patience);
+    }
+
+    /// How long requests under way may go on when Weir ends.
+    pub(crate) fn patience(&self) -> Duration {
+        self.edge.plan().drain()
+    }
+
+    /// Takes no more connections and lets those that are there finish. Blocks.
+    pub(crate) fn drain(&self) {
+        self.edge.drain(self.patience());
+    }
+
+    fn upstreams(&self) -> Vec<UpstreamState> {
+        let all = self.edge.upstreams().into_iter().map(|upstream| {
+            let origins = upstream.origins.into_iter().map(|origin| OriginState {
+                available: origin.ejected_for.is_none(),
+                ejected_s: origin.ejected_for.map(|left| left.as_secs()),
+                name: origin.name,
+                requests: origin.requests,
+                failures: origin.failures,
+                retries: origin.retries,
+                connects: origin.connects,
+                reuses: origin.reuses,
+                busy: origin.busy,
+                ejections: origin.ejections,
+                connections_open: origin.connections_open,
+                connections_idle: origin.connections_idle,
+                waiting: origin.waiting,
+            });
+            UpstreamState { origins: origins.collect(), name: upstream.name }
+        });
+        all.collect()
+    }
+
+    /// The logs of a configuration, opened, where they are not those in use.
+    fn other_logs(&self, log: &Log) -> Result<Option<(Vec<LogSettings>, OpenLogs)>, SwapError> {
+        let wanted = logs::settings(&self.choice, log, self.terminal);
+        if *self.logs.lock() == wanted {
+            return Ok(None);
+        }
+        let open = OpenLogs::open(&wanted).map_err(|error| SwapError(error.to_string()))?;
+        Ok(Some((wanted, open)))
+    }
+}
+
+fn compile(loaded: &Loaded, observatory: &Observatory) -> Plan {
+    Plan::compile(loaded, &|name| observatory.site(name))
+}
+
+/// How many sites and routes a configuration has.
+#[derive(Clone, Copy, Debug)]
+struct Extent {
+    sites: usize,
+    routes: usize,
+}
+
+impl Extent {
+    fn of(loaded: &Loaded) -> Extent {
+        let sites = loaded.resolved();
+        Extent { sites: sites.len(), routes: sites.iter().map(|site| site.routes.len()).sum() }
+    }
+}
+
+impl DataPlane for House {
+    fn swap(&self, loaded: Loaded) -> Result<Swapped, SwapError> {
+        let warnings = self.at_start.warnings(&Fixed::of(&loaded));
+        let logs = self.other_logs(&loaded.config.log)?;
+        let plan = compile(&loaded, &self.observatory);
+        self.edge.swap(plan).map_err(|error| SwapError(error.to_string()))?;
+        *self.extent.lock() = Extent::of(&loaded);
+        if let Some((settings, open)) = logs {
+            self.observatory.set_logs(open);
+            *self.logs.lock() = settings;
+        }
+        Ok(Swapped { warnings })
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        self.edge.snapshot()
+    }
+
+    fn inventory(&self) -> Inventory {
+        let Extent { sites, routes } = *self.extent.lock();
+        let usage = self.edge.usage();
+        Inventory {
+            plan: self.edge.plan().number,
+            sites,
+            routes,
+            workers: self.edge.workers(),
+            listeners: self.edge.listening().iter().map(ToString::to_string).collect(),
+            cache: CacheUse {
+                objects: usage.generations,
+                memory_bytes: usage.used_bytes,
+                memory_bytes_max: usage.limit_bytes,
+                evicted: usage.evicted,
+            },
+            upstreams: self.upstreams(),
+        }
+    }
+
+    fn explain(&self, question: &Question) -> Result<Explained, String> {
+        let Question { method, url, headers } = question.clone();
+        self.edge.explain(&weir_edge::Question { method, url, headers }).map(explained)
+    }
+
+    fn phase(&self) -> Phase {
+        if self.edge.is_draining() { Phase::Draining } else { Phase::Serving }
+    }
+}
+
+fn explained(explanation: weir_edge::Explanation) -> Explained {
+    let facts = [
+        ("asked for", explanation.forwarded),
+        ("of late", explanation.not_stored.map(|word| format!("responses were not stored: {word}"))),
+    ];
+    Explained {
+        site: explanation.site,
+        route: explanation.route,
+        defined_at: explanation.place,
+        upstream: explanation.upstream,
+        key: explanation.key,
+        verdict: explanation.verdict.to_owned(),
+        reason: explanation.reason,
+        stored: explanation.stored.into_iter().map(variant).collect(),
+        facts: facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect(),
+    }
+}
+
+fn variant(variant: weir_edge::StoredVariant) -> StoredVariant {
+    StoredVariant {
+        selected: variant.selected,
+        status: variant.status,
+        age_s: variant.freshness.age.as_secs(),
+        lifetime_s: variant.freshness.lifetime.as_secs(),
+        source: variant.freshness.source.word().to_owned(),
+        left_s: variant.freshness.left_s(),
+        length: variant.length,
+        held: variant.held_bytes,
+        etag: variant.etag,
+        vary: Vec::new(),
+    }
+}
+
+/// Loads a configuration file.
+///
+/// # Errors
+/// The report of all its mistakes.
+pub(crate) fn load(path: &Path) -> anyhow::Result<Loaded> {
+    weir_config::load(path).map_err(|mistakes| anyhow::anyhow!("{mistakes}"))
+}
