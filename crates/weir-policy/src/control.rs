@@ -89,12 +89,14 @@ impl ResponseControl {
         }
     }
 
-    /// `no-cache` or `private`: for the whole response without an argument or with one that names no fields, else
-    /// for the fields named (§5.2.2.4, §5.2.2.7).
+    /// `no-cache` or `private`: for the whole response without an argument, with one that names no fields or with one
+    /// without which the body cannot be read; else for the fields named (§5.2.2.4, §5.2.2.7).
     fn withhold(&mut self, argument: Option<Argument<'_>>, whole: Directives) {
         let named = argument.map(|argument| argument.field_names()).unwrap_or_default();
         match named {
-            Some(names) if !names.is_empty() => self.withheld.extend(names),
+            Some(names) if !names.is_empty() && !names.contains(&header::CONTENT_ENCODING) => {
+                self.withheld.extend(names)
+            }
             _ => self.set.insert(whole),
         }
     }

@@ -42,6 +42,7 @@ pub use intervals::{Interval, Intervals};
 pub use invalidate::{InvalidationTargets, invalidation};
 pub use key::{CacheKey, forwarded, write_key};
 pub use now::Now;
+pub use range::range_from_front;
 pub use request::RequestView;
 pub use rules::{
     CacheRules, ClientDirectives, CloseDelimited, Errors, HeaderTrigger, Heuristics, KeyRules, QueryOrder,
@@ -56,5 +57,7 @@ pub use verdict::{
     Failure, MissReason, Reusable, RevalidateReason, Revalidation, StaleUse, Verdict, error_reusable, verdict,
 };
 
+#[cfg(test)]
+mod given;
 #[cfg(test)]
 mod tests;

@@ -35,6 +35,18 @@ pub(crate) fn wanted(request: &HeaderMap, length: u64) -> Wanted {
     one(spec, length).unwrap_or(Wanted::All)
 }
 
+/// Where a single range begins and ends, for a body whose length is not known yet; `None` where Range is not
+/// answered, or counts from the end.
+pub fn range_from_front(request: &HeaderMap) -> Option<Interval> {
+    let longest = u64::MAX;
+    let suffix = |line: &str| line.split_once('=').is_some_and(|(_, set)| set.trim().starts_with('-'));
+    match wanted(request, longest) {
+        Wanted::Part(_) if request.get(header::RANGE)?.to_str().is_ok_and(suffix) => None,
+        Wanted::Part(part) => Some(part),
+        Wanted::All | Wanted::Nothing => None,
+    }
+}
+
 /// `first-`, `first-last` or `-suffix`; `None` where it is none of these.
 fn one(spec: &str, length: u64) -> Option<Wanted> {
     let (first, last) = spec.split_once('-')?;

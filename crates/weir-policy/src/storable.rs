@@ -50,7 +50,7 @@ pub enum NotStored {
     RequestNoStore,
     /// The request goes past the cache by the route's rules.
     Bypass,
-    /// 1xx, 206, 304: no whole response.
+    /// Not a whole response (206, 304), one to this request alone (412, 416), or one that is never stored (429).
     Status,
     /// A 5xx without a lifetime of its own, or on a route that stores none.
     ServerError,
@@ -78,6 +78,12 @@ pub enum NotStored {
     NoCache,
     /// It was stale when it came, and there is nothing to validate with.
     Stale,
+    /// It is larger than the store keeps; the edge says so.
+    TooLarge,
+    /// The store has no room at the moment; the edge says so.
+    NoRoom,
+    /// A 304 that confirms nothing that was asked about; the edge says so.
+    UnaskedNotModified,
 }
 
 impl NotStored {
@@ -102,14 +108,22 @@ impl NotStored {
             NotStored::NoFreshness => "no-freshness",
             NotStored::NoCache => "no-cache",
             NotStored::Stale => "stale",
+            NotStored::TooLarge => "too-large",
+            NotStored::NoRoom => "no-room",
+            NotStored::UnaskedNotModified => "unasked-not-modified",
         }
     }
 
     /// Whether the response alone is the reason, so that the next client's response will most likely not be
     /// storable either: only such reasons may be remembered for a key.
     pub fn is_of_response(self) -> bool {
-        use NotStored::{Authorization, Bypass, Method, RequestBody, RequestNoStore};
-        !matches!(self, Method | RequestBody | RequestNoStore | Bypass | Authorization)
+        use NotStored::{
+            Authorization, Bypass, Method, NoRoom, RequestBody, RequestNoStore, UnaskedNotModified,
+        };
+        !matches!(
+            self,
+            Method | RequestBody | RequestNoStore | Bypass | Authorization | NoRoom | UnaskedNotModified
+        )
     }
 }
 
@@ -175,7 +189,7 @@ fn request_allows(request: &RequestView<'_>, rules: &CacheRules) -> Result<(), N
 /// understood (RFC 9111 §5.2.2.3).
 fn status_allows(status: StatusCode, control: &ResponseControl, rules: &CacheRules) -> Result<(), NotStored> {
     let code = status.as_u16();
-    if code < 200 || code == 206 || code == 304 {
+    if !is_whole(code) {
         return Err(NotStored::Status);
     }
     let must_understand = control.has(Directives::MUST_UNDERSTAND);
@@ -189,6 +203,12 @@ fn status_allows(status: StatusCode, control: &ResponseControl, rules: &CacheRul
         return Err(NotStored::ServerError);
     }
     Ok(())
+}
+
+/// Whether a status can be stored at all: not interim ones, parts, answers to a precondition or a range (206, 304,
+/// 412, 416), nor those that RFC 6585 keeps out of caches (428, 429, 431, 511).
+fn is_whole(code: u16) -> bool {
+    code >= 200 && !matches!(code, 206 | 304 | 412 | 416 | 428 | 429 | 431 | 511)
 }
 
 /// Final statuses whose caching is known: those of RFC 9110 §15 and 451 that ask for no partial storage.
@@ -278,7 +298,10 @@ pub(crate) fn facts(
     let named = lifetime(status, headers, control, validators, received, rules);
     let (lifetime, source) = named.unwrap_or((Duration::ZERO, LifetimeSource::Nothing));
     let mut flags = StoredFlags::default();
-    if said.has(Directives::NO_CACHE) {
+    // no-store and private get here only by a 304 for what is stored: it is not used again without asking.
+    let is_refused = said.has(Directives::PRIVATE)
+        || (said.has(Directives::NO_STORE) && !said.has(Directives::MUST_UNDERSTAND));
+    if said.has(Directives::NO_CACHE) || is_refused {
         flags.insert(StoredFlags::NO_CACHE);
     }
     let forbids_stale = said.has(Directives::MUST_REVALIDATE) || said.has(Directives::PROXY_REVALIDATE);

@@ -135,7 +135,7 @@ fn objection(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<Revali
     if ask.is_refresh() {
         return Some(RevalidateReason::Refresh);
     }
-    if wants_validation(ask, freshness) {
+    if wants_validation(ask, stored, freshness) {
         return Some(RevalidateReason::Request);
     }
     if stored.facts.flags.has(StoredFlags::NO_CACHE) {
@@ -144,13 +144,16 @@ fn objection(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<Revali
     (!freshness.is_fresh()).then_some(RevalidateReason::Stale)
 }
 
-/// Whether the client's own directives refuse what is held (RFC 9111 §5.2.1).
-fn wants_validation(ask: &Ask, freshness: &Freshness) -> bool {
+/// Whether the client's own directives refuse what is held (RFC 9111 §5.2.1). The max-age of a browser that loads a
+/// page anew is no reason to ask for what is immutable and fresh (RFC 8246 §2).
+fn wants_validation(ask: &Ask, stored: &Stored, freshness: &Freshness) -> bool {
     let directives = &ask.directives;
     if directives.no_cache() {
         return true;
     }
-    let is_too_old = directives.max_age_s.is_some_and(|wanted| freshness.age > seconds(wanted));
+    let is_settled = stored.facts.flags.has(StoredFlags::IMMUTABLE) && freshness.is_fresh();
+    let is_too_old =
+        !is_settled && directives.max_age_s.is_some_and(|wanted| freshness.age > seconds(wanted));
     let is_too_close = directives.min_fresh_s.is_some_and(|wanted| freshness.left() < seconds(wanted));
     is_too_old || is_too_close
 }

@@ -1,1 +1,89 @@
-//! Tests of `consult`.
+//! Which requests the cache may answer.
+
+use super::{AskKind, Consult, PassReason, consult, cookies};
+use crate::given::{ask, fields, request};
+use crate::{CacheRules, HeaderTrigger, RequestView, Triggers};
+use http::{HeaderName, Method};
+
+fn pass(method: &str, path: &str, lines: &str, rules: &CacheRules) -> Option<PassReason> {
+    let method = Method::from_bytes(method.as_bytes()).expect("a method");
+    let headers = fields(lines);
+    match consult(&request(&method, path, &headers), rules) {
+        Consult::Use(_) => None,
+        Consult::Pass(reason) => Some(reason),
+    }
+}
+
+#[test]
+fn asks_for_get_and_head_alone() {
+    let rules = CacheRules::default();
+    for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "M-SEARCH", "get"] {
+        assert_eq!(pass(method, "/", "", &rules), Some(PassReason::Method), "{method}");
+    }
+    assert_eq!(pass("GET", "/", "", &rules), None);
+    assert_eq!(pass("HEAD", "/", "", &rules), None);
+    let headers = fields("");
+    let with_body = RequestView { has_body: true, ..request(&Method::GET, "/", &headers) };
+    assert_eq!(consult(&with_body, &rules), Consult::Pass(PassReason::Body));
+    assert_eq!(pass("GET", "/", "cache-control: no-store", &rules), Some(PassReason::NoStore));
+}
+
+#[test]
+fn notes_what_the_request_has() {
+    assert_eq!(ask("").kind, AskKind::Get);
+    for line in ["if-match: *", "if-none-match: *", "if-modified-since: x", "if-unmodified-since: x"] {
+        assert!(ask(line).is_conditional(), "{line}");
+    }
+    for line in ["if-range: x", "if: x", "if-some-match: x", "if-schedule-tag-match: x"] {
+        assert!(!ask(line).is_conditional(), "{line}");
+    }
+    assert!(ask("range: bytes=0-").is_range());
+    assert!(ask("authorization: x").is_authenticated());
+    assert!(!ask("accept: x").is_authenticated());
+    assert!(ask("pragma: no-cache").directives.no_cache());
+}
+
+fn triggers() -> Triggers {
+    Triggers {
+        cookies: vec!["session*".to_owned()],
+        headers: vec![
+            HeaderTrigger { name: HeaderName::from_static("x-preview"), value: None },
+            HeaderTrigger { name: HeaderName::from_static("x-mode"), value: Some("debug*".to_owned()) },
+        ],
+        paths: vec!["/admin/**".to_owned()],
+    }
+}
+
+#[test]
+fn passes_what_the_route_says() {
+    let rules = CacheRules { bypass: triggers(), ..CacheRules::default() };
+    for (path, lines, expect) in [
+        ("/", "", None),
+        ("/", "cookie: a=b; session_id=1", Some(PassReason::BypassCookie)),
+        ("/", "cookie: a=b\ncookie: session=1", Some(PassReason::BypassCookie)),
+        ("/", "cookie: xsession=1; a=session", None),
+        ("/", "x-preview: 1", Some(PassReason::BypassHeader)),
+        ("/", "x-mode: debug 2", Some(PassReason::BypassHeader)),
+        ("/", "x-mode: normal", None),
+        ("/admin/a/b?q=1", "", Some(PassReason::BypassPath)),
+        ("/?x=/admin/a", "", None),
+    ] {
+        assert_eq!(pass("GET", path, lines, &rules), expect, "{path} {lines}");
+    }
+}
+
+#[test]
+fn refreshes_what_the_route_says() {
+    let rules = CacheRules { refresh: triggers(), ..CacheRules::default() };
+    let headers = fields("x-preview: 1");
+    let Consult::Use(ask) = consult(&request(&Method::GET, "/", &headers), &rules) else { panic!("passed") };
+    assert!(ask.is_refresh());
+}
+
+#[test]
+fn reads_cookies() {
+    let headers = fields("cookie: a=1; b=2;; c ;d=x=y\ncookie: e=");
+    let found: Vec<(&[u8], &[u8])> = cookies(&headers).collect();
+    let expect: [(&[u8], &[u8]); 5] = [(b"a", b"1"), (b"b", b"2"), (b"c", b""), (b"d", b"x=y"), (b"e", b"")];
+    assert_eq!(found, expect);
+}

@@ -1,1 +1,280 @@
-//! Tests of `storable`.
+//! What may be stored, and what is stored of it.
+
+use super::{BodyEnd, NotStored, storable};
+use crate::given::{DATE, DAY_BEFORE, HOUR_AFTER, at, fields, judged, request};
+use crate::{
+    CacheRules, CloseDelimited, Errors, Heuristics, LifetimeSource, RequestView, SetCookie, StaleRules,
+    StoredFlags,
+};
+use http::{Method, StatusCode};
+use std::time::Duration;
+
+fn check(status: u16, response: &str, expect: Result<(LifetimeSource, u64), NotStored>) {
+    check_by(&CacheRules::default(), "", status, response, expect);
+}
+
+fn check_by(
+    rules: &CacheRules,
+    request: &str,
+    status: u16,
+    response: &str,
+    expect: Result<(LifetimeSource, u64), NotStored>,
+) {
+    let lines = format!("date: {DATE}\n{response}");
+    let found = judged(request, status, &lines, rules).map(|storable| {
+        let facts = storable.stored().facts;
+        (facts.source, facts.lifetime.as_secs())
+    });
+    assert_eq!(found, expect, "{status} {response}");
+}
+
+#[test]
+fn lifetimes() {
+    use LifetimeSource::{Expires, Heuristic, MaxAge, Nothing, SMaxage};
+    let modified = format!("last-modified: {DAY_BEFORE}");
+    check(200, "cache-control: max-age=60", Ok((MaxAge, 60)));
+    check(200, "cache-control: max-age=60, s-maxage=9", Ok((SMaxage, 9)));
+    check(200, &format!("expires: {HOUR_AFTER}"), Ok((Expires, 3600)));
+    check(200, &format!("expires: {HOUR_AFTER}\nexpires: {HOUR_AFTER}"), Ok((Expires, 3600)));
+    check(200, &format!("expires: {HOUR_AFTER}\ncache-control: max-age=60"), Ok((MaxAge, 60)));
+    check(200, &format!("expires: 0\n{modified}"), Ok((Expires, 0)));
+    check(200, &format!("expires: {DAY_BEFORE}\n{modified}"), Ok((Expires, 0)));
+    check(200, &format!("expires: {HOUR_AFTER}\nexpires: {DAY_BEFORE}\n{modified}"), Ok((Expires, 0)));
+    check(200, &modified, Ok((Heuristic, 8640)));
+    check(200, "last-modified: Sun, 06 Nov 1994 08:49:37 GMT", Ok((Heuristic, 86_400)));
+    check(200, &format!("last-modified: {HOUR_AFTER}"), Ok((Heuristic, 0)));
+    check(200, "", Err(NotStored::NoFreshness));
+    check(200, "etag: \"a\"", Err(NotStored::NoFreshness));
+    check(200, "cache-control: public", Err(NotStored::NoFreshness));
+    check(200, "cache-control: no-cache", Err(NotStored::NoCache));
+    check(200, "cache-control: no-cache, max-age=9", Err(NotStored::NoCache));
+    check(200, "cache-control: no-cache\netag: \"a\"", Ok((Nothing, 0)));
+    check(200, "cache-control: max-age=0", Err(NotStored::Stale));
+    check(200, "cache-control: max-age=0\netag: \"a\"", Ok((MaxAge, 0)));
+    check(200, "cache-control: max-age=9\nage: 9", Err(NotStored::Stale));
+    check(200, "cache-control: max-age=9, stale-while-revalidate=9\nage: 9", Ok((MaxAge, 9)));
+}
+
+#[test]
+fn statuses() {
+    use LifetimeSource::{Heuristic, MaxAge, Route};
+    let modified = format!("last-modified: {DAY_BEFORE}");
+    for status in [200, 203, 204, 300, 301, 308, 404, 405, 410] {
+        check(status, &modified, Ok((Heuristic, 8640)));
+    }
+    for status in [201, 202, 302, 303, 307, 400, 401, 403, 413, 414, 418, 499] {
+        check(status, &modified, Err(NotStored::NoFreshness));
+        check(status, "cache-control: max-age=9", Ok((MaxAge, 9)));
+    }
+    for status in [500, 501, 502, 503, 504, 599] {
+        check(status, &modified, Err(NotStored::ServerError));
+        check(status, "cache-control: max-age=9", Ok((MaxAge, 9)));
+        check(status, &format!("{modified}\ncache-control: public"), Ok((Heuristic, 8640)));
+    }
+    for status in [206, 304, 412, 416, 428, 429, 431, 511, 103] {
+        check(status, "cache-control: max-age=9", Err(NotStored::Status));
+    }
+    let whole = CacheRules { heuristics: Heuristics::Whole, ..CacheRules::default() };
+    check_by(&whole, "", 414, &modified, Ok((Heuristic, 8640)));
+    check_by(&whole, "", 501, &modified, Ok((Heuristic, 8640)));
+    check_by(&whole, "", 413, &modified, Err(NotStored::NoFreshness));
+    let off = CacheRules { heuristics: Heuristics::Off, ..CacheRules::default() };
+    check_by(&off, "", 200, &modified, Err(NotStored::NoFreshness));
+    let strict = CacheRules { errors: Errors::NoStore, ..CacheRules::default() };
+    check_by(&strict, "", 503, "cache-control: max-age=9", Err(NotStored::ServerError));
+    let ttl = CacheRules { ttl: Some(Duration::from_secs(5)), ..CacheRules::default() };
+    check_by(&ttl, "", 200, &modified, Ok((Route, 5)));
+    check_by(&ttl, "", 404, "", Ok((Route, 5)));
+    check_by(&ttl, "", 200, "cache-control: max-age=9", Ok((MaxAge, 9)));
+    check_by(&ttl, "", 503, "", Err(NotStored::ServerError));
+    check_by(&ttl, "", 400, "", Err(NotStored::NoFreshness));
+}
+
+#[test]
+fn an_override_overrides_lifetimes_alone() {
+    use LifetimeSource::{MaxAge, Override};
+    let rules = CacheRules { ttl_override: Some(Duration::from_secs(5)), ..CacheRules::default() };
+    check_by(&rules, "", 200, "cache-control: max-age=9", Ok((Override, 5)));
+    check_by(&rules, "", 200, "", Ok((Override, 5)));
+    check_by(&rules, "", 200, "cache-control: max-age=0", Ok((Override, 5)));
+    check_by(&rules, "", 200, "cache-control: no-store", Err(NotStored::NoStore));
+    check_by(&rules, "", 200, "cache-control: private", Err(NotStored::Private));
+    check_by(&rules, "", 200, "cache-control: no-cache", Err(NotStored::NoCache));
+    check_by(&rules, "", 200, "set-cookie: a=b", Err(NotStored::SetCookie));
+    check_by(&rules, "authorization: x", 200, "", Err(NotStored::Authorization));
+    check_by(&rules, "", 503, "cache-control: max-age=9", Ok((MaxAge, 9)));
+}
+
+#[test]
+fn refusals() {
+    use LifetimeSource::{CdnCacheControl, MaxAge, SMaxage};
+    let fresh = "cache-control: max-age=60";
+    for (request, response, expect) in [
+        ("", "cache-control: no-store, max-age=60", Err(NotStored::NoStore)),
+        ("", "cache-control: NO-STORE\ncache-control: max-age=60", Err(NotStored::NoStore)),
+        ("", "cache-control: private, max-age=60", Err(NotStored::Private)),
+        ("", "cache-control: private=\"a\", max-age=60", Ok((MaxAge, 60))),
+        ("", "cache-control: private=\"content-encoding\", max-age=60", Err(NotStored::Private)),
+        ("", "cache-control: must-understand, no-store, max-age=60", Ok((MaxAge, 60))),
+        ("", "cache-control: must-understand, private, max-age=60", Err(NotStored::Private)),
+        ("", "cache-control: no-store\ncdn-cache-control: max-age=9", Ok((CdnCacheControl, 9))),
+        ("", "cache-control: max-age=60\ncdn-cache-control: no-store", Err(NotStored::NoStore)),
+        ("", "cache-control: max-age=60\nvary: *", Err(NotStored::VaryAny)),
+        ("", "cache-control: max-age=60\nvary: cookie", Err(NotStored::VaryCookie)),
+        ("cache-control: no-store", fresh, Err(NotStored::RequestNoStore)),
+        ("authorization: x", fresh, Err(NotStored::Authorization)),
+        ("authorization: x", "cache-control: max-age=60, public", Ok((MaxAge, 60))),
+        ("authorization: x", "cache-control: max-age=60, must-revalidate", Ok((MaxAge, 60))),
+        ("authorization: x", "cache-control: max-age=60, proxy-revalidate", Err(NotStored::Authorization)),
+        ("authorization: x", "cache-control: s-maxage=60", Ok((SMaxage, 60))),
+        ("cookie: a=b", fresh, Ok((MaxAge, 60))),
+        ("pragma: no-cache", fresh, Ok((MaxAge, 60))),
+    ] {
+        check_by(&CacheRules::default(), request, 200, response, expect);
+    }
+    check(299, "cache-control: must-understand, max-age=60", Err(NotStored::MustUnderstand));
+    check(599, "cache-control: must-understand, max-age=60", Err(NotStored::MustUnderstand));
+}
+
+#[test]
+fn cookies() {
+    use LifetimeSource::MaxAge;
+    let given = "cache-control: max-age=60\nset-cookie: a=b\nx: y";
+    check(200, given, Err(NotStored::SetCookie));
+    check(200, "cache-control: max-age=60, no-cache=\"set-cookie\"\nset-cookie: a=b", Ok((MaxAge, 60)));
+    let kept = |rules: &CacheRules| {
+        let stored = judged("", 200, given, rules).expect("storable").into_stored();
+        stored.headers.contains_key("set-cookie")
+    };
+    let strip = CacheRules { set_cookie: SetCookie::Strip, ..CacheRules::default() };
+    let store = CacheRules { set_cookie: SetCookie::Store, ..CacheRules::default() };
+    assert!(!kept(&strip));
+    assert!(kept(&store));
+    for set_cookie in [SetCookie::NoStore, SetCookie::Strip, SetCookie::Store] {
+        let mut rules = CacheRules { set_cookie, ..CacheRules::default() };
+        rules.key.cookies = vec!["a".to_owned()];
+        check_by(&rules, "", 200, given, Err(NotStored::SetKeyCookie));
+    }
+}
+
+#[test]
+fn a_body_that_ends_with_the_connection() {
+    let (headers, response) = (fields(""), fields("cache-control: max-age=60"));
+    let view = request(&Method::GET, "/a", &headers);
+    for (close_delimited, expect) in
+        [(CloseDelimited::NoStore, Some(NotStored::CloseDelimited)), (CloseDelimited::Store, None)]
+    {
+        let rules = CacheRules { close_delimited, ..CacheRules::default() };
+        let found = storable(&view, StatusCode::OK, &response, BodyEnd::Close, at(0), at(0), &rules);
+        assert_eq!(found.err(), expect);
+    }
+}
+
+fn posted(request_lines: &str, status: u16, response: &str) -> Option<NotStored> {
+    let (headers, response) = (fields(request_lines), fields(response));
+    let view = RequestView { has_body: true, ..request(&Method::POST, "/a?b", &headers) };
+    let status = StatusCode::from_u16(status).expect("a status");
+    storable(&view, status, &response, BodyEnd::Framed, at(0), at(0), &CacheRules::default()).err()
+}
+
+#[test]
+fn methods() {
+    let fresh = "cache-control: max-age=60\ncontent-location: /a?b";
+    assert_eq!(posted("", 200, fresh), None);
+    assert_eq!(posted("", 200, "cache-control: max-age=60\ncontent-location: http://example.com/a?b"), None);
+    for (request_lines, status, response) in [
+        ("", 200, "cache-control: max-age=60"),
+        ("", 200, "cache-control: max-age=60\ncontent-location: /a"),
+        ("", 200, "cache-control: max-age=60\ncontent-location: https://example.com/a?b"),
+        ("", 201, fresh),
+        ("cookie: a=b", 200, fresh),
+    ] {
+        assert_eq!(posted(request_lines, status, response), Some(NotStored::Method), "{status} {response}");
+    }
+    let guessed = format!("date: {DATE}\nlast-modified: {DAY_BEFORE}\ncontent-location: /a?b");
+    assert_eq!(posted("", 200, &guessed), Some(NotStored::Method));
+    let (headers, response) = (fields(""), fields(fresh));
+    for (method, has_body, expect) in [
+        (Method::HEAD, false, NotStored::Method),
+        (Method::PUT, true, NotStored::Method),
+        (Method::GET, true, NotStored::RequestBody),
+    ] {
+        let view = RequestView { has_body, ..request(&method, "/a?b", &headers) };
+        let rules = CacheRules::default();
+        let found = storable(&view, StatusCode::OK, &response, BodyEnd::Framed, at(0), at(0), &rules);
+        assert_eq!(found.err(), Some(expect), "{method}");
+    }
+}
+
+#[test]
+fn what_is_kept_of_the_head() {
+    let lines = format!(
+        "date: {DATE}\nage: 1\nconnection: a, close\na: 1\nb: 2\nkeep-alive: x\nproxy-authenticate: x\nte: x
+        transfer-encoding: chunked\nupgrade: x\ntrailer: x\netag: \"e\"\nc: 3
+        cache-control: max-age=60, no-cache=\"b\""
+    );
+    let stored = judged("", 200, &lines, &CacheRules::default()).expect("storable").into_stored();
+    let mut names: Vec<&str> = stored.headers.keys().map(|name| name.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["c", "cache-control", "date", "etag"]);
+    let undated = judged("", 200, "cache-control: max-age=60", &CacheRules::default()).expect("storable");
+    assert_eq!(undated.stored().headers["date"], DATE);
+}
+
+#[test]
+fn ages_at_arrival() {
+    for (lines, requested_s, received_s, expect_s) in [
+        ("", 0, 0, 0),
+        ("age: 10", 0, 0, 10),
+        ("age: 10", 0, 3, 13),
+        ("", 0, 100, 100),
+        (&*format!("date: {DAY_BEFORE}"), 0, 0, 86_400),
+        (&*format!("date: {HOUR_AFTER}"), 0, 0, 0),
+        ("date: nonsense\nage: 5", 0, 0, 5),
+        ("age: 0, 7200", 0, 0, 0),
+        ("age: 7200, 0", 0, 0, 7200),
+        ("age: 0, 0", 0, 0, 1 << 31),
+        ("age: 5\nage: 5", 0, 0, 1 << 31),
+        ("age: abc", 0, 0, 1 << 31),
+        ("age: -1", 0, 0, 1 << 31),
+        ("age: 1.0", 0, 0, 1 << 31),
+        ("age: 7;a=b", 0, 0, 1 << 31),
+        ("age: 99999999999999", 0, 0, 1 << 31),
+    ] {
+        let has_date = lines.contains("date");
+        let all = if has_date { lines.to_owned() } else { format!("date: {DATE}\n{lines}") };
+        let age = crate::freshness::initial_age(&fields(&all), at(requested_s), at(received_s));
+        assert_eq!(age.as_secs(), expect_s, "{lines}");
+    }
+}
+
+#[test]
+fn grace_windows() {
+    let origin = "cache-control: max-age=9, stale-while-revalidate=5, stale-if-error=7";
+    let windows = |rules: &CacheRules, lines: &str| {
+        let facts = judged("", 200, lines, rules).expect("storable").stored().facts;
+        (facts.while_revalidate.as_secs(), facts.if_error.as_secs())
+    };
+    let route = CacheRules {
+        stale: StaleRules {
+            while_revalidate: Some(Duration::from_secs(50)),
+            if_error: Some(Duration::from_secs(70)),
+        },
+        ..CacheRules::default()
+    };
+    assert_eq!(windows(&CacheRules::default(), origin), (5, 7));
+    assert_eq!(windows(&CacheRules::default(), "cache-control: max-age=9"), (0, 0));
+    assert_eq!(windows(&route, origin), (50, 70));
+    for bound in ["must-revalidate", "proxy-revalidate", "s-maxage=9", "no-cache"] {
+        assert_eq!(windows(&route, &format!("{origin}, {bound}\netag: \"a\"")), (0, 0), "{bound}");
+    }
+    let stored = judged("", 200, "cache-control: immutable, max-age=9", &route).expect("storable");
+    assert!(stored.stored().facts.flags.has(StoredFlags::IMMUTABLE));
+}
+
+#[test]
+fn what_may_be_remembered() {
+    assert!(NotStored::NoStore.is_of_response());
+    assert!(!NotStored::Authorization.is_of_response());
+    assert!(!NotStored::RequestNoStore.is_of_response());
+}

@@ -1,1 +1,146 @@
-//! Tests of `validate`.
+//! Conditional requests, what a 304 changes, and what a HEAD says.
+
+use super::{HeadEffect, conditional, freshen, head_effect, is_selected_by};
+use crate::given::{DAY_BEFORE, HOUR_AFTER, ask, at, fields, stored, stored_for};
+use crate::{CacheRules, LifetimeSource, SetCookie, Stored, Verdict, freshness, verdict};
+use http::{HeaderMap, StatusCode};
+
+fn sent(stored: &[&Stored], client: &str) -> HeaderMap {
+    let mut headers = fields(client);
+    conditional(stored, &mut headers);
+    headers
+}
+
+#[test]
+fn asks_about_everything_held() {
+    let fresh = "cache-control: max-age=9\n";
+    let tagged = stored(&format!("{fresh}etag: \"a\"\nlast-modified: {DAY_BEFORE}"));
+    let weak = stored(&format!("{fresh}etag: W/\"b\""));
+    let dated = stored(&format!("{fresh}last-modified: {DAY_BEFORE}"));
+    let bare = stored(fresh);
+    let both = sent(&[&tagged], "");
+    assert_eq!(
+        (&both["if-none-match"], &both["if-modified-since"]),
+        (&"\"a\"".parse().unwrap(), &DAY_BEFORE.parse().unwrap())
+    );
+    let several = sent(&[&tagged, &weak, &dated, &tagged], "");
+    assert_eq!(several["if-none-match"], "\"a\", W/\"b\"");
+    assert!(!several.contains_key("if-modified-since"));
+    assert_eq!(sent(&[&dated], "")["if-modified-since"], DAY_BEFORE);
+    assert!(sent(&[&bare], "").is_empty());
+    let client = "if-none-match: \"x\"\nif-modified-since: x\nif-match: \"x\"\nif-unmodified-since: x\nif-range: \"x\"\nx: y";
+    assert_eq!(sent(&[], client).keys().collect::<Vec<_>>(), ["x"]);
+}
+
+#[test]
+fn a_304_selects() {
+    let fresh = "cache-control: max-age=9\n";
+    let tagged = stored(&format!("{fresh}etag: \"a\""));
+    let dated = stored(&format!("{fresh}last-modified: {DAY_BEFORE}"));
+    let modified = format!("last-modified: {DAY_BEFORE}");
+    for (held, headers, count, expect) in [
+        (&tagged, "etag: \"a\"", 2, true),
+        (&tagged, "etag: W/\"a\"", 2, true),
+        (&tagged, "etag: \"b\"", 2, false),
+        (&dated, "etag: \"a\"", 2, false),
+        (&dated, &*modified, 2, true),
+        (&tagged, &*modified, 2, false),
+        (&tagged, "", 2, false),
+        (&tagged, "", 1, true),
+        (&tagged, "etag: \"b\"", 1, true),
+    ] {
+        assert_eq!(is_selected_by(held, &fields(headers), count), expect, "{headers} {count}");
+    }
+}
+
+fn freshened(response: &str, news: &str, seconds: u64, rules: &CacheRules) -> Stored {
+    freshen(&stored(response), &fields(news), at(seconds), at(seconds), rules)
+}
+
+#[test]
+fn a_304_replaces_fields() {
+    let response = "cache-control: max-age=9\netag: \"a\"\na: 1\nb: 1\nb: 2\nc: 1\ncontent-encoding: gzip
+        content-length: 5\ncontent-type: text/plain\nvary: foo";
+    let news =
+        "cache-control: max-age=99\netag: \"b\"\nb: 3\nc: 4\nc: 5\ncontent-encoding: br\ncontent-length: 0
+        content-type: text/html\nset-cookie: x=y\nconnection: d\nd: 1\nvary: bar\nage: 3\ncontent-range: x";
+    let fresh = freshened(response, news, 20, &CacheRules::default());
+    for (name, expect) in [
+        ("cache-control", vec!["max-age=99"]),
+        ("etag", vec!["\"a\""]),
+        ("a", vec!["1"]),
+        ("b", vec!["3"]),
+        ("c", vec!["4", "5"]),
+        ("content-encoding", vec!["gzip"]),
+        ("content-length", vec!["5"]),
+        ("content-type", vec!["text/html"]),
+        ("vary", vec!["foo"]),
+        ("set-cookie", vec![]),
+        ("connection", vec![]),
+        ("d", vec![]),
+        ("age", vec![]),
+        ("content-range", vec![]),
+        ("date", vec!["Tue, 14 Nov 2023 22:13:40 GMT"]),
+    ] {
+        let found: Vec<_> = fresh.headers.get_all(name).iter().map(|value| value.to_str().unwrap()).collect();
+        assert_eq!(found, expect, "{name}");
+    }
+    let now = freshness(&fresh, at(25));
+    assert_eq!((now.age.as_secs(), now.lifetime.as_secs()), (8, 99));
+    let everybody = CacheRules { set_cookie: SetCookie::Store, ..CacheRules::default() };
+    assert!(freshened(response, news, 20, &everybody).headers.contains_key("set-cookie"));
+}
+
+#[test]
+fn a_304_counts_anew() {
+    let rules = CacheRules::default();
+    let response = format!("expires: {HOUR_AFTER}\netag: \"a\"");
+    // The stored Expires lies behind the new Date.
+    let late = freshened(&response, "", 7200, &rules);
+    assert_eq!((late.facts.source, late.facts.lifetime.as_secs()), (LifetimeSource::Expires, 0));
+    let said = freshened(&response, "cache-control: max-age=5", 7200, &rules);
+    assert!(matches!(verdict(&ask(""), Some(&said), at(7204)), Verdict::Hit(_)));
+    let old = freshened(&response, "cache-control: max-age=5\nage: 5", 7200, &rules);
+    assert!(matches!(verdict(&ask(""), Some(&old), at(7200)), Verdict::Revalidate(_)));
+}
+
+#[test]
+fn a_304_that_forbids_storing_ends_reuse() {
+    for word in ["no-store", "private", "no-cache"] {
+        let news = format!("cache-control: {word}, max-age=99");
+        let fresh = freshened("cache-control: max-age=9\netag: \"a\"", &news, 5, &CacheRules::default());
+        assert!(matches!(verdict(&ask(""), Some(&fresh), at(5)), Verdict::Revalidate(_)), "{word}");
+    }
+}
+
+#[test]
+fn a_304_leaves_the_variant() {
+    let held = stored_for("foo: 1", "cache-control: max-age=9\netag: \"a\"\nvary: foo");
+    let fresh = freshen(&held, &fields("vary: *"), at(1), at(1), &CacheRules::default());
+    assert_eq!(fresh.variant, held.variant);
+}
+
+#[test]
+fn a_head_tells() {
+    let held = stored("cache-control: max-age=9\netag: \"a\"\ncontent-length: 5");
+    for (status, headers, expect) in [
+        (200, "etag: \"a\"\ncontent-length: 5", "freshen"),
+        (200, "cache-control: max-age=99", "freshen"),
+        (200, "etag: \"b\"", "invalidate"),
+        (200, "content-length: 6", "invalidate"),
+        (200, &*format!("last-modified: {DAY_BEFORE}"), "invalidate"),
+        (404, "", "invalidate"),
+        (410, "", "invalidate"),
+        (500, "etag: \"b\"", "none"),
+        (304, "", "none"),
+    ] {
+        let status = StatusCode::from_u16(status).unwrap();
+        let rules = CacheRules::default();
+        let found = match head_effect(&held, Some(5), (status, &fields(headers)), at(5), at(5), &rules) {
+            HeadEffect::None => "none",
+            HeadEffect::Freshen(_) => "freshen",
+            HeadEffect::Invalidate => "invalidate",
+        };
+        assert_eq!(found, expect, "{status} {headers}");
+    }
+}

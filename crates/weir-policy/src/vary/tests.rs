@@ -1,1 +1,184 @@
-//! Tests of `vary`.
+//! Variants and the normal forms they are compared in.
+
+use super::{Variant, Varies, accept_encoding, matches};
+use crate::given::fields;
+use http::{HeaderMap, HeaderValue, header};
+use proptest::prelude::*;
+
+fn variant(request: &str, response: &str) -> Variant {
+    match Varies::read(&fields(request), &fields(response)) {
+        Varies::On(variant) => variant,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn check(vary: &str, made_for: &str, asked: &str, expect: bool) {
+    let variant = variant(made_for, &format!("vary: {vary}"));
+    assert_eq!(matches(&variant, &fields(asked)), expect, "vary: {vary} | {made_for} | {asked}");
+}
+
+#[test]
+fn reads_vary() {
+    for given in
+        ["vary: *", "vary: *, *", "vary:\nvary: *", "vary: foo, *", "vary: a b", "vary: foo\nvary: *"]
+    {
+        assert_eq!(Varies::read(&fields(""), &fields(given)), Varies::Any, "{given}");
+    }
+    assert_eq!(Varies::read(&fields(""), &fields("vary: a, Cookie")), Varies::Cookie);
+    assert_eq!(variant("", "vary: , ,"), Variant::default());
+    let both = variant("", "vary: Foo, bar\nvary: foo");
+    let names: Vec<&str> = both.selecting.iter().map(|field| field.name.as_str()).collect();
+    assert_eq!(names, ["bar", "foo"]);
+    assert_eq!(both, variant("", "vary: BAR,FOO"));
+}
+
+#[test]
+fn compares_unknown_fields() {
+    for (made_for, asked, expect) in [
+        ("foo: 1", "foo: 1", true),
+        ("foo: 1", "foo: 2", false),
+        ("foo: 1", "", false),
+        ("", "foo: 1", false),
+        ("", "", true),
+        ("foo:", "", false),
+        ("foo: 1, 2", "foo: 1\nfoo: 2", true),
+        ("foo: 1,2", "foo:  1 ,\t2 ", true),
+        ("foo: 1 2", "foo: 12", false),
+        ("foo: 1  2", "foo: 1 2", false),
+        ("foo: a", "foo: A", false),
+        ("foo: \"a, b\"", "foo: \"a,b\"", false),
+        ("foo: \"a\\\", b\"", "foo: \"a\\\",b\"", false),
+        ("foo: 1", "foo: 1\nbar: 9", true),
+        ("foo: 1,", "foo: 1", false),
+    ] {
+        check("foo", made_for, asked, expect);
+    }
+    check("foo, bar", "foo: 1\nbar: a", "foo: 1\nbar: a", true);
+    check("foo, bar", "foo: 1\nbar: a", "foo: 1\nbar: b", false);
+    check("foo, bar", "foo: 1", "foo: 1", true);
+}
+
+#[test]
+fn compares_languages() {
+    for (made_for, asked, expect) in [
+        ("en, de", "de, en", true),
+        ("en, de", "eN,  De ", true),
+        ("en;q=0.5, de", "de, en;q=0.5", true),
+        ("en;q=0.5, de", "de, en;q=0.500", true),
+        ("en, de", "en, de;q=0.9", false),
+        ("en, de", "en", false),
+        ("en, en", "en", true),
+        ("en", "en-gb", false),
+    ] {
+        let (made_for, asked) = (format!("accept-language: {made_for}"), format!("accept-language: {asked}"));
+        check("accept-language", &made_for, &asked, expect);
+    }
+    check("accept-language", "accept-language: en", "", false);
+}
+
+#[test]
+fn the_best_language_is_enough() {
+    let response = "vary: accept-language\ncontent-language: de";
+    for (asked, expect) in [
+        ("fr;q=0.5, de;q=1.0", true),
+        ("DE", true),
+        ("fr, de", false),
+        ("fr, de;q=0.9", false),
+        ("de-AT", false),
+        ("de;q=0", false),
+        ("*", false),
+    ] {
+        let variant = variant("accept-language: en, de", response);
+        assert_eq!(matches(&variant, &fields(&format!("accept-language: {asked}"))), expect, "{asked}");
+    }
+    let two = variant("accept-language: en", "vary: accept-language\ncontent-language: de, en");
+    assert!(!matches(&two, &fields("accept-language: de")));
+}
+
+#[test]
+fn normalises_codings() {
+    for (given, expect) in [
+        (None, None),
+        (Some(""), None),
+        (Some("gzip"), Some("gzip")),
+        (Some("x-gzip"), Some("gzip")),
+        (Some("GZIP;q=1.0"), Some("gzip")),
+        (Some("gzip, deflate, br"), Some("gzip, br")),
+        (Some("gzip, deflate, br, zstd"), Some("gzip, br, zstd")),
+        (Some("br , gzip"), Some("gzip, br")),
+        (Some("gzip;q=0.7, br;q=0.7"), Some("gzip, br")),
+        (Some("br, gzip;q=0.5"), Some("gzip;q=0.8, br")),
+        (Some("deflate"), Some("deflate")),
+        (Some("deflate, gzip;q=0.1"), Some("gzip;q=0.8, deflate")),
+        (Some("*"), Some("gzip, br, zstd")),
+        (Some("*;q=0"), Some("identity;q=0")),
+        (Some("gzip;q=0"), None),
+        (Some("gzip;q=0, *"), Some("br, zstd")),
+        (Some("identity"), None),
+        (Some("identity;q=0, gzip"), Some("gzip, identity;q=0")),
+        (Some("foo, gzip"), Some("gzip")),
+        (Some("gzip;q=abc"), None),
+        (Some("gzip;q=0.0001"), None),
+        (Some("dcb, dcz"), None),
+    ] {
+        let headers = given.map_or_else(HeaderMap::new, |given| fields(&format!("accept-encoding: {given}")));
+        let value = accept_encoding(&headers);
+        let text = value.as_ref().map(|value| value.to_str().expect("text"));
+        assert_eq!(text, expect, "{given:?}");
+    }
+}
+
+#[test]
+fn compares_codings() {
+    let vary = "accept-encoding";
+    check(vary, "accept-encoding: gzip, br", "accept-encoding: br,gzip", true);
+    check(vary, "accept-encoding: gzip, deflate, br", "accept-encoding: br,gzip", true);
+    check(vary, "accept-encoding: gzip", "", false);
+    check(vary, "", "accept-encoding: identity", true);
+    check(vary, "accept-encoding: gzip", "accept-encoding: gzip;q=0", false);
+    check(vary, "accept-encoding: br, gzip;q=0.5", "accept-encoding: br, gzip", false);
+}
+
+proptest! {
+    #[test]
+    fn normal_form_is_stable(given in "(gzip|br|zstd|deflate|identity|\\*|foo|;q=0\\.[0-9]|;q=0|, ){0,8}") {
+        let headers = fields(&format!("accept-encoding: {given}"));
+        let mut again = HeaderMap::new();
+        if let Some(value) = accept_encoding(&headers) {
+            again.insert(header::ACCEPT_ENCODING, value);
+        }
+        prop_assert_eq!(accept_encoding(&again), accept_encoding(&headers));
+        // What was made for the one answers the other.
+        let variant = variant(&format!("accept-encoding: {given}"), "vary: accept-encoding");
+        prop_assert!(matches(&variant, &again));
+    }
+
+    /// Selection never crosses Vary: a request whose field differs beyond blanks and lines never matches.
+    #[test]
+    fn selection_never_crosses(a in "[ab,\" ]{0,8}", b in "[ab,\" ]{0,8}") {
+        let one = variant(&format!("foo: {a}"), "vary: foo");
+        let squeezed = |text: &str| text.replace(' ', "");
+        if matches(&one, &fields(&format!("foo: {b}"))) {
+            prop_assert_eq!(squeezed(&a), squeezed(&b));
+        }
+        let itself = fields(&format!("foo: {a}"));
+        prop_assert!(matches(&one, &itself));
+    }
+
+    #[test]
+    fn never_panics(line in proptest::collection::vec(32_u8..=255, 0..60)) {
+        let line: Vec<u8> = line.into_iter().filter(|byte| *byte != 127).collect();
+        let value = HeaderValue::from_bytes(&line).expect("a value");
+        for name in [header::ACCEPT_ENCODING, header::ACCEPT_LANGUAGE, header::ACCEPT] {
+            let mut request = HeaderMap::new();
+            request.insert(name.clone(), value.clone());
+            let mut response = HeaderMap::new();
+            response.insert(header::VARY, HeaderValue::from_str(name.as_str()).expect("a value"));
+            response.insert(header::CONTENT_LANGUAGE, value.clone());
+            let Varies::On(variant) = Varies::read(&request, &response) else { panic!("varies") };
+            prop_assert!(matches(&variant, &request));
+            response.insert(header::VARY, value.clone());
+            let _ = Varies::read(&request, &response);
+        }
+    }
+}
