@@ -10,12 +10,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_config::model::{Config, SchemeName};
-use weir_config::value::HostRule;
+use weir_config::value::{HostRule, OriginScheme};
 use weir_config::{Action, Conditions, PageContent, PageFor, ResolvedRoute};
 use weir_policy::{CacheRules, RequestView};
 
 use self::answers::LocalAnswer;
 use self::pattern::PathPattern;
+use crate::transform::response::{Place, location_back};
 
 /// A route, compiled.
 #[derive(Debug)]
@@ -37,6 +38,7 @@ pub struct Route {
     local: Option<LocalAnswer>,
     pages: Vec<(PageFor, Page)>,
     host: Option<HeaderValue>,
+    origin_scheme: &'static str,
     request_edits: weir_config::Edits,
     response_edits: weir_config::Edits,
 }
@@ -97,6 +99,7 @@ impl Route {
             local,
             pages,
             host,
+            origin_scheme: origin_scheme(resolved, config),
             request_edits: resolved.request_edits.clone(),
             response_edits: resolved.response_edits.clone(),
         }
@@ -140,8 +143,9 @@ impl Route {
 
     /// Writes a `Location` that names the origin back to the authority that the client used.
     pub fn location_back(&self, headers: &mut HeaderMap, scheme: &str, host: &str) {
-        if let Some(origin) = self.host.as_ref().and_then(|origin| origin.to_str().ok()) {
-            crate::transform::response::location_back(headers, origin, scheme, host);
+        if let Some(authority) = self.host.as_ref().and_then(|origin| origin.to_str().ok()) {
+            let origin = Place { scheme: self.origin_scheme, authority };
+            location_back(headers, origin, Place { scheme, authority: host });
         }
     }
 }
@@ -176,6 +180,16 @@ fn host_to_origin(upstream: &str, rule: &HostRule, config: &Config) -> Option<He
         HostRule::Origin => config.upstream.get(upstream)?.origins.first()?.url().authority()?,
     };
     HeaderValue::try_from(name).ok()
+}
+
+/// The scheme in which the route's origins are spoken to.
+fn origin_scheme(resolved: &ResolvedRoute, config: &Config) -> &'static str {
+    let Action::Forward { upstream, .. } = &resolved.action else { return "http" };
+    let origin = config.upstream.get(upstream).and_then(|upstream| upstream.origins.first());
+    match origin.map(|origin| origin.url().scheme) {
+        Some(OriginScheme::Https) => "https",
+        _ => "http",
+    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,9 @@
 pub mod request;
 pub mod response;
 
+#[cfg(test)]
+mod tests;
+
 /// Whether the peer's word about the client is believed (`trusted_proxies`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {

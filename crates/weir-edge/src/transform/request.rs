@@ -1,44 +1,83 @@
 //! The fields of a request towards the origin: only what was parsed, without hop-by-hop fields, without
 //! the fields by which one client could poison what others get, with who it came from and through whom.
-//! RFC 9110 §7.6, RFC 8586, RFC 7239 by name only.
+//! RFC 9110 §7.6, RFC 8586; RFC 7239 (`Forwarded`) is not passed on: the `X-Forwarded-*` fields say it.
 
-use std::fmt::Write;
 use std::net::IpAddr;
 
 use http::header::{
     ACCEPT_ENCODING, EXPECT, HOST, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
-    RANGE, VIA,
+    MAX_FORWARDS, RANGE, VIA,
 };
-use http::{HeaderMap, HeaderName, HeaderValue};
-use weir_policy::strip_hop_by_hop;
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use weir_policy::{SURROGATE_CAPABILITY, accept_encoding, strip_hop_by_hop};
 
 use super::Trust;
 
-/// Fields that are never forwarded: they name another URL, host or method than the request's own, so an
-/// origin that obeys them answers for what is not in the key.
-pub const STRIPPED: [&str; 13] = [
-    "x-original-url",
-    "x-rewrite-url",
-    "x-host",
-    "x-original-host",
-    "x-forwarded-server",
-    "x-forwarded-scheme",
-    "x-forwarded-prefix",
-    "x-forwarded-path",
-    "x-http-host-override",
-    "x-http-method-override",
-    "x-http-method",
-    "x-method-override",
+/// Fields that are never forwarded: they name another URL, host, scheme or method than the request's own,
+/// so an origin that obeys them answers for what is not in the key. `X-Forwarded-Host` is forwarded where
+/// it is the request's host; `Proxy` would become `HTTP_PROXY` in a CGI's environment.
+pub const STRIPPED: [&str; 27] = [
     "forwarded",
+    "front-end-https",
+    "proxy",
+    "x-forwarded",
+    "x-forwarded-path",
+    "x-forwarded-prefix",
+    "x-forwarded-protocol",
+    "x-forwarded-scheme",
+    "x-forwarded-server",
+    "x-forwarded-ssl",
+    "x-forwarded-uri",
+    "x-host",
+    "x-http-host-override",
+    "x-http-method",
+    "x-http-method-override",
+    "x-http-path-override",
+    "x-method-override",
+    "x-original-host",
+    "x-original-method",
+    "x-original-path",
+    "x-original-uri",
+    "x-original-url",
+    "x-override-url",
+    "x-rewrite-uri",
+    "x-rewrite-url",
+    "x-scheme",
+    "x-url-scheme",
+];
+
+/// Fields that say who the client is, or which port it used; believed from trusted peers only, else
+/// removed.
+pub const OF_TRUSTED_PEERS: [&str; 8] = [
+    "cf-connecting-ip",
+    "client-ip",
+    "fastly-client-ip",
+    "true-client-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "x-forwarded-port",
+    "x-real-ip",
+];
+
+/// Fields of one client's request that a fill for all does not carry: what part it wants, on which
+/// condition, and in what instance-manipulation (RFC 3229).
+const OF_ONE_CLIENT: [HeaderName; 7] = [
+    RANGE,
+    IF_RANGE,
+    IF_MATCH,
+    IF_NONE_MATCH,
+    IF_MODIFIED_SINCE,
+    IF_UNMODIFIED_SINCE,
+    HeaderName::from_static("a-im"),
 ];
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 /// The request's name in all logs.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
+const SURROGATE_CAPABILITY_FIELD: HeaderName = HeaderName::from_static("surrogate-capability");
 
 /// Who sent the request.
 #[derive(Clone, Copy, Debug)]
@@ -58,84 +97,118 @@ pub struct From<'a> {
 }
 
 /// Whether the request has been here before: our own id in `CDN-Loop`, or our own name in `Via`.
+///
+/// Members are split at every comma, quoted or in a comment as it may be: whoever opens a quote or a comment
+/// and does not close it must not hide from us what we append behind it.
 pub fn is_loop(headers: &HeaderMap, own_id: &str) -> bool {
-    let tokens = |name: &HeaderName| {
-        headers
-            .get_all(name)
-            .into_iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-    };
-    let in_loop = tokens(&CDN_LOOP).any(|entry| entry.split(';').next().map(str::trim) == Some(own_id));
-    in_loop || tokens(&VIA).any(|entry| entry.split_whitespace().nth(1) == Some(own_id))
+    let own = own_id.as_bytes();
+    let in_loop = members(headers, &CDN_LOOP).any(|member| {
+        let id = member.split(|byte| *byte == b';').next().unwrap_or_default();
+        id.trim_ascii().eq_ignore_ascii_case(own)
+    });
+    in_loop
+        || members(headers, &VIA).any(|member| {
+            let mut words = member.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
+            words.nth(1).is_some_and(|by| by.eq_ignore_ascii_case(own))
+        })
 }
 
-/// The scheme the client used: the listener's, or what a trusted proxy says.
+fn members<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = &'a [u8]> {
+    headers.get_all(name).into_iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','))
+}
+
+/// Whether the request asks us and nobody behind us: `OPTIONS` with `Max-Forwards: 0` (RFC 9110 §7.6.2).
+pub fn ends_here(method: &Method, headers: &HeaderMap) -> bool {
+    *method == Method::OPTIONS && forwards_left(headers) == Some(0)
+}
+
+/// How often the request may still be forwarded, where it says so.
+fn forwards_left(headers: &HeaderMap) -> Option<u64> {
+    let value = headers.get(MAX_FORWARDS)?.as_bytes();
+    let digits = !value.is_empty() && value.iter().all(u8::is_ascii_digit);
+    std::str::from_utf8(value).ok().filter(|_| digits)?.parse().ok()
+}
+
+/// The scheme the client used: the listener's, or what a trusted proxy says in one plain word. A list is
+/// not believed: which of its members the proxy has seen itself cannot be told.
 pub fn scheme(headers: &HeaderMap, trust: Trust, listener: &'static str) -> &'static str {
-    if trust == Trust::Untrusted {
-        return listener;
-    }
-    match headers.get(X_FORWARDED_PROTO).map(HeaderValue::as_bytes) {
-        Some(b"https") => "https",
-        Some(b"http") => "http",
+    match (trust, only(headers, &X_FORWARDED_PROTO)) {
+        (Trust::Trusted, Some(said)) if said.eq_ignore_ascii_case(b"https") => "https",
+        (Trust::Trusted, Some(said)) if said.eq_ignore_ascii_case(b"http") => "http",
         _ => listener,
     }
 }
 
+/// The value of a field that is there once.
+fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
+    let mut values = headers.get_all(name).into_iter();
+    let value = values.next()?;
+    values.next().is_none().then(|| value.as_bytes().trim_ascii())
+}
+
 /// The request id of a trusted peer, if it sent a sane one.
 pub fn known_id(headers: &HeaderMap, trust: Trust) -> Option<&str> {
-    let id = headers.get(X_REQUEST_ID)?.to_str().ok()?;
-    let sane = (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
-    (trust == Trust::Trusted && sane).then_some(id)
+    let id = only(headers, &X_REQUEST_ID)?;
+    let sane = (1..=128).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic);
+    std::str::from_utf8(id).ok().filter(|_| trust == Trust::Trusted && sane)
 }
 
 /// The fields to send to an origin, `Host` still the client's.
+///
+/// `X-Forwarded-For` is continued if the peer is trusted, else begun anew; `X-Forwarded-Proto`, `X-Request-Id`
+/// and `Host` are written, `Via` and `CDN-Loop` continued. `Expect` is the connection's to answer.
 pub fn towards_origin(headers: &HeaderMap, from: &From<'_>) -> HeaderMap {
-    let mut out = headers.clone();
-    strip_hop_by_hop(&mut out);
-    for name in STRIPPED {
-        out.remove(name);
+    let mut out = HeaderMap::with_capacity(headers.len() + 6);
+    for (name, value) in headers {
+        if !is_removed(name, from.trust) {
+            out.append(name, value.clone());
+        }
     }
-    out.remove(EXPECT);
-    if out
-        .get(X_FORWARDED_HOST)
-        .is_some_and(|host| !host.as_bytes().eq_ignore_ascii_case(from.host.as_bytes()))
-    {
+    strip_hop_by_hop(&mut out);
+    if !only(headers, &X_FORWARDED_HOST).is_some_and(|said| said.eq_ignore_ascii_case(from.host.as_bytes())) {
         out.remove(X_FORWARDED_HOST);
     }
-    forwarded_for(&mut out, headers, from);
-    if from.trust == Trust::Untrusted {
-        out.remove(X_FORWARDED_PORT);
+    if let Some(left) = forwards_left(headers) {
+        put(&mut out, MAX_FORWARDS, left.saturating_sub(1).to_string().as_bytes());
     }
-    put(&mut out, X_FORWARDED_PROTO, from.scheme);
-    put(&mut out, X_REQUEST_ID, from.request_id);
-    append_list(&mut out, VIA, &format!("1.1 {}", from.own_id));
-    append_list(&mut out, CDN_LOOP, from.own_id);
-    put(&mut out, HOST, from.host);
+    forwarded_for(&mut out, headers, from);
+    put(&mut out, X_FORWARDED_PROTO, from.scheme.as_bytes());
+    put(&mut out, X_REQUEST_ID, from.request_id.as_bytes());
+    continue_list(&mut out, VIA, &["1.1 ", from.own_id]);
+    continue_list(&mut out, CDN_LOOP, &[from.own_id]);
+    put(&mut out, HOST, from.host.as_bytes());
     out
 }
 
-/// What a fill's request does not carry on: it belongs to one client alone.
+fn is_removed(name: &HeaderName, trust: Trust) -> bool {
+    let text = name.as_str();
+    STRIPPED.binary_search(&text).is_ok()
+        || *name == EXPECT
+        || (trust == Trust::Untrusted && OF_TRUSTED_PEERS.binary_search(&text).is_ok())
+}
+
+/// What a fill's request does not carry on, for it belongs to one client alone; and the content codings in
+/// their normal form, so that clients that can do the same ask the same.
 pub fn for_fill(headers: &mut HeaderMap) {
-    for name in [RANGE, IF_RANGE, IF_MATCH, IF_NONE_MATCH, IF_MODIFIED_SINCE, IF_UNMODIFIED_SINCE] {
+    for name in &OF_ONE_CLIENT {
         headers.remove(name);
     }
-    if let Some(normal) = weir_policy::accept_encoding(headers) {
-        headers.insert(ACCEPT_ENCODING, normal);
+    match accept_encoding(headers) {
+        Some(normal) => drop(headers.insert(ACCEPT_ENCODING, normal)),
+        None => drop(headers.remove(ACCEPT_ENCODING)),
     }
+    headers.insert(SURROGATE_CAPABILITY_FIELD, HeaderValue::from_static(SURROGATE_CAPABILITY));
 }
 
 fn forwarded_for(out: &mut HeaderMap, headers: &HeaderMap, from: &From<'_>) {
-    let mut chain = String::new();
+    let mut chain = Vec::new();
     if from.trust == Trust::Trusted {
-        for value in headers.get_all(X_FORWARDED_FOR).into_iter().filter_map(|value| value.to_str().ok()) {
-            let separator = if chain.is_empty() { "" } else { ", " };
-            let _ = write!(chain, "{separator}{value}");
+        for value in headers.get_all(X_FORWARDED_FOR) {
+            join(&mut chain, &[value.as_bytes()]);
         }
     }
     if let Some(address) = from.address {
-        let separator = if chain.is_empty() { "" } else { ", " };
-        let _ = write!(chain, "{separator}{address}");
+        join(&mut chain, &[address.to_canonical().to_string().as_bytes()]);
     }
     if chain.is_empty() {
         out.remove(X_FORWARDED_FOR);
@@ -144,18 +217,28 @@ fn forwarded_for(out: &mut HeaderMap, headers: &HeaderMap, from: &From<'_>) {
     }
 }
 
-fn append_list(out: &mut HeaderMap, name: HeaderName, member: &str) {
-    let mut list = String::new();
-    for value in out.get_all(&name).into_iter().filter_map(|value| value.to_str().ok()) {
-        list.push_str(value);
-        list.push_str(", ");
+/// Makes one list of all lines of a field and a further member.
+fn continue_list(out: &mut HeaderMap, name: HeaderName, member: &[&str]) {
+    let mut list = Vec::new();
+    for value in out.get_all(&name) {
+        join(&mut list, &[value.as_bytes()]);
     }
-    list.push_str(member);
+    let parts: Vec<&[u8]> = member.iter().map(|part| part.as_bytes()).collect();
+    join(&mut list, &parts);
     put(out, name, &list);
 }
 
-fn put(out: &mut HeaderMap, name: HeaderName, value: &str) {
-    match HeaderValue::from_str(value) {
+fn join(list: &mut Vec<u8>, member: &[&[u8]]) {
+    if !list.is_empty() {
+        list.extend_from_slice(b", ");
+    }
+    for part in member {
+        list.extend_from_slice(part);
+    }
+}
+
+fn put(out: &mut HeaderMap, name: HeaderName, value: &[u8]) {
+    match HeaderValue::from_bytes(value) {
         Ok(value) => drop(out.insert(name, value)),
         Err(_) => drop(out.remove(name)),
     }

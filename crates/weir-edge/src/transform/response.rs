@@ -1,4 +1,5 @@
-//! The fields of a response towards the client: without hop-by-hop fields, with `Via`. RFC 9110 §7.6.
+//! The fields of a response towards the client: without hop-by-hop fields, with `Via`, `Location` written
+//! back to the name that the client used. RFC 9110 §7.6, §10.2.2.
 
 use http::header::{CONTENT_LENGTH, LOCATION, VIA};
 use http::{HeaderMap, HeaderValue};
@@ -13,16 +14,47 @@ pub fn towards_client(headers: &mut HeaderMap, own_id: &str) {
     }
 }
 
+/// Where something is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place<'a> {
+    /// `http` or `https`.
+    pub scheme: &'a str,
+    /// Host and, where it is not the scheme's default, port.
+    pub authority: &'a str,
+}
+
 /// Writes a `Location` that names the origin back to the name that the client used.
-pub fn location_back(headers: &mut HeaderMap, origin: &str, scheme: &str, host: &str) {
+///
+/// Its scheme must be the one in which the origin is spoken to, or the client's own, which the origin knows
+/// from `X-Forwarded-Proto`. An origin on `http` that sends its clients to its `https` is let do so: written back,
+/// the redirect would lead to itself.
+pub fn location_back(headers: &mut HeaderMap, origin: Place<'_>, client: Place<'_>) {
     let Some(location) = headers.get(LOCATION).and_then(|value| value.to_str().ok()) else { return };
-    let Some((_, after)) = location.split_once("://") else { return };
-    let end = after.find(['/', '?', '#']).unwrap_or(after.len());
-    let (authority, rest) = after.split_at(end);
-    if !authority.eq_ignore_ascii_case(origin) {
+    let Some((scheme, after)) = split(location, origin.scheme) else { return };
+    if !scheme.eq_ignore_ascii_case(origin.scheme) && !scheme.eq_ignore_ascii_case(client.scheme) {
         return;
     }
-    if let Ok(back) = HeaderValue::try_from(format!("{scheme}://{host}{rest}")) {
+    let end = after.find(['/', '?', '#', '\\']).unwrap_or(after.len());
+    let (authority, rest) = after.split_at(end);
+    let named = without_default_port(scheme, authority);
+    let own = without_default_port(origin.scheme, origin.authority);
+    if !named.eq_ignore_ascii_case(own) {
+        return;
+    }
+    if let Ok(back) = HeaderValue::try_from(format!("{}://{}{rest}", client.scheme, client.authority)) {
         headers.insert(LOCATION, back);
     }
+}
+
+/// Scheme and what follows `//`; of a reference without a scheme, the scheme of the origin.
+fn split<'a>(location: &'a str, default: &'a str) -> Option<(&'a str, &'a str)> {
+    match location.strip_prefix("//") {
+        Some(after) => Some((default, after)),
+        None => location.split_once("://").filter(|(scheme, _)| !scheme.contains(['/', '?', '#'])),
+    }
+}
+
+fn without_default_port<'a>(scheme: &str, authority: &'a str) -> &'a str {
+    let port = if scheme.eq_ignore_ascii_case("https") { ":443" } else { ":80" };
+    authority.strip_suffix(port).or_else(|| authority.strip_suffix(':')).unwrap_or(authority)
 }
