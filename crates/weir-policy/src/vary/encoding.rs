@@ -27,6 +27,21 @@ enum Identity {
 impl Codings {
     /// Reads the field; one that is absent or empty asks for no coding.
     pub(super) fn read(request: &HeaderMap) -> Codings {
+        let mut lines = request.get_all(header::ACCEPT_ENCODING).iter();
+        let known = match (lines.next().map(HeaderValue::as_bytes), lines.next()) {
+            (None, _) => Some([0, 0, 0, 0]),
+            (Some(b"gzip, deflate, br, zstd"), None) => Some([1, 1, 1, 0]),
+            (Some(b"gzip, deflate, br"), None) => Some([1, 1, 0, 0]),
+            (Some(b"gzip, deflate" | b"gzip"), None) => Some([1, 0, 0, 0]),
+            _ => None,
+        };
+        match known {
+            Some(ranks) => Codings { ranks, identity: Identity::Taken },
+            None => Codings::parse(request),
+        }
+    }
+
+    fn parse(request: &HeaderMap) -> Codings {
         let mut weights: [Option<u16>; 4] = [None; 4];
         let mut identity = None;
         let mut others = None;
