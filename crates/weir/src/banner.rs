@@ -1,19 +1,21 @@
 //! What `weir run` says at its start.
 
 use std::fmt::Write;
+use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use weir_config::value::{HostRule, ListenAddress};
 use weir_config::{Action, Loaded};
 
-/// Where the configuration came from, for the banner.
+/// What Weir stands in front of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
     /// One origin, named on the command line.
-    Origin,
-    /// The built-in demo origin.
-    Demo,
+    Origin(String),
+    /// The built-in demo origin, at this address.
+    Demo(SocketAddr),
     /// A file.
-    File(String),
+    File(PathBuf),
 }
 
 /// The first line: `weir 0.1.0  http://127.0.0.1:8080 -> https://www.example.com  (sends Host: www.example.com)`.
@@ -22,18 +24,17 @@ pub(crate) fn first_line(loaded: &Loaded, before: &Before) -> String {
     let mut line = format!("weir {}  {}", env!("CARGO_PKG_VERSION"), listeners.join(", "));
     // Invariant: writing to a String cannot fail.
     match before {
-        Before::Demo => line.push_str(" -> the built-in demo origin"),
-        Before::Origin => {
-            let origins: Vec<String> = origins(loaded);
-            let _ = write!(line, " -> {}", origins.join(", "));
+        Before::Demo(_) => line.push_str(" -> the built-in demo origin"),
+        Before::Origin(origin) => {
+            let _ = write!(line, " -> {origin}");
             if let Some(host) = sent_host(loaded) {
                 let _ = write!(line, "  (sends Host: {host})");
             }
         }
-        Before::File(name) => {
+        Before::File(path) => {
             let sites = loaded.resolved();
             let routes: usize = sites.iter().map(|site| site.routes.len()).sum();
-            let _ = write!(line, "  {name}: {} sites, {routes} routes", sites.len());
+            let _ = write!(line, "  {}: {} sites, {routes} routes", path.display(), sites.len());
         }
     }
     line.push('\n');
@@ -48,9 +49,9 @@ pub(crate) fn demo_lines(loaded: &Loaded, admin: &str) -> String {
     let width = curl.len() + no_cache.len() + 1;
     format!(
         "\n  Try, in another terminal, and watch Cache-Status and Age:\n\n\
-         \x20   {curl:<width$}   # a miss: fetched from the origin, stored for a minute\n\
+         \x20   {curl:<width$}   # a miss: fetched and stored\n\
          \x20   {curl:<width$}   # a hit: from the cache\n\
-         \x20   {curl} {no_cache}   # a revalidation: the origin says 304, unchanged\n\n\
+         \x20   {curl} {no_cache}   # a revalidation: the origin answers 304\n\n\
          \x20 {base}/ links all pages of the demo; {admin}/metrics counts. Ctrl-C ends.\n\n"
     )
 }
@@ -60,15 +61,6 @@ fn url(address: &ListenAddress) -> String {
         ListenAddress::Tcp(at) => format!("http://{at}"),
         ListenAddress::Unix { path, .. } => format!("unix:{}", path.display()),
     }
-}
-
-fn origins(loaded: &Loaded) -> Vec<String> {
-    loaded
-        .config
-        .upstream
-        .values()
-        .flat_map(|upstream| upstream.origins.iter().map(|origin| origin.url().to_string()))
-        .collect()
 }
 
 /// The Host that the one route sends, where it is not the client's.
@@ -95,10 +87,11 @@ mod tests {
 
     #[test]
     fn it_names_the_origin_and_the_host_it_is_sent() {
-        let line = first_line(&flags("https://www.example.com"), &Before::Origin);
+        let line =
+            first_line(&flags("https://www.example.com"), &Before::Origin("https://www.example.com".into()));
         let expect = "  http://127.0.0.1:8080 -> https://www.example.com  (sends Host: www.example.com)\n";
         assert_eq!(line, format!("weir {}{expect}", env!("CARGO_PKG_VERSION")));
-        let line = first_line(&flags("http://127.0.0.1:81"), &Before::Origin);
+        let line = first_line(&flags("http://127.0.0.1:81"), &Before::Origin("http://127.0.0.1:81".into()));
         assert!(line.ends_with("  http://127.0.0.1:8080 -> http://127.0.0.1:81\n"), "{line}");
     }
 

@@ -5,16 +5,19 @@ use std::io::IsTerminal;
 
 use tracing_subscriber::EnvFilter;
 
+/// Whether the standard error is a terminal that takes colours (<https://no-color.org>).
+pub(crate) fn is_coloured() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
+}
+
 /// Starts them; called once.
 pub(crate) fn start() {
     let wanted = std::env::var("WEIR_LOG").unwrap_or_else(|_| "info".to_owned());
     let filter = EnvFilter::try_new(wanted).unwrap_or_else(|_| EnvFilter::new("info"));
-    let colours =
-        std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
-        .with_ansi(colours)
+        .with_ansi(is_coloured())
         .with_target(false)
         .init();
 }

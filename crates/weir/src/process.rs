@@ -20,7 +20,7 @@ pub(crate) fn raise_open_files() {
 pub(crate) fn warn_of_root() {
     if rustix::process::geteuid().is_root() {
         tracing::warn!(
-            "running as root; a user of its own is enough, with CAP_NET_BIND_SERVICE for ports below 1024"
+            "running as root; a user of its own is enough (CAP_NET_BIND_SERVICE for ports below 1024)"
         );
     }
 }

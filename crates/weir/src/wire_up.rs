@@ -1,7 +1,6 @@
 //! The one place where the parts are joined: the configuration is compiled to a plan, the edge is started with it, and the
 //! control plane is given the edge as its [`DataPlane`].
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -204,8 +203,10 @@ impl DataPlane for House {
 }
 
 fn explained(explanation: weir_edge::Explanation) -> Explained {
+    let key = explanation.key.as_deref().unwrap_or_default();
     let facts = [
-        ("asked for", explanation.forwarded),
+        // Only where what the origin is asked for is not what the key shows.
+        ("asked for", explanation.forwarded.filter(|path| !key.ends_with(path.as_str()))),
         ("of late", explanation.not_stored.map(|word| format!("responses were not stored: {word}"))),
     ];
     Explained {
@@ -234,12 +235,4 @@ fn variant(variant: weir_edge::StoredVariant) -> StoredVariant {
         etag: variant.etag,
         vary: Vec::new(),
     }
-}
-
-/// Loads a configuration file.
-///
-/// # Errors
-/// The report of all its mistakes.
-pub(crate) fn load(path: &Path) -> anyhow::Result<Loaded> {
-    weir_config::load(path).map_err(|mistakes| anyhow::anyhow!("{mistakes}"))
 }

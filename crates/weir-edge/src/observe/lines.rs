@@ -6,9 +6,9 @@ use std::time::{Duration, SystemTime};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::record::{Completion, Outcome, Record, Storing};
+use super::record::{Completion, Outcome, Record, Sharing, Storing};
 
-const TARGET_COLUMNS_MIN: usize = 8;
+const TARGET_COLUMNS_MIN: usize = 12;
 const OUTCOME_COLUMNS_MIN: usize = 4;
 /// What a terminal line needs besides its target and reason.
 const OTHER_COLUMNS: usize = 72;
@@ -107,7 +107,7 @@ impl TerminalLines {
         let (facts, texts) = (&record.facts, &record.description);
         let time = timestamp(texts.wall).to_zoned(self.zone.clone()).strftime("%H:%M:%S").to_string();
         let method = texts.method.as_ref().map_or("-", |method| method.as_str());
-        let target = shortened(or_dash(&texts.target), self.target_columns_max);
+        let target = format!("{method} {}", shortened(or_dash(&texts.target), self.target_columns_max));
         self.target_columns = self.target_columns.max(target.chars().count());
         self.outcome_columns = self.outcome_columns.max(facts.outcome.word().len());
         let status = if facts.status == 0 { "  -".to_owned() } else { facts.status.to_string() };
@@ -115,7 +115,7 @@ impl TerminalLines {
         // Invariant: writing to a String cannot fail.
         let _ = write!(
             line,
-            "{time}  {method:<3} {target:<target_columns$}  {status}  {}  {:>7}  {:>7}  {}",
+            "{time}  {target:<target_columns$}  {status}  {}  {:>7}  {:>7}  {}",
             self.coloured(facts.outcome, facts.status),
             size(facts.body_bytes),
             took(facts.total),
@@ -156,6 +156,7 @@ fn reason(record: &Record) -> String {
         Completion::Cut => "; cut before its end",
         Completion::ClientGone => "; the client left",
     };
+    let shared = if facts.sharing == Sharing::Joined { ", read another's download" } else { "" };
     let detail = facts.detail;
     let said = match (facts.outcome, facts.storing, facts.ttl_left_s) {
         (Outcome::Hit, _, Some(left_s)) => format!("{left_s} s left"),
@@ -169,7 +170,7 @@ fn reason(record: &Record) -> String {
         (_, Storing::NotStored(word), _) => format!("not stored: {word}"),
         _ => detail.to_owned(),
     };
-    said + ended
+    said + shared + ended
 }
 
 /// `842 B`, `18.4 kB`, `123 MB`: powers of a thousand, seven columns at most.

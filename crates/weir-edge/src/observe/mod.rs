@@ -17,7 +17,7 @@ pub use hub::{Observatory, Observer, text};
 pub use latency::{Latency, bounds_us};
 pub use lines::Colour;
 pub use log::{LogError, LogFormat, LogSettings, LogTarget, OpenLogs};
-pub use record::{Completion, Description, Facts, Outcome, Record, Storing};
+pub use record::{Completion, Description, Facts, Outcome, Record, Sharing, Storing};
 pub use snapshot::{SiteSnapshot, Snapshot};
 
 #[cfg(test)]

@@ -97,6 +97,16 @@ pub enum Storing {
     NotStored(&'static str),
 }
 
+/// Whether the response came by a transfer of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Sharing {
+    /// It did, or there was none.
+    #[default]
+    Alone,
+    /// It read a fill that another request had led (`collapsed` in RFC 9211 §2.6).
+    Joined,
+}
+
 /// The numbers of a finished request. They are always counted, whether a log is wanted or not.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts {
@@ -110,6 +120,8 @@ pub struct Facts {
     pub detail: &'static str,
     /// What became of the response in the store.
     pub storing: Storing,
+    /// Whether it read another's fill.
+    pub sharing: Sharing,
     /// Seconds of freshness left when served from the cache; negative when stale.
     pub ttl_left_s: Option<i64>,
     /// Bytes of the body that were sent, as the client counts them after removing the transfer coding.
@@ -130,6 +142,7 @@ impl Default for Facts {
             outcome: Outcome::Refused,
             detail: "",
             storing: Storing::NotAsked,
+            sharing: Sharing::Alone,
             ttl_left_s: None,
             body_bytes: 0,
             first_byte: None,
@@ -244,6 +257,9 @@ impl Record {
                 present(map, "ttl_source", source)?;
             }
             Storing::NotStored(word) => map.serialize_entry("not_stored", word)?,
+        }
+        if facts.sharing == Sharing::Joined {
+            map.serialize_entry("collapsed", &true)?;
         }
         if let Some(left_s) = facts.ttl_left_s {
             map.serialize_entry("ttl_left_s", &left_s)?;

@@ -130,10 +130,13 @@ fn the_terminal_says_how_it_ended() {
     let mut out = Vec::new();
     let cut = Facts { completion: Completion::Cut, ..miss() };
     TerminalLines::new(80, Colour::Never, TimeZone::UTC).line(&record("/", cut), &mut out);
+    let joined = Facts { sharing: Sharing::Joined, completion: Completion::ClientGone, ..miss() };
+    TerminalLines::new(80, Colour::Never, TimeZone::UTC).line(&record("/", joined), &mut out);
     let refused = Facts { status: 400, detail: "bare-lf", ..Facts::default() };
     TerminalLines::new(80, Colour::Always, TimeZone::UTC).line(&record("", refused), &mut out);
     let text = String::from_utf8(out).unwrap();
     assert!(text.contains("stored 60 s (max-age); cut before its end\n"), "{text}");
+    assert!(text.contains("stored 60 s (max-age), read another's download; the client left\n"), "{text}");
     assert!(text.contains("\u{1b}[31mrefused\u{1b}[0m") && text.ends_with("bare-lf\n"), "{text}");
 }
 

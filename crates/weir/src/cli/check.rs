@@ -1,6 +1,6 @@
 //! `weir check`: every mistake of a configuration file at once, or each route with what it inherits.
 
-use std::io::{IsTerminal, Write, stderr};
+use std::io::{self, Write, stderr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,6 +10,7 @@ use weir_config::{Loaded, Mistakes};
 
 use super::reload::counted;
 use super::{say, say_json};
+use crate::diagnostics;
 
 /// The command line of `weir check`.
 #[derive(Debug, Args)]
@@ -58,10 +59,14 @@ impl Check {
             let all: Vec<_> = mistakes.sentences().into_iter().map(as_json).collect();
             return say_json(&json!({ "right": false, "mistakes": all }));
         }
-        let colours = stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty());
-        let report = if colours { mistakes.render_coloured() } else { mistakes.to_string() };
-        Ok(stderr().write_all(report.as_bytes())?)
+        Ok(report(mistakes)?)
     }
+}
+
+/// Prints all mistakes to the standard error, on a terminal in colours.
+pub(super) fn report(mistakes: &Mistakes) -> io::Result<()> {
+    let text = if diagnostics::is_coloured() { mistakes.render_coloured() } else { mistakes.to_string() };
+    stderr().write_all(text.as_bytes())
 }
 
 fn as_json((place, sentence): (Option<weir_config::Place>, String)) -> serde_json::Value {

@@ -27,6 +27,9 @@ pub(crate) struct Explain {
 
 impl Explain {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        if self.url.starts_with('/') {
+            anyhow::bail!("the URL needs its host, which chooses the site: http://HOST{}", self.url);
+        }
         let url = if self.url.contains("://") { self.url } else { format!("http://{}", self.url) };
         let question = Question { method: self.method, url, headers: self.headers };
         let asked = self.find.ask(Method::POST, "/explain", serde_json::to_vec(&question)?)?;

@@ -10,15 +10,16 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{ArgGroup, Args};
-use weir_config::{Flags, Loaded, from_flags};
+use weir_config::{Flags, Loaded, Mistakes, from_flags};
 use weir_control::{AdminListener, Control, ControlThread, Source, StateFolder};
 
+use super::check::report;
 use super::find::default_state;
 use super::say;
 use crate::banner::{self, Before};
 use crate::logs::{LogChoice, Terminal};
 use crate::process::{self, Signals, Wish};
-use crate::wire_up::{self, House};
+use crate::wire_up::House;
 
 const LOG_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -63,8 +64,14 @@ pub(crate) struct Run {
 impl Run {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         process::raise_open_files();
-        process::warn_of_root();
-        let (loaded, before) = self.load()?;
+        let before = self.before()?;
+        let loaded = match self.load(&before) {
+            Ok(loaded) => loaded,
+            Err(mistakes) => {
+                report(&mistakes)?;
+                return Ok(ExitCode::FAILURE);
+            }
+        };
         let state = StateFolder::open(&self.state_path(&loaded)?)?;
         let admin = AdminListener::bind(&loaded.config.admin.listen)?;
         let socket = state.bind_socket()?;
@@ -82,6 +89,7 @@ impl Run {
         let control = Control::new(house.clone(), source);
         ControlThread::start(control.clone(), admin, socket)?;
         start.say()?;
+        process::warn_of_root();
         let code = runtime.block_on(attend(signals, &house, &control));
         house.finish_logs(LOG_PATIENCE);
         state.remove_socket();
@@ -90,27 +98,28 @@ impl Run {
         Ok(code)
     }
 
-    fn load(&self) -> anyhow::Result<(Loaded, Before)> {
-        if let Some(path) = &self.config {
-            return Ok((wire_up::load(path)?, Before::File(path.display().to_string())));
+    fn before(&self) -> anyhow::Result<Before> {
+        match (&self.config, &self.origin) {
+            (Some(path), _) => Ok(Before::File(path.clone())),
+            (None, Some(origin)) => Ok(Before::Origin(origin.clone())),
+            (None, None) => Ok(Before::Demo(crate::demo::start().context("cannot start the demo origin")?)),
         }
-        let (origin, before) = match &self.origin {
-            Some(origin) => (origin.clone(), Before::Origin),
-            None => {
-                let address = crate::demo::start().context("cannot start the demo origin")?;
-                (format!("http://{address}"), Before::Demo)
-            }
+    }
+
+    fn load(&self, before: &Before) -> Result<Loaded, Mistakes> {
+        let origin = match before {
+            Before::File(path) => return weir_config::load(path),
+            Before::Origin(origin) => origin.clone(),
+            Before::Demo(address) => format!("http://{address}"),
         };
-        let flags = Flags {
+        from_flags(&Flags {
             origin,
             listen: self.listen.clone(),
             admin: self.admin.clone(),
             memory: self.memory.clone(),
             ttl: self.ttl.clone(),
             ..Flags::default()
-        };
-        let loaded = from_flags(&flags).map_err(|mistakes| anyhow::anyhow!("{mistakes}"))?;
-        Ok((loaded, before))
+        })
     }
 
     fn state_path(&self, loaded: &Loaded) -> anyhow::Result<PathBuf> {
@@ -138,7 +147,7 @@ enum Start {
 impl Start {
     fn of(loaded: &Loaded, before: &Before, admin: &str, terminal: bool) -> Start {
         let line = banner::first_line(loaded, before);
-        if *before == Before::Demo {
+        if matches!(before, Before::Demo(_)) {
             return Start::People(line + &banner::demo_lines(loaded, admin));
         }
         if terminal { Start::People(line) } else { Start::Program { line, admin: admin.to_owned() } }

@@ -138,8 +138,8 @@ fn cache(status: &Status) -> String {
         100.0 * cache.memory_bytes as f64 / cache.memory_bytes_max as f64
     };
     let mut text = format!(
-        "{} objects, {} of {} in memory ({share:.1} %)",
-        cache.objects,
+        "{}, {} of {} in memory ({share:.1} %)",
+        counted(usize::try_from(cache.objects).unwrap_or(usize::MAX), "object"),
         size(cache.memory_bytes),
         size(cache.memory_bytes_max)
     );
