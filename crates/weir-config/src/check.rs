@@ -3,6 +3,7 @@
 
 use crate::{
     mistake::Mistake,
+    nearest::nearest,
     shape::{Shape, TableShape},
     source::{Sources, Span},
     tree::{Entry, Node, Table, Value},
@@ -138,6 +139,9 @@ impl Checker<'_> {
     }
 
     fn wrong_kind(&mut self, node: &Node, shape: &Shape, key: &str) -> Fate {
+        if !self.is_whole {
+            return Fate::Remove;
+        }
         let mistake = Mistake::at(node.span, format!("`{key}` is of the wrong kind"));
         let label = format!("expected {}, found {}", kind_of(shape), node.kind());
         let mistake = mistake.label(label);
@@ -238,20 +242,6 @@ pub(crate) fn suggest<'a>(
         1..=24 => mistake.help(format!("legal {}: {}", if count == 1 { "is" } else { "are" }, list(legal))),
         _ => mistake.help("all keys are in docs/guide/reference.md"),
     }
-}
-
-fn nearest<'a>(word: &str, legal: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let word = word.to_ascii_lowercase().replace('-', "_");
-    legal
-        .map(|known| {
-            let lower = known.to_ascii_lowercase().replace('-', "_");
-            let closeness = strsim::jaro_winkler(&lower, &word);
-            let edits = strsim::damerau_levenshtein(&lower, &word);
-            (known, closeness, edits)
-        })
-        .filter(|(known, closeness, edits)| *closeness > 0.86 || *edits <= 1.max(known.len() / 4))
-        .max_by(|a, b| a.1.total_cmp(&b.1))
-        .map(|(known, _, _)| known)
 }
 
 fn list<'a>(words: impl Iterator<Item = &'a str>) -> String {

@@ -13,8 +13,11 @@ mod load;
 mod memory;
 mod mistake;
 pub mod model;
+mod nearest;
 pub mod reference;
 mod resolve;
+#[cfg(test)]
+mod sample;
 mod semantics;
 mod shape;
 mod show;

@@ -7,7 +7,7 @@ use crate::{
     mistake::{Mistake, Mistakes},
     model::Config,
     resolve::{ResolvedSite, Resolver},
-    semantics,
+    semantics::{self, Upstreams},
     shape::CONFIG,
     source::{Place, Source, Sources},
     tree::{self, Environment, Node, Value},
@@ -77,7 +77,7 @@ pub(crate) fn finish(
     mut mistakes: Vec<Mistake>,
 ) -> Result<Loaded, Mistakes> {
     let is_broken = mistakes.iter().any(|mistake| mistake.is_syntax);
-    let upstreams = upstream_names(&tree).filter(|_| mistakes.is_empty());
+    let upstreams = Upstreams { names: upstream_names(&tree), is_complete: mistakes.is_empty() };
     tree::expand(&mut tree, environment, &mut mistakes);
     Checker { sources: &sources, mistakes: &mut mistakes, is_whole: !is_broken }
         .check(&mut tree, &CONFIG, "");
@@ -93,7 +93,7 @@ pub(crate) fn finish(
             return Err(Mistakes::new(mistakes, sources));
         }
     };
-    semantics::check(&config, &tree, upstreams.as_deref(), &mut mistakes);
+    semantics::check(&config, &tree, &upstreams, &mut mistakes);
     let mut resolver = Resolver::new(&config, &tree, &sources, &mut mistakes);
     let sites = resolver.sites();
     if !mistakes.is_empty() {
@@ -103,9 +103,9 @@ pub(crate) fn finish(
 }
 
 /// The names of all upstreams that were written.
-fn upstream_names(tree: &Node) -> Option<Vec<String>> {
-    let Some(node) = tree.get("upstream") else { return Some(Vec::new()) };
-    Some(node.as_table()?.entries.iter().map(|entry| entry.key.clone()).collect())
+fn upstream_names(tree: &Node) -> Vec<String> {
+    let table = tree.get("upstream").and_then(Node::as_table);
+    table.into_iter().flat_map(|table| &table.entries).map(|entry| entry.key.clone()).collect()
 }
 
 struct Reader<'a> {

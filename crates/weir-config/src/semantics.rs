@@ -7,6 +7,7 @@ use crate::{
     check::suggest,
     mistake::Mistake,
     model::{Config, Upstream},
+    nearest::nearest,
     source::Span,
     tree::{Node, Table},
     value::{HostPattern, ListenAddress},
@@ -27,8 +28,8 @@ const OWN_FIELDS: [&str; 9] = [
 ];
 
 /// Checks the whole; `tree` is what `config` was made of, so that positions in lists agree. `upstreams` are the names that
-/// were written, right or wrong; none: some may have been lost.
-pub(crate) fn check(config: &Config, tree: &Node, upstreams: Option<&[String]>, mistakes: &mut Vec<Mistake>) {
+/// were written, whether or not their tables are right.
+pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistakes: &mut Vec<Mistake>) {
     let mut whole = Whole { upstreams, mistakes };
     if let Some(defaults) = tree.get("defaults") {
         whole.rules(defaults);
@@ -56,16 +57,23 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: Option<&[String]>, 
     }
 }
 
+/// The names of the upstreams that were written.
+pub(crate) struct Upstreams {
+    pub names: Vec<String>,
+    /// Whether all files could be read.
+    pub is_complete: bool,
+}
+
 struct Whole<'a> {
-    upstreams: Option<&'a [String]>,
+    upstreams: &'a Upstreams,
     mistakes: &'a mut Vec<Mistake>,
 }
 
 impl Whole<'_> {
     /// Checks the rules of one layer.
     fn rules(&mut self, layer: &Node) {
-        if let (Some(node), Some(names)) = (layer.get("upstream"), self.upstreams) {
-            self.upstream(node, names);
+        if let Some(node) = layer.get("upstream") {
+            self.upstream(node);
         }
         if let Some(query) = layer.get("key").and_then(|key| key.get("query")).and_then(Node::as_table) {
             self.exclusive(query, &["keep", "drop"]);
@@ -77,12 +85,17 @@ impl Whole<'_> {
         }
     }
 
-    fn upstream(&mut self, node: &Node, names: &[String]) {
+    fn upstream(&mut self, node: &Node) {
+        let Upstreams { names, is_complete } = self.upstreams;
         let Some(name) = node.as_text().filter(|name| !names.iter().any(|known| known == name)) else {
             return;
         };
         let mistake = Mistake::at(node.span, format!("there is no upstream `{name}`"));
-        self.mistakes.push(match names {
+        // Where a file is missing, the name may stand there, unless it is nearly one that is known.
+        if !is_complete && nearest(name, names.iter().map(String::as_str)).is_none() {
+            return;
+        }
+        self.mistakes.push(match names.as_slice() {
             [] => mistake.help(format!("add one: [upstream.{name}] with origins = [\"http://…\"]")),
             names => suggest(mistake, name, names.iter().map(String::as_str)),
         });

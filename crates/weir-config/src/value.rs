@@ -71,3 +71,6 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), String> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests;

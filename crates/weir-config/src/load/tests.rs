@@ -1,5 +1,200 @@
+use super::*;
+use std::fs;
+
+/// A folder with files, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str, files: &[(&str, &str)]) -> Folder {
+        let path = std::env::temp_dir().join(format!("weir-config-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        for (file, text) in files {
+            let file = path.join(file);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        }
+        Folder(path)
+    }
+
+    fn load(&self) -> Result<Loaded, Mistakes> {
+        load_with(&self.0.join("weir.toml"), &|name| match name {
+            "PORT" => Some("3000".into()),
+            "COUNT" => Some("7".into()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        })
+    }
+
+    fn good(&self) -> Loaded {
+        self.load().unwrap_or_else(|mistakes| panic!("{mistakes}"))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+const SITE: &str = "[upstream.a]\norigins = [\"http://a\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"a\"\n";
+
 #[test]
-fn bad() {
-    let e = super::load(std::path::Path::new("tests/files/bad/weir.toml")).unwrap_err();
-    println!("{e}");
+fn included_files_are_joined() {
+    let folder = Folder::new(
+        "include",
+        &[
+            ("weir.toml", "include = [\"sites/*.toml\", \"up/one.toml\"]\n[limits]\nhead = \"16KiB\"\n"),
+            ("sites/b.toml", "[[site]]\nhosts = [\"b.example\"]\nupstream = \"one\"\n"),
+            (
+                "sites/a.toml",
+                "[[site]]\nhosts = [\"a.example\"]\nupstream = \"one\"\n[limits]\nbody = \"1MiB\"\n",
+            ),
+            ("sites/.hidden.toml", "nonsense"),
+            ("up/one.toml", "include = [\"../two.toml\"]\n[upstream.one]\norigins = [\"http://a\"]\n"),
+            ("two.toml", "[upstream.two]\norigins = [\"http://a\"]\n"),
+        ],
+    );
+    let loaded = folder.good();
+    let names: Vec<_> = loaded.resolved().iter().map(|site| site.name.as_str()).collect();
+    assert_eq!(names, ["a.example", "b.example"]);
+    assert_eq!(loaded.config.upstream.keys().collect::<Vec<_>>(), ["one", "two"]);
+    assert_eq!((loaded.config.limits.head.0, loaded.config.limits.body.0), (16 << 10, 1 << 20));
+    assert_eq!(loaded.files().len(), 5);
+    assert!(loaded.resolved()[1].place.to_string().ends_with("sites/b.toml:1"));
+    assert!(loaded.upstream_place("two").unwrap().to_string().ends_with("two.toml:1"));
+}
+
+#[test]
+fn a_key_stands_in_one_file_only() {
+    let folder = Folder::new(
+        "twice",
+        &[
+            (
+                "weir.toml",
+                &format!("include = [\"more.toml\", \"weir.toml\"]\n{SITE}[limits]\nhead = \"16KiB\"\n"),
+            ),
+            ("more.toml", "[limits]\nhead = \"8KiB\"\n[upstream.a]\norigins = [\"http://b\"]\n"),
+        ],
+    );
+    let sentences = folder.load().unwrap_err().sentences();
+    let sentences: Vec<_> = sentences.iter().map(|(_, sentence)| sentence.as_str()).collect();
+    assert_eq!(
+        sentences,
+        [
+            "the file `weir.toml` is included twice",
+            "`head` stands in two files",
+            "`origins` stands in two files"
+        ]
+    );
+}
+
+#[test]
+fn the_environment_fills_texts_and_numbers() {
+    let folder = Folder::new(
+        "environment",
+        &[(
+            "weir.toml",
+            "[upstream.a]\norigins = [\"http://${NAME:-a.example}:${PORT}\"]\nretries = \"${COUNT}\"\n[[site]]\nhosts = [\"*\"]\nupstream = \"a\"\ndescription = \"$${NAME} ${EMPTY}.\"\n",
+        )],
+    );
+    let config = folder.good().config;
+    assert_eq!(config.upstream["a"].origins[0].url().to_string(), "http://a.example:3000");
+    assert_eq!(config.upstream["a"].retries, 7);
+    assert_eq!(config.site[0].description.as_deref(), Some("${NAME} ."));
+}
+
+#[test]
+fn a_bad_use_of_the_environment_is_a_mistake() {
+    for (text, sentence) in [
+        ("${NO_SUCH}", "the environment variable `NO_SUCH` is not set"),
+        ("${", "`${` without `}`"),
+        ("${a b}", "`a b` is no name of an environment variable"),
+        ("${}", "`` is no name of an environment variable"),
+    ] {
+        let folder = Folder::new("bad-environment", &[("weir.toml", &format!("{SITE}ttl = \"{text}\"\n"))]);
+        let sentences = folder.load().unwrap_err().sentences();
+        assert_eq!(sentences.iter().map(|(_, sentence)| sentence.as_str()).collect::<Vec<_>>(), [sentence]);
+    }
+}
+
+#[test]
+fn secrets_and_pages_come_from_files_beside() {
+    let folder = Folder::new(
+        "files",
+        &[
+            (
+                "weir.toml",
+                "include = [\"in/site.toml\"]\n[state]\npath = \"state\"\n[log]\npath = \"logs/access.log\"\n",
+            ),
+            (
+                "in/site.toml",
+                &format!(
+                    "{SITE}request_headers = {{ set = {{ X-Token = {{ file = \"token\" }} }} }}\nerror_pages = {{ \"503\" = {{ file = \"busy.html\" }} }}\n"
+                ),
+            ),
+            ("in/token", "s3cret\r\n"),
+            ("in/busy.html", "<p>busy"),
+        ],
+    );
+    let loaded = folder.good();
+    let route = &loaded.resolved()[0].routes[0];
+    let (name, value) = &route.request_edits.set[0];
+    assert_eq!((name.as_str(), value.as_bytes(), value.is_sensitive()), ("x-token", &b"s3cret"[..], true));
+    assert_eq!(route.error_pages[0].1.content_type, "text/html; charset=utf-8");
+    assert_eq!(loaded.config.state.path.as_ref().unwrap().0, folder.0.join("state"));
+    assert_eq!(loaded.config.log.path, crate::value::LogTarget::File(folder.0.join("logs/access.log")));
+    let shown = crate::show(&loaded);
+    assert!(shown.contains("request_headers.set.X-Token = { file = \"token\" }"), "{shown}");
+    assert!(!format!("{:?}", route.request_edits).contains("s3cret"));
+}
+
+#[test]
+fn a_secret_is_one_line() {
+    let folder = Folder::new(
+        "secret",
+        &[
+            (
+                "weir.toml",
+                &format!("{SITE}request_headers = {{ set = {{ X-Token = {{ file = \"token\" }} }} }}\n"),
+            ),
+            ("token", "one\ntwo\n"),
+        ],
+    );
+    let mistakes = folder.load().unwrap_err();
+    assert!(mistakes.to_string().contains("does not hold the value of a field"), "{mistakes}");
+}
+
+#[test]
+fn a_file_that_is_not_there() {
+    let mistakes = load(Path::new("/no/such/weir.toml")).unwrap_err();
+    assert_eq!(
+        mistakes.to_string(),
+        "error: cannot read the configuration /no/such/weir.toml: there is no such file\n\n1 mistake\n"
+    );
+    let folder = Folder::new(
+        "folder",
+        &[
+            ("weir.toml", &format!("{SITE}maintenance = {{ page = {{ file = \"pages\" }} }}")),
+            ("pages/a", ""),
+        ],
+    );
+    let mistakes = folder.load().unwrap_err();
+    assert!(mistakes.to_string().contains("this is a folder"), "{mistakes}");
+}
+
+#[test]
+fn names_against_patterns() {
+    for (pattern, name, expected) in [
+        ("*.toml", "a.toml", true),
+        ("*.toml", ".toml", true),
+        ("*.toml", "a.tom", false),
+        ("a*b*c", "abc", true),
+        ("a*b*c", "axxbyyc", true),
+        ("a*b*c", "ac", false),
+        ("aa*aa", "aaa", false),
+        ("a", "a", true),
+        ("a", "ab", false),
+    ] {
+        assert_eq!(name_fits(pattern, name), expected, "{pattern} {name}");
+    }
 }

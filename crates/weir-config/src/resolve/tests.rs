@@ -1,1 +1,133 @@
+use crate::{Action, PageFor, sample::good, value::HostRule};
+use http::{HeaderMap, StatusCode};
+use std::time::Duration;
+use weir_policy::{CacheRules, QueryOrder, QueryRule};
 
+const HEAD: &str = "
+[upstream.app]
+origins = [\"https://app.example:8443\"]
+host = \"origin\"
+[defaults]
+ttl = \"1m\"
+stale = { while_revalidate = \"1m\", if_error = \"1h\" }
+response_headers = { set = { X-A = \"defaults\", X-B = \"defaults\", X-C = \"defaults\" }, remove = [\"Server\"] }
+error_pages = { \"*\" = \"<p>all\", \"502\" = \"defaults\" }
+[[site]]
+hosts = [\"a.example\"]
+upstream = \"app\"
+key = { query = { drop = [\"utm_*\"], sort = true }, cookies = [\"currency\"] }
+response_headers = { set = { x-a = \"site\" } }
+";
+
+#[test]
+fn the_nearest_layer_wins() {
+    let loaded = good(&format!(
+        "{HEAD}
+[[site.route]]
+prefix = \"/a\"
+host = \"b.example\"
+ttl = \"0s\"
+stale = {{ if_error = \"2h\" }}
+key = {{ headers = [\"Accept\"] }}
+response_headers = {{ remove = [\"X-B\"] }}
+error_pages = {{ \"502\" = \"route\" }}
+"
+    ));
+    let site = &loaded.resolved()[0];
+    let (route, rest) = (&site.routes[0], &site.routes[1]);
+    assert_eq!((route.cache.ttl, rest.cache.ttl), (Some(Duration::ZERO), Some(Duration::from_secs(60))));
+    assert_eq!(route.cache.stale.while_revalidate, Some(Duration::from_secs(60)));
+    assert_eq!(route.cache.stale.if_error, Some(Duration::from_secs(7200)));
+    assert_eq!(route.cache.key.query, QueryRule::Drop(vec!["utm_*".into()]));
+    assert_eq!(route.cache.key.order, QueryOrder::Sorted);
+    assert_eq!(route.cache.key.headers, ["accept"]);
+    assert_eq!(route.cache.key.cookies, ["currency"]);
+    let set: Vec<_> = route
+        .response_edits
+        .set
+        .iter()
+        .map(|(name, value)| (name.as_str(), value.to_str().unwrap()))
+        .collect();
+    assert_eq!(set, [("x-c", "defaults"), ("x-a", "site")]);
+    assert_eq!(route.response_edits.remove, ["x-b"]);
+    assert_eq!(rest.response_edits.remove, ["server"]);
+    let pages: Vec<_> =
+        route.error_pages.iter().map(|(which, page)| (*which, page.content_type, &page.body[..])).collect();
+    let text = "text/plain; charset=utf-8";
+    assert_eq!(
+        pages,
+        [
+            (PageFor::Every, "text/html; charset=utf-8", &b"<p>all"[..]),
+            (PageFor::Status(StatusCode::BAD_GATEWAY), text, b"route")
+        ]
+    );
+    let hosts = [route, rest].map(|route| match &route.action {
+        Action::Forward { host, .. } => host.clone(),
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(hosts, [HostRule::Fixed("b.example".into()), HostRule::Origin]);
+    assert_eq!(
+        (route.place.to_string(), rest.place.to_string()),
+        ("weir.toml:16".into(), "weir.toml:10".into())
+    );
+}
+
+#[test]
+fn without_a_word_all_is_default() {
+    let loaded = good("[upstream.a]\norigins = [\"http://a\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"a\"");
+    assert_eq!(loaded.resolved()[0].routes[0].cache, CacheRules::default());
+    assert_eq!(loaded.config.limits, crate::model::Limits::default());
+    assert_eq!(
+        loaded.config.upstream["a"],
+        crate::model::Upstream::of(vec![crate::model::OriginEntry::Url("http://a".parse().unwrap())])
+    );
+}
+
+#[test]
+fn answers_and_redirects() {
+    let loaded = good(
+        "[[site]]
+hosts = [\"*\"]
+[[site.route]]
+path = \"/robots.txt\"
+answer = { body = \"User-agent: *\" }
+[[site.route]]
+path = \"/gone\"
+answer = { status = 410, headers = { X-Why = \"${TOKEN}\" } }
+[[site.route]]
+path = \"/json\"
+answer = { body = \"{}\", headers = { content-type = \"application/json\" } }
+[[site.route]]
+redirect = { to = \"https://b.example{uri}\", status = 308 }
+",
+    );
+    let routes = &loaded.resolved()[0].routes;
+    let answer = |at: usize| match &routes[at].action {
+        Action::Answer { status, headers, body } => (status.as_u16(), headers.clone(), body.clone()),
+        other => panic!("{other:?}"),
+    };
+    let field =
+        |headers: &HeaderMap, name: &str| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+    let (status, headers, body) = answer(0);
+    assert_eq!((status, &body[..]), (200, &b"User-agent: *"[..]));
+    assert_eq!(field(&headers, "content-type").as_deref(), Some("text/plain; charset=utf-8"));
+    let (status, headers, body) = answer(1);
+    assert_eq!((status, body.len()), (410, 0));
+    assert_eq!((headers.len(), field(&headers, "x-why").as_deref()), (1, Some("secret")));
+    assert_eq!(field(&answer(2).1, "content-type").as_deref(), Some("application/json"));
+    assert!(matches!(&routes[3].action, Action::Redirect { status, .. } if status.as_u16() == 308));
+    assert!(matches!(routes[4].action, Action::NotFound));
+}
+
+#[test]
+fn maintenance_may_be_off() {
+    let text = |inner: &str| {
+        format!(
+            "[upstream.a]\norigins = [\"http://a\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"a\"\nmaintenance = {inner}"
+        )
+    };
+    let of = |inner: &str| good(&text(inner)).resolved()[0].routes[0].maintenance.clone();
+    assert_eq!(of("{}").unwrap().retry_after, Duration::from_secs(300));
+    assert_eq!(of("{ page = \"closed\" }").unwrap().page.unwrap().body, "closed");
+    assert!(of("{ on = false }").is_none());
+}

@@ -1,1 +1,137 @@
+use crate::sample::{expect, good};
 
+/// An upstream and a site around what is tested.
+fn site(inner: &str) -> String {
+    format!(
+        "[upstream.app]\norigins = [\"http://127.0.0.1:1\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"app\"\n{inner}"
+    )
+}
+
+#[test]
+fn names_lead_somewhere() {
+    expect(&site("[[site.route]]\nprefix = \"/a\"\nupstream = \"ap\""), &[(8, "there is no upstream `ap`")]);
+    expect("[[site]]\nhosts = [\"*\"]\nupstream = \"app\"", &[(3, "there is no upstream `app`")]);
+    expect("", &[(0, "there is no `[[site]]`, so every request would be answered 421")]);
+    expect("[[site]]\nhosts = [\"*\"]", &[(1, "this site leads to no upstream")]);
+    expect(
+        "[[site]]\nhosts = [\"*\"]\n[[site.route]]\nprefix = \"/a\"\n[[site.route]]\nprefix = \"/b\"\nanswer = {}",
+        &[(3, "this route leads to no upstream")],
+    );
+    good("[[site]]\nhosts = [\"*\"]\n[[site.route]]\nredirect = \"https://{host}{uri}\"");
+}
+
+#[test]
+fn nothing_stands_twice() {
+    let two = "[upstream.app]\norigins = [\"http://127.0.0.1:1\"]\n[defaults]\nupstream = \"app\"\n";
+    expect(
+        &format!(
+            "{two}[[site]]\nhosts = [\"a.example\", \"A.example.\"]\n[[site]]\nhosts = [\"*.b.example\", \"a.example\"]"
+        ),
+        &[(6, "the host `a.example` stands twice"), (8, "the host `a.example` stands twice")],
+    );
+    expect(
+        &format!(
+            "{two}[[site]]\nhosts = [\"*\"]\n[admin]\nlisten = \"127.0.0.1:80\"\n[[listen]]\naddress = \"127.0.0.1:80\""
+        ),
+        &[(10, "`127.0.0.1:80` is listened on twice")],
+    );
+    expect(
+        &format!(
+            "{two}[[site]]\nhosts = [\"*\"]\n[[listen]]\naddress = \"unix:/a\"\n[[listen]]\naddress = \"unix:/a?mode=0600\""
+        ),
+        &[(10, "`unix:/a?mode=0600` is listened on twice")],
+    );
+    good(&format!(
+        "{two}[[site]]\nhosts = [\"*\"]\n[[listen]]\naddress = \"127.0.0.1:0\"\n[[listen]]\naddress = \"127.0.0.1:0\""
+    ));
+}
+
+#[test]
+fn routes_are_reached() {
+    let never = "this route is never reached";
+    for (first, second, is_reached) in [
+        ("path = \"/a/**\"", "path = \"/a/b\"", false),
+        ("path = \"/a/**\"", "prefix = \"/a/b\"", false),
+        ("path = \"/a/**\"", "path = \"/*/b\"", true),
+        ("path = \"/a/*\"", "path = \"/a/b\"", true),
+        ("prefix = \"/a\"", "path = \"/a*\"", false),
+        ("prefix = \"/\"", "regex = \"^/a\"", false),
+        ("prefix = \"/a\"", "regex = \"^/a\"", true),
+        ("regex = \"^/a\"", "regex = \"^/a\"", false),
+        ("prefix = \"/a\"\nmethod = \"GET\"", "prefix = \"/a\"", true),
+        ("prefix = \"/a\"\nmethod = [\"GET\", \"POST\"]", "prefix = \"/a\"\nmethod = \"POST\"", false),
+        ("prefix = \"/a\"\nscheme = \"http\"", "prefix = \"/a\"", true),
+        ("prefix = \"/a\"\nscheme = \"http\"", "prefix = \"/a\"\nscheme = \"http\"", false),
+        ("", "prefix = \"/a\"", false),
+        ("prefix = \"/a\"", "", true),
+    ] {
+        let text = site(&format!("[[site.route]]\n{first}\n[[site.route]]\n{second}"));
+        let line = 7 + first.lines().count() as u32 + u32::from(first.is_empty());
+        match is_reached {
+            true => drop(good(&text)),
+            false => expect(&text, &[(line, never)]),
+        }
+    }
+}
+
+#[test]
+fn keys_that_exclude_each_other() {
+    for (inner, line, sentence) in [
+        ("[[site.route]]\npath = \"/a\"\nregex = \"b\"", 8, "`path` and `regex` exclude each other"),
+        ("[[site.route]]\nanswer = {}\nredirect = \"/\"", 8, "`answer` and `redirect` exclude each other"),
+        ("[[site.route]]\nanswer = {}\nupstream = \"app\"", 8, "`answer` and `upstream` exclude each other"),
+        ("key = { query = { keep = [], drop = [] } }", 6, "`keep` and `drop` exclude each other"),
+        ("[[site.route]]\nredirect = { to = \"/\", status = 304 }", 7, "304 is no status of a redirect"),
+        (
+            "response_headers = { set = { Content-Length = \"1\" } }",
+            6,
+            "the field `Content-Length` cannot be set",
+        ),
+    ] {
+        expect(&site(inner), &[(line, sentence)]);
+    }
+}
+
+#[test]
+fn upstreams() {
+    let after = "\n[[site]]\nhosts = [\"*\"]\nupstream = \"app\"\n";
+    for (inner, line, sentence) in [
+        ("origins = []", 2, "`origins` is empty"),
+        ("connect = \"1s\"", 1, "`origins` is missing in `app`"),
+        ("origins = [{ url = \"http://a\", backup = true }]", 2, "all origins are backups"),
+        (
+            "origins = [\"http://a\"]\neject = { time = \"5s\", time_max = \"1s\" }",
+            3,
+            "`time_max` is less than `time` (5s)",
+        ),
+        (
+            "origins = [\"http://a\", \"http://b\"]\nhost = \"origin\"",
+            3,
+            "`host = \"origin\"`, but the origins of `app` have no one name",
+        ),
+        (
+            "origins = [\"unix:/a\"]\nhost = \"origin\"",
+            3,
+            "`host = \"origin\"`, but the origins of `app` have no one name",
+        ),
+        ("origins = [\"http://a\"]\nconnections = 0", 3, "`connections` is out of bounds"),
+        ("origins = [\"http://a\"]\nretries = -1", 3, "`retries` is out of bounds"),
+        ("origins = [\"http://a\"]\nconnections = 1e3", 3, "`connections` is of the wrong kind"),
+    ] {
+        expect(&format!("[upstream.app]\n{inner}{after}"), &[(line, sentence)]);
+    }
+    good(&format!(
+        "[upstream.app]\norigins = [\"http://a\", {{ url = \"http://a\", backup = true }}]\nhost = \"origin\"{after}"
+    ));
+}
+
+#[test]
+fn what_is_not_there_yet_is_not_taken() {
+    for (text, sentence) in [
+        ("[cache]\ndisk = \"10GiB\"", "unknown key `disk` in `cache`"),
+        ("[[cache.volume]]\npath = \"/a\"", "unknown key `volume` in `cache`"),
+    ] {
+        let found = crate::sample::sentences(text);
+        assert!(found.iter().any(|(_, found)| found == sentence), "{found:?}");
+    }
+}

@@ -1,1 +1,56 @@
+use crate::sample::good;
 
+const TEXT: &str = "[upstream.app]
+origins = [\"http://a\"]
+[defaults]
+stale = { while_revalidate = \"1m\", if_error = \"1h\" }
+[[site]]
+hosts = [\"a.example\", \"*.b.example\"]
+upstream = \"app\"
+request_headers = { set = { Authorization = \"Bearer ${TOKEN}\" } }
+[[site.route]]
+path = \"/img/**\"
+method = [\"GET\", \"HEAD\"]
+stale = { if_error = \"2h\" }
+ttl = \"5m\"
+[[site.route]]
+path = \"/old\"
+redirect = \"/new\"
+";
+
+#[test]
+fn each_route_with_what_it_inherits() {
+    let expected = "\
+site a.example, *.b.example                                                 weir.toml:5
+  route 1  path /img/**, method GET HEAD                                    weir.toml:9
+    stale.if_error = \"2h\"                                         route     weir.toml:12
+    ttl = \"5m\"                                                    route     weir.toml:13
+    upstream = \"app\"                                              site      weir.toml:7
+    request_headers.set.Authorization = \"Bearer ${TOKEN}\"         site      weir.toml:8
+    stale.while_revalidate = \"1m\"                                 defaults  weir.toml:4
+  route 2  path /old                                                        weir.toml:14
+    redirect = \"/new\"                                             route     weir.toml:16
+    request_headers.set.Authorization = \"Bearer ${TOKEN}\"         site      weir.toml:8
+    stale.while_revalidate = \"1m\"                                 defaults  weir.toml:4
+    stale.if_error = \"1h\"                                         defaults  weir.toml:4
+  otherwise                                                                 weir.toml:5
+    upstream = \"app\"                                              site      weir.toml:7
+    request_headers.set.Authorization = \"Bearer ${TOKEN}\"         site      weir.toml:8
+    stale.while_revalidate = \"1m\"                                 defaults  weir.toml:4
+    stale.if_error = \"1h\"                                         defaults  weir.toml:4
+
+";
+    let found = super::show(&good(TEXT));
+    assert!(found == expected, "{found}");
+    assert!(!found.contains("secret"));
+}
+
+#[test]
+fn the_same_as_json() {
+    let json = super::show_json(&good(TEXT));
+    let setting = &json[0]["routes"][0]["settings"][0];
+    assert_eq!(setting["key"], "stale.if_error");
+    assert_eq!(setting["value"], "\"2h\"");
+    assert_eq!((setting["from"].as_str(), setting["place"].as_str()), (Some("route"), Some("weir.toml:12")));
+    assert_eq!(json[0]["routes"][2]["conditions"], "every request");
+}

@@ -1,6 +1,7 @@
 //! Who is where: listeners, trusted networks, origins, and the host names of sites. Must not look a name up.
 
 use super::text_value;
+use crate::nearest::nearest;
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 use std::{
@@ -202,7 +203,10 @@ impl FromStr for OriginUrl {
         } else if lower.starts_with("http://") {
             (OriginScheme::Http, 80, &text[7..])
         } else if let Some((scheme, _)) = text.split_once("://") {
-            return Err(format!("unknown scheme `{scheme}`: legal are `http`, `https` and `unix:/path`"));
+            let near = nearest(scheme, ["http", "https"].into_iter());
+            let help = near.map(|near| format!("did you mean `{near}`?"));
+            let help = help.unwrap_or("legal are `http`, `https` and `unix:/path`".into());
+            return Err(format!("unknown scheme `{scheme}`: {help}"));
         } else {
             return Err(format!("origin without a scheme: did you mean `http://{text}`?"));
         };
@@ -241,7 +245,10 @@ fn host_and_port(text: &str) -> Result<(String, Option<u16>), String> {
         Some(rest) => {
             let (host, after) = rest.split_once(']').ok_or("missing `]` after the IPv6 address")?;
             host.parse::<std::net::Ipv6Addr>().map_err(|_| format!("`{host}` is no IPv6 address"))?;
-            (host, after.strip_prefix(':').or((!after.is_empty()).then_some(after)))
+            match after.strip_prefix(':') {
+                None if !after.is_empty() => return Err(format!("`{after}` is no port: it follows a `:`")),
+                port => (host, port),
+            }
         }
         None => match text.split_once(':') {
             Some((_, port)) if port.contains(':') => {
@@ -254,7 +261,7 @@ fn host_and_port(text: &str) -> Result<(String, Option<u16>), String> {
     let port = match port {
         None => None,
         Some(port) => {
-            let number = port.parse::<u16>().ok().filter(|number| *number > 0);
+            let number = port.parse::<u16>().ok().filter(|number| *number > 0 && !port.starts_with('+'));
             Some(number.ok_or_else(|| format!("`{port}` is no port: legal are 1 to 65535"))?)
         }
     };

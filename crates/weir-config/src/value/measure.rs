@@ -1,6 +1,7 @@
 //! Durations and sizes with their units: `60s`, `1h30m`, `256MiB`. Must not accept a number without a unit, save `0`.
 
 use super::text_value;
+use crate::nearest::nearest;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr, time};
 
@@ -44,7 +45,7 @@ impl FromStr for Duration {
             }
             let scale = TIME_UNITS.iter().find(|(name, _)| *name == unit);
             let Some((_, scale)) = scale else {
-                return Err(format!("unknown unit of time `{unit}`: legal are `ms`, `s`, `m`, `h`, `d`"));
+                return Err(unknown_unit("time", unit, &TIME_UNITS));
             };
             total_ms = number
                 .checked_mul(*scale)
@@ -116,9 +117,7 @@ impl FromStr for Size {
             SIZE_UNITS.iter().find(|(name, _)| name.to_ascii_lowercase() == lower)
         });
         let Some((_, scale)) = found else {
-            return Err(format!(
-                "unknown unit of size `{unit}`: legal are `B`, `KiB`, `MiB`, `GiB`, `TiB`, `kB`, `MB`, `GB`, `TB`"
-            ));
+            return Err(unknown_unit("size", unit, &SIZE_UNITS));
         };
         number.checked_mul(*scale).map(Size).ok_or_else(|| format!("`{text}` is more than 16 EiB"))
     }
@@ -126,10 +125,26 @@ impl FromStr for Size {
 
 impl fmt::Display for Size {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let whole = SIZE_UNITS.iter().find(|(_, scale)| self.0 >= *scale && self.0 % scale == 0);
+        let whole = SIZE_UNITS.iter().find(|(_, scale)| self.0 >= *scale && self.0.is_multiple_of(*scale));
         match whole {
             Some((unit, scale)) => write!(out, "{}{unit}", self.0 / scale),
             None => out.write_str("0B"),
+        }
+    }
+}
+
+fn unknown_unit(of: &str, unit: &str, legal: &[(&str, u64)]) -> String {
+    let names = || legal.iter().map(|(name, _)| *name);
+    // `minutes`, `sec`, `Kib`, `G`: the unit that they begin with.
+    let begun = names().find(|name| {
+        let (name, unit) = (name.to_ascii_lowercase(), unit.to_ascii_lowercase());
+        name.len() == 1 && unit.starts_with(&name) || name.starts_with(&unit)
+    });
+    match begun.or_else(|| nearest(unit, names())) {
+        Some(near) => format!("unknown unit of {of} `{unit}`: did you mean `{near}`?"),
+        None => {
+            let names: Vec<String> = names().map(|name| format!("`{name}`")).collect();
+            format!("unknown unit of {of} `{unit}`: legal are {}", names.join(", "))
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The target of a redirect, with places for parts of the request. Must not render: that is the edge's.
 
 use super::text_value;
+use crate::nearest::nearest;
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
@@ -61,9 +62,7 @@ impl FromStr for Template {
             }
             let (name, after) = rest[open + 1..].split_once('}').ok_or("missing `}`")?;
             let part = NAMES.iter().find(|(known, _)| *known == name);
-            let (_, part) = part.ok_or_else(|| {
-                format!("unknown part `{{{name}}}`: legal are `{{scheme}}`, `{{host}}`, `{{path}}`, `{{query}}`, `{{uri}}`")
-            })?;
+            let (_, part) = part.ok_or_else(|| unknown_part(name))?;
             parts.push(part.clone());
             rest = after;
         }
@@ -79,6 +78,15 @@ impl FromStr for Template {
             return Err("a target is a whole URL or begins with `/`".into());
         }
         Ok(Template(parts))
+    }
+}
+
+fn unknown_part(name: &str) -> String {
+    match nearest(name, NAMES.iter().map(|(known, _)| *known)) {
+        Some(near) => format!("unknown part `{{{name}}}`: did you mean `{{{near}}}`?"),
+        None => format!(
+            "unknown part `{{{name}}}`: legal are `{{scheme}}`, `{{host}}`, `{{path}}`, `{{query}}`, `{{uri}}`"
+        ),
     }
 }
 

@@ -1,0 +1,275 @@
+use super::*;
+use std::{fmt::Display, str::FromStr};
+
+/// Each text parses, and prints as the second; or fails with a message that contains it.
+fn check<T: FromStr<Err = String> + Display>(good: &[(&str, &str)], bad: &[(&str, &str)]) {
+    for (text, printed) in good {
+        match text.parse::<T>() {
+            Ok(value) => {
+                assert_eq!(value.to_string(), *printed, "{text}");
+                assert_eq!(printed.parse::<T>().map(|again| again.to_string()), Ok((*printed).to_owned()));
+            }
+            Err(reason) => panic!("{text}: {reason}"),
+        }
+    }
+    for (text, part) in bad {
+        match text.parse::<T>() {
+            Ok(value) => panic!("{text:?} was taken for {value}"),
+            Err(reason) => assert!(reason.contains(part), "{text:?}: {reason}"),
+        }
+    }
+}
+
+#[test]
+fn durations() {
+    check::<Duration>(
+        &[
+            ("60s", "1m"),
+            ("90s", "1m30s"),
+            ("1h30m", "1h30m"),
+            ("500ms", "500ms"),
+            ("0", "0s"),
+            ("0s", "0s"),
+            ("7 d", "7d"),
+            (" 5m ", "5m"),
+        ],
+        &[
+            ("", "empty"),
+            ("60", "did you mean `60s`"),
+            ("-1s", "no duration"),
+            ("1.5h", "unknown unit of time `.`"),
+            ("5 minutes", "did you mean `m`"),
+            ("3 sec", "did you mean `s`"),
+            ("1w", "legal are"),
+            ("+5s", "no duration"),
+            ("99999999999999999999s", "no duration"),
+            ("9999999d", "ten years"),
+            ("18446744073709551615h", "ten years"),
+        ],
+    );
+}
+
+#[test]
+fn sizes() {
+    check::<Size>(
+        &[
+            ("256MiB", "256MiB"),
+            ("1024KiB", "1MiB"),
+            ("10 GiB", "10GiB"),
+            ("1500B", "1500B"),
+            ("1GB", "1GB"),
+            ("64kib", "64KiB"),
+            ("0", "0B"),
+        ],
+        &[
+            ("", "no size"),
+            ("12", "did you mean `12B`"),
+            ("12MiB3", "no size"),
+            ("-1B", "no size"),
+            ("32KiX", "did you mean `KiB`"),
+            ("1.5GiB", "no size"),
+            ("1G", "did you mean `GiB`"),
+            ("99999999TiB", "16 EiB"),
+        ],
+    );
+}
+
+#[test]
+fn listening_addresses() {
+    check::<ListenAddress>(
+        &[
+            ("127.0.0.1:80", "127.0.0.1:80"),
+            ("[::]:8080", "[::]:8080"),
+            ("unix:/run/w.sock", "unix:/run/w.sock"),
+            ("unix:/run/w.sock?mode=0600", "unix:/run/w.sock?mode=0600"),
+        ],
+        &[
+            ("127.0.0.1", "did you mean `127.0.0.1:8080`"),
+            ("::1", "did you mean `[::1]:8080`"),
+            (":80", "`0.0.0.0:80`"),
+            ("*:80", "`0.0.0.0:80`"),
+            ("8080", "`0.0.0.0:8080`"),
+            ("localhost:80", "did you mean `127.0.0.1:80`"),
+            ("example.com:80", "no address"),
+            ("127.0.0.1:99999", "no address"),
+            ("unix:run/w.sock", "absolute"),
+            ("unix:/run/w.sock?mode=0999", "octal"),
+            ("unix:/run/w.sock?mode=+600", "octal"),
+        ],
+    );
+    let long = format!("unix:/{}", "a".repeat(103));
+    check::<ListenAddress>(&[], &[(&long, "at most 103")]);
+}
+
+#[test]
+fn trusted_proxies() {
+    check::<TrustedProxy>(
+        &[("10.0.0.0/8", "10.0.0.0/8"), ("::1", "::1/128"), ("192.0.2.7", "192.0.2.7/32"), ("unix", "unix")],
+        &[
+            ("10.0.0.1/8", "did you mean `10.0.0.0/8`"),
+            ("10.0.0.0/33", "no network"),
+            ("proxy", "no network"),
+        ],
+    );
+}
+
+#[test]
+fn origins() {
+    check::<OriginUrl>(
+        &[
+            ("http://A.example:80/", "http://a.example"),
+            ("HTTPS://a.example", "https://a.example"),
+            ("https://a.example:8443", "https://a.example:8443"),
+            ("http://[2001:db8::1]:8080", "http://[2001:db8::1]:8080"),
+            ("unix:/run/app.sock", "unix:/run/app.sock"),
+        ],
+        &[
+            ("a.example", "did you mean `http://a.example`"),
+            ("ftp://a.example", "unknown scheme `ftp`"),
+            ("http://", "missing"),
+            ("http://a.example/path", "write `http://a.example`"),
+            ("http://a.example?q", "no path"),
+            ("http://u:p@a.example", "no user name"),
+            ("http://a.example:0", "no port"),
+            ("http://a.example:+80", "no port"),
+            ("http://a.example:", "no port"),
+            ("http://2001:db8::1", "brackets"),
+            ("http://[2001:db8::1", "missing `]`"),
+            ("http://[::1]80", "no port"),
+            ("http://a b", "cannot stand"),
+            ("http://bücher.example", "xn--"),
+            ("unix:app.sock", "absolute"),
+        ],
+    );
+    assert_eq!("http://10.0.0.1:3000".parse::<OriginUrl>().unwrap().dns_name(), None);
+    assert_eq!("https://a.example".parse::<OriginUrl>().unwrap().dns_name(), Some("a.example"));
+    assert_eq!("unix:/a".parse::<OriginUrl>().unwrap().authority(), None);
+}
+
+#[test]
+fn hosts() {
+    check::<HostPattern>(
+        &[
+            ("WWW.Example.com.", "www.example.com"),
+            ("*.Example.com", "*.example.com"),
+            ("*", "*"),
+            ("[::1]", "[::1]"),
+            ("192.0.2.7", "192.0.2.7"),
+            ("a_b.example", "a_b.example"),
+        ],
+        &[
+            ("", "missing"),
+            ("http://a.example", "without scheme"),
+            ("a.example:8080", "no port"),
+            ("a.*.example", "first part"),
+            ("*a.example", "first part"),
+            ("*.", "missing"),
+            ("a..b", "each part"),
+            ("a/b", "cannot stand"),
+        ],
+    );
+    let hosts = ["*", "*.a.example", "a.example"].map(|text| text.parse::<HostPattern>().unwrap());
+    assert_eq!(
+        hosts,
+        [
+            HostPattern::Default,
+            HostPattern::Below(".a.example".into()),
+            HostPattern::Exact("a.example".into())
+        ]
+    );
+    check::<HostRule>(
+        &[
+            ("client", "client"),
+            ("origin", "origin"),
+            ("A.example:8080", "a.example:8080"),
+            ("[::1]:80", "[::1]:80"),
+        ],
+        &[("a b", "cannot stand"), ("a.example:x", "no port")],
+    );
+}
+
+#[test]
+fn fields_and_names() {
+    check::<FieldName>(
+        &[("X-Country", "x-country")],
+        &[("X Country", "no field name"), ("X-Country:", "did you mean `X-Country`"), ("", "no field name")],
+    );
+    check::<FieldMatch>(
+        &[("X-Preview", "x-preview"), ("X-Mode:debug*", "x-mode: debug*")],
+        &[("X Mode: a", "no field name"), ("X-Mode: a\nb", "visible")],
+    );
+    check::<NameGlob>(
+        &[("utm_*", "utm_*"), ("session", "session")],
+        &[("", "empty"), ("a=b", "cannot stand"), ("a b", "cannot stand")],
+    );
+    check::<CookieName>(&[("currency", "currency")], &[("c*", "no meaning")]);
+    check::<MethodName>(
+        &[("GET", "GET"), ("PURGE", "PURGE")],
+        &[("get", "did you mean `GET`"), ("TRACE", "405"), ("A B", "no method"), ("", "no method")],
+    );
+    for (format, bad) in [
+        ("weir-field-value", " a"),
+        ("weir-field-value", "a\r\nb"),
+        ("weir-upstream-name", "a b"),
+        ("weir-upstream-name", ""),
+        ("weir-page-status", "200"),
+        ("weir-page-status", "5xx"),
+        ("weir-sni", "a b"),
+        ("weir-path", ""),
+        ("weir-file", ""),
+        ("weir-log-target", ""),
+        ("weir-health-path", "health"),
+    ] {
+        assert!(check_format(format, bad).is_err(), "{format} {bad:?}");
+    }
+}
+
+#[test]
+fn paths() {
+    check::<PathGlob>(
+        &[("/img/*.png", "/img/*.png"), ("**", "**"), ("/a/**/b", "/a/**/b")],
+        &[
+            ("img/*", "did you mean `/img/*`"),
+            ("/a?b", "never stands"),
+            ("/a#b", "never stands"),
+            ("/a***", "more than two"),
+            ("/[ab]", "use `regex`"),
+            ("/{a,b}", "use `regex`"),
+            ("/a b", "percent-encoded"),
+            ("/ä", "percent-encoded"),
+        ],
+    );
+    check::<PathPrefix>(
+        &[("/api/", "/api/")],
+        &[("api/", "begins with `/`"), ("/api/*", "no meaning"), ("", "begins with")],
+    );
+    check::<PathRegex>(
+        &[("^/p/[0-9]+$", "^/p/[0-9]+$"), (r"\d", r"\d")],
+        &[("(", "unclosed group"), ("a{1000}{1000}", "too large"), (r"(a)\1", "backreference")],
+    );
+}
+
+#[test]
+fn templates() {
+    check::<Template>(
+        &[
+            ("https://{host}{uri}", "https://{host}{uri}"),
+            ("{scheme}://a.example{path}?{query}", "{scheme}://a.example{path}?{query}"),
+            ("/new", "/new"),
+            ("{uri}", "{uri}"),
+        ],
+        &[
+            ("", "empty"),
+            ("https://{hots}", "did you mean `{host}`"),
+            ("https://{port}", "legal are"),
+            ("https://{host", "missing `}`"),
+            ("https://host}", "without `{`"),
+            ("new", "begins with `/`"),
+            ("{host}/a", "begins with `/`"),
+            ("/a b", "percent-encoded"),
+            ("/a\r\nX: b", "percent-encoded"),
+        ],
+    );
+    let Template(parts) = "https://{host}{uri}".parse().unwrap();
+    assert_eq!(parts, [Part::Text("https://".into()), Part::Host, Part::Uri]);
+}
