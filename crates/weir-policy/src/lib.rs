@@ -58,6 +58,4 @@ pub use verdict::{
 };
 
 #[cfg(test)]
-mod given;
-#[cfg(test)]
 mod tests;

@@ -1,6 +1,8 @@
 //! Properties that hold across the rooms of this crate.
 
-use crate::given::{ask, at, at_ms, fields, judged, request};
+pub(crate) mod given;
+
+use crate::tests::given::{ask, at, at_ms, fields, judged, request};
 use crate::{CacheKey, CacheRules, RequestView, Verdict, forwarded, freshness, verdict, write_key};
 use bytes::Bytes;
 use http::Method;

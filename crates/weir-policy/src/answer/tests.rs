@@ -1,7 +1,7 @@
 //! What is sent of a stored response.
 
 use super::{Answer, answer};
-use crate::given::{ask, fields, judged, request, stored};
+use crate::tests::given::{ask, fields, judged, request, stored};
 use crate::{CacheRules, Consult, Interval, Stored, consult, is_in_304};
 use http::{HeaderName, Method};
 

@@ -2,7 +2,7 @@
 
 use super::{Outcome, evaluate, range_stands};
 use crate::CacheRules;
-use crate::given::{DATE, DAY_BEFORE, HOUR_AFTER, fields, judged, stored};
+use crate::tests::given::{DATE, DAY_BEFORE, HOUR_AFTER, fields, judged, stored};
 use proptest::prelude::*;
 
 const TAGGED: &str = "cache-control: max-age=9\netag: \"a\"";

@@ -1,7 +1,7 @@
 //! Which requests the cache may answer.
 
 use super::{AskKind, Consult, PassReason, consult, cookies};
-use crate::given::{ask, fields, request};
+use crate::tests::given::{ask, fields, request};
 use crate::{CacheRules, HeaderTrigger, RequestView, Triggers};
 use http::{HeaderName, Method};
 

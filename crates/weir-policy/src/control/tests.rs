@@ -1,7 +1,7 @@
 //! Cache-Control as it is sent, and as it should not be.
 
 use super::{DELTA_SECONDS_MAX, Directives, MaxStale, RequestDirectives, ResponseControl};
-use crate::given::{fields, request};
+use crate::tests::given::{fields, request};
 use crate::{CacheRules, ClientDirectives};
 use http::{HeaderMap, HeaderValue, Method, header};
 use proptest::prelude::*;

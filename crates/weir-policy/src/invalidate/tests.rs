@@ -2,7 +2,7 @@
 
 use super::{invalidation, same_origin_target};
 use crate::RequestView;
-use crate::given::{fields, request};
+use crate::tests::given::{fields, request};
 use http::{HeaderValue, Method, StatusCode};
 use proptest::prelude::*;
 

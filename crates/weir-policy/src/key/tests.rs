@@ -1,7 +1,7 @@
 //! Keys and what is forwarded.
 
 use super::{CacheKey, forwarded, write_key};
-use crate::given::{fields, request};
+use crate::tests::given::{fields, request};
 use crate::{KeyRules, QueryOrder, QueryRule, RequestView};
 use bytes::Bytes;
 use http::{HeaderName, Method};

@@ -2,7 +2,7 @@
 
 use super::{Wanted, wanted};
 use crate::Interval;
-use crate::given::fields;
+use crate::tests::given::fields;
 use proptest::prelude::*;
 
 fn check(range: &str, length: u64, expect: Wanted) {

@@ -1,7 +1,7 @@
 //! What may be stored, and what is stored of it.
 
 use super::{BodyEnd, NotStored, storable};
-use crate::given::{DATE, DAY_BEFORE, HOUR_AFTER, at, fields, judged, request};
+use crate::tests::given::{DATE, DAY_BEFORE, HOUR_AFTER, at, fields, judged, request};
 use crate::{
     CacheRules, CloseDelimited, Errors, Heuristics, LifetimeSource, RequestView, SetCookie, StaleRules,
     StoredFlags,

@@ -1,7 +1,7 @@
 //! Targeted fields beside Cache-Control.
 
 use super::{ControlField, effective};
-use crate::given::fields;
+use crate::tests::given::fields;
 use crate::{CacheRules, Surrogate};
 
 fn check(lines: &str, field: ControlField, max_age_s: Option<u32>) {

@@ -1,7 +1,7 @@
 //! Conditional requests, what a 304 changes, and what a HEAD says.
 
 use super::{HeadEffect, conditional, freshen, head_effect, is_selected_by};
-use crate::given::{DAY_BEFORE, HOUR_AFTER, ask, at, fields, stored, stored_for};
+use crate::tests::given::{DAY_BEFORE, HOUR_AFTER, ask, at, fields, stored, stored_for};
 use crate::{CacheRules, LifetimeSource, SetCookie, Stored, Verdict, freshness, verdict};
 use http::{HeaderMap, StatusCode};
 

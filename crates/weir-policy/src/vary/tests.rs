@@ -1,7 +1,7 @@
 //! Variants and the normal forms they are compared in.
 
 use super::{Variant, Varies, accept_encoding, matches};
-use crate::given::fields;
+use crate::tests::given::fields;
 use http::{HeaderMap, HeaderValue, header};
 use proptest::prelude::*;
 

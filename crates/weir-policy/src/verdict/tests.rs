@@ -1,7 +1,7 @@
 //! Verdicts over time, and what may go out when the origin fails.
 
 use super::{Failure, MissReason, RevalidateReason, StaleUse, Verdict, error_reusable, verdict};
-use crate::given::{ask, at, at_ms, fields, request, stored};
+use crate::tests::given::{ask, at, at_ms, fields, request, stored};
 use crate::{CacheRules, Consult, Triggers, consult};
 use http::{Method, StatusCode};
 
