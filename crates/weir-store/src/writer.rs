@@ -45,6 +45,8 @@ pub struct Writer {
     arrived_end: u64,
     kind: Kind,
     window: Option<Window>,
+    /// What the foremost reader has read, once the caller has said so.
+    read_to: u64,
 }
 
 /// What a writer is for.
@@ -65,7 +67,17 @@ impl Writer {
         kind: Kind,
     ) -> Writer {
         let (at, end) = span;
-        Writer { shelf, generation, id: Some(id), at, end, arrived_end: at, kind, window: None }
+        Writer {
+            shelf,
+            generation,
+            id: Some(id),
+            at,
+            end,
+            arrived_end: at,
+            kind,
+            window: None,
+            read_to: u64::MAX,
+        }
     }
 
     /// The generation that is written.
@@ -82,6 +94,13 @@ impl Writer {
     /// [`Writer::position`] than that gets [`crate::Read::Gone`]: pace the origin by the readers.
     pub fn window_bytes(&self) -> Option<u64> {
         self.window.as_ref().map(Window::bytes)
+    }
+
+    /// Says that the foremost reader has read up to `offset`. Where the body has outgrown the store, a push then drops
+    /// nothing that lies at or after it, and rather answers [`Full`]. Without this a push may narrow the window down to
+    /// the block that is being written.
+    pub fn let_go(&mut self, offset: u64) {
+        self.read_to = if self.read_to == u64::MAX { offset } else { self.read_to.max(offset) };
     }
 
     /// Adds bytes; they can be read at once. Bytes beyond the end are not kept, and [`Writer::seal`] will refuse.
@@ -131,7 +150,7 @@ impl Writer {
             if let Some(charge) = self.shelf.charge(bytes) {
                 return Some(charge);
             }
-            if self.generation.body.slide(self.at, bytes) == 0 {
+            if self.generation.body.slide(self.at.min(self.read_to), bytes) == 0 {
                 return None;
             }
         }
@@ -149,7 +168,7 @@ impl Writer {
     fn slide(&mut self, coming: u64) {
         if let Some(window) = &self.window {
             let start = (self.at + coming).saturating_sub(window.bytes());
-            self.generation.body.slide(start, coming.saturating_mul(2));
+            self.generation.body.slide(start.min(self.read_to), coming.saturating_mul(2));
         }
     }
 

@@ -313,3 +313,28 @@ fn when_readers_hold_all_memory_a_window_is_full_until_they_move_on() {
     writer.seal().unwrap();
     assert_eq!(store.usage().outgrown, 1);
 }
+
+#[test]
+fn what_the_foremost_reader_has_not_read_is_not_dropped() {
+    let store = Store::new(1 << 20);
+    let mut held = Vec::new();
+    while store.usage().used_bytes < (1 << 20) - 250_000 {
+        held.push(put(&store, held.len() as u64, 10_000));
+    }
+    let (generation, mut writer) =
+        store.begin(proof(&[], &[]), key(99), store.ledger().current(), Some(500_000)).unwrap();
+    writer.let_go(0);
+    let mut rest = body(1, 0, 500_000);
+    let mut read = 0;
+    while let Err(full) = writer.push(rest) {
+        rest = full.rest;
+        let (bytes, _) = read_from(&generation, read, 65_536);
+        assert!(!bytes.is_empty(), "nothing was lost and something has come");
+        assert_eq!(bytes, body(1, read, bytes.len()));
+        read += bytes.len() as u64;
+        writer.let_go(read);
+    }
+    assert!(read > 100_000);
+    assert_eq!(read_from(&generation, read, 65_536).0, body(1, read, (500_000 - read) as usize));
+    writer.seal().unwrap();
+}
