@@ -9,6 +9,7 @@ use weir_policy::{Answer, Ask, ContentRange, Freshness, Interval, Reusable, answ
 use weir_store::{Generation, Head, Printed};
 use weir_wire::print;
 
+use crate::clock;
 use crate::conn::{After, print_persistence};
 use crate::deliver::send::{Transfer, send};
 use crate::deliver::source::{Held, Source};
@@ -50,7 +51,7 @@ pub(crate) async fn filled(
     again: Again,
     told: Told,
 ) -> After {
-    let freshness = weir_policy::freshness(&generation.head().stored, exchange.now);
+    let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
     generation_to(exchange, route, ask, generation, freshness, From::Fill(seat, again), told).await
 }
 
@@ -64,7 +65,7 @@ pub(crate) async fn confirmed(
     _seat: &Seat,
     told: Told,
 ) -> After {
-    let freshness = weir_policy::freshness(&generation.head().stored, exchange.now);
+    let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
     let told = told.unchanged(freshness.left_s());
     generation_to(exchange, route, ask, generation, freshness, From::Whole, told).await
 }
