@@ -1,4 +1,6 @@
 //! What the fill machine does, event by event.
+mod random;
+
 use super::*;
 
 fn run(events: &[Event]) -> (State, Actions) {
