@@ -10,6 +10,8 @@ TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 LISTEN ?= 127.0.0.1:8080
 ORIGIN ?=
 FUZZ_SECONDS ?= 60
+# Most scenarios wait for something: more of them at a time than there are cores.
+TEST_THREADS ?= 8
 SUITE := tests/conformance
 
 # need command:package ...: installs the packages whose commands are missing.
@@ -30,9 +32,10 @@ build: tools
 run: build
 	$(TARGET_DIR)/release/weir run $(if $(ORIGIN),--origin $(ORIGIN),--demo) --listen $(LISTEN)
 
-## test: the whole suite
+## test: the whole suite; last a thousand clients for one cold 100 MB object
 test: tools test-tools
-	$(CARGO) test --workspace --locked
+	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --locked
+	WEIR_CROWD_BYTES=100000000 $(CARGO) test --locked -p weir --test it -- --nocapture a_thousand_clients
 
 ## lint: format, clippy, dependencies
 lint: tools
@@ -40,6 +43,20 @@ lint: tools
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	@if command -v cargo-deny >/dev/null; then $(CARGO) deny --offline check bans licenses sources; \
 	else echo "make: no cargo-deny here: licences and duplicates are not checked"; fi
+
+## fuzz: each parser's target for FUZZ_SECONDS (needs a nightly compiler; the seeds alone run in `make test`)
+fuzz: tools
+	@command -v cargo-fuzz >/dev/null || { echo "make: installing cargo-fuzz"; $(CARGO) install --locked cargo-fuzz; }
+	@$(CARGO) +nightly --version >/dev/null 2>&1 || \
+	  { echo "make: installing the nightly compiler"; rustup toolchain install nightly --profile minimal; }
+	@set -e; for target in $$($(CARGO) +nightly fuzz list); do \
+	  mkdir -p fuzz/corpus/$$target; \
+	  $(CARGO) +nightly fuzz run $$target fuzz/corpus/$$target fuzz/seeds/$$target -- -max_total_time=$(FUZZ_SECONDS); done
+
+## bench: Weir beside its peers; ARGS=--quick for a short one
+bench: tools
+	$(CARGO) build --release --locked -p weir -p weir-stress
+	bench/run $(ARGS)
 
 tools:
 	@command -v $(CARGO) >/dev/null || { echo "make: no cargo: install Rust by rustup, see https://rustup.rs" >&2; exit 1; }

@@ -57,7 +57,7 @@ fn the_first_route_that_fits_is_taken() {
         route("regex = '^/item/[0-9]+$'", "regex"),
         route("method = \"PUT\"", "put"),
         route("path = \"/secure\"\nscheme = \"https\"", "https"),
-        route("path = \"/a/b\"", "never"),
+        route("path = \"/*/b\"", "later"),
     ]
     .concat();
     let weir = house(&[&origin]).site(&routes).start();
@@ -65,6 +65,7 @@ fn the_first_route_that_fits_is_taken() {
     assert_eq!(text("/a/b", &[]), "one-level");
     assert_eq!(text("/a/b?c=d/e", &[]), "one-level");
     assert_eq!(text("/a/b/c", &[]), "deep");
+    assert_eq!(text("/c/b", &[]), "later");
     assert_eq!(text("/static/x/y", &[]), "prefix");
     assert_eq!(text("/item/42", &[]), "regex");
     assert!(text("/item/42a", &[]).starts_with("GET /item/42a"));

@@ -22,9 +22,10 @@ struct Row {
 }
 
 impl Row {
-    /// Tests of the kind `check` ask how a cache behaves; none of their answers is a failure.
+    /// Tests of the kind `check` ask how a cache behaves; none of their answers is a failure, nor is a test
+    /// that is moot after such an answer.
     fn fails(&self) -> bool {
-        self.kind != "check" && self.outcome != "pass"
+        self.kind != "check" && !matches!(self.outcome.as_str(), "pass" | "moot")
     }
 }
 
@@ -91,12 +92,15 @@ fn read_list(config: &str) -> BTreeSet<String> {
     ids.filter(|id| !id.is_empty()).map(ToOwned::to_owned).collect()
 }
 
+/// Writes the ids, each with the comment that it had, or with its outcome.
 fn write_list(config: &str, rows: &BTreeMap<String, Row>, ids: &BTreeSet<String>) {
-    let mut text = format!(
-        "# What fails of http-cache-tests 0.4.5 with the {config} config. This list may only shrink.\n"
-    );
+    let old = std::fs::read_to_string(list_path(config)).unwrap_or_default();
+    let head: Vec<&str> = old.lines().take_while(|line| line.starts_with('#')).collect();
+    let mut text: String = head.iter().map(|line| format!("{line}\n")).collect();
     for row in ids.iter().filter_map(|id| rows.get(id)) {
-        text.push_str(&format!("{:<60} # {}: {}\n", row.id, row.kind, row.outcome));
+        let kept = old.lines().find(|line| line.split_whitespace().next() == Some(&row.id));
+        let new = format!("{:<45} # {}: {}", row.id, row.kind, row.outcome);
+        text.push_str(&format!("{}\n", kept.unwrap_or(&new)));
     }
     std::fs::write(list_path(config), text).unwrap();
 }
@@ -150,7 +154,8 @@ fn report(config: &str, rows: &BTreeMap<String, Row>) {
     let count = |kind: &str| {
         let of_kind = rows.values().filter(|row| row.kind == kind);
         let passed = of_kind.clone().filter(|row| row.outcome == "pass").count();
-        format!("{passed} of {}", of_kind.count())
+        let moot = of_kind.clone().filter(|row| row.outcome == "moot").count();
+        format!("{passed} of {} ({moot} moot)", of_kind.count())
     };
     let (required, optimal, checks) = (count("required"), count("optimal"), count("check"));
     let line = format!(

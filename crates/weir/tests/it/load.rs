@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weir_testkit::{Client, Gate, Origin, Resource, Weir, pattern};
+use weir_testkit::{Address, Client, Gate, Origin, Resource, Weir, pattern};
 
 use crate::house::{House, house};
 
@@ -36,7 +36,8 @@ impl Load {
                         Ok(answer) if answer.status() == 200 && answer.body == pattern(1, 3000) => {
                             done.fetch_add(1, Ordering::SeqCst);
                             if answer.header("connection").as_deref() == Some("close") {
-                                connection = Client::connect(addr);
+                                let Ok(socket) = Address::from(addr).connect() else { break };
+                                connection = Client::over(socket);
                             }
                         }
                         Ok(answer) => failures.push(format!("{target}: {:?}", answer.head)),
@@ -109,7 +110,7 @@ fn a_term_signal_finishes_what_is_under_way() {
     waiting.get("x", "/hit", &[]);
     weir.signal("TERM");
     weir_testkit::until("it is no longer ready", || {
-        let ready = weir_testkit::Address::Tcp(weir.admin()).connect().is_ok();
+        let ready = Address::Tcp(weir.admin()).connect().is_ok();
         !ready || weir.admin_get("/health/ready").status() == 503
     });
     std::thread::sleep(Duration::from_millis(100));

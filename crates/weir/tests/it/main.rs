@@ -19,6 +19,8 @@ mod crowd;
 mod fill;
 mod limits;
 mod load;
+mod malformed_requests;
+mod malformed_responses;
 mod observe;
 mod peers;
 mod start;

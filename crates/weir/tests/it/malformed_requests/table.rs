@@ -7,8 +7,19 @@ pub type Row = (&'static str, Must, Vec<u8>);
 
 /// All rows.
 pub fn rows() -> Vec<Row> {
-    [lines(), request_lines(), targets(), hosts(), fields(), lengths(), codings(), connections(), chunks(), taken()]
-        .concat()
+    [
+        lines(),
+        request_lines(),
+        targets(),
+        hosts(),
+        fields(),
+        lengths(),
+        codings(),
+        connections(),
+        chunks(),
+        taken(),
+    ]
+    .concat()
 }
 
 fn row(name: &'static str, must: Must, bytes: impl AsRef<[u8]>) -> Row {
@@ -51,7 +62,11 @@ fn lines() -> Vec<Row> {
         row("LF after a field", bad, "GET / HTTP/1.1\r\nHost: localhost\n\r\n"),
         row("LF after every line", bad, "GET / HTTP/1.1\nHost: localhost\n\n"),
         row("LF as the empty line", bad, "GET / HTTP/1.1\r\nHost: localhost\r\n\n"),
-        row("LF CR LF as the empty line", bad, "GET / HTTP/1.1\r\nHost: localhost\n\r\nGET /b HTTP/1.1\r\n\r\n"),
+        row(
+            "LF CR LF as the empty line",
+            bad,
+            "GET / HTTP/1.1\r\nHost: localhost\n\r\nGET /b HTTP/1.1\r\n\r\n",
+        ),
         row("LF CR as a line end", bad, "GET / HTTP/1.1\n\rHost: localhost\n\r\n\r"),
         row("CR CR LF after the request line", bad, "GET / HTTP/1.1\r\r\nHost: localhost\r\n\r\n"),
         row("CR alone after every line", bad, "GET / HTTP/1.1\rHost: localhost\r\rX\r\n"),
@@ -140,7 +155,11 @@ fn request_lines() -> Vec<Row> {
         row("CONNECT", Refuse(405), "CONNECT localhost:443 HTTP/1.1\r\nHost: localhost:443\r\n\r\n"),
         line("CONNECT with a path", Refuse(405), "CONNECT / HTTP/1.1"),
         line("TRACE", Refuse(405), "TRACE / HTTP/1.1"),
-        row("TRACE with content", Refuse(405), "TRACE / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nok"),
+        row(
+            "TRACE with content",
+            Refuse(405),
+            "TRACE / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\nok",
+        ),
         line("a line of 8 KiB and a byte", Refuse(414), format!("GET /{} HTTP/1.1", "a".repeat(8193 - 14))),
         line("a target of 100,000 bytes", Refuse(414), format!("GET /{} HTTP/1.1", "a".repeat(100_000))),
         row("100,000 bytes without a space", Refuse(414), "A".repeat(100_000)),
@@ -277,8 +296,18 @@ fn fields() -> Vec<Row> {
         post("Transfer-Encoding in a fold", bad, "X: a\r\n Transfer-Encoding: chunked", b"0\r\n\r\n"),
         post("Content-Length folded", bad, "Content-Length:\r\n 5", b"hello"),
         post("Content-Length with a space before the colon", bad, "Content-Length : 5", b"hello"),
-        post("Transfer-Encoding with a space before the colon", bad, "Transfer-Encoding : chunked", b"0\r\n\r\n"),
-        post("Transfer-Encoding with a tab before the colon", bad, "Transfer-Encoding\t: chunked", b"0\r\n\r\n"),
+        post(
+            "Transfer-Encoding with a space before the colon",
+            bad,
+            "Transfer-Encoding : chunked",
+            b"0\r\n\r\n",
+        ),
+        post(
+            "Transfer-Encoding with a tab before the colon",
+            bad,
+            "Transfer-Encoding\t: chunked",
+            b"0\r\n\r\n",
+        ),
         post("NUL in Transfer-Encoding", bad, "Transfer-Encoding\0: chunked", b"0\r\n\r\n"),
         post("Content_Length", bad, "Content_Length: 5", b"hello"),
         post("Transfer_Encoding", bad, "Transfer_Encoding: chunked", b"0\r\n\r\n"),
@@ -301,8 +330,7 @@ fn many_fields(count: usize) -> String {
 
 fn lengths() -> Vec<Row> {
     let bad = Refuse(400);
-    let length =
-        |name, value: &str| post(name, Refuse(400), format!("Content-Length: {value}"), b"hello");
+    let length = |name, value: &str| post(name, Refuse(400), format!("Content-Length: {value}"), b"hello");
     vec![
         length("a length with a plus", "+5"),
         length("a length with a minus", "-5"),
@@ -335,19 +363,48 @@ fn lengths() -> Vec<Row> {
         post("an empty second Content-Length", bad, "Content-Length: 5\r\nContent-Length:", b"hello"),
         post("length, then coding", bad, "Content-Length: 5\r\nTransfer-Encoding: chunked", b"0\r\n\r\n"),
         post("coding, then length", bad, "Transfer-Encoding: chunked\r\nContent-Length: 5", b"0\r\n\r\n"),
-        post("a length of 0 and a coding", bad, "Content-Length: 0\r\nTransfer-Encoding: chunked", b"0\r\n\r\n"),
+        post(
+            "a length of 0 and a coding",
+            bad,
+            "Content-Length: 0\r\nTransfer-Encoding: chunked",
+            b"0\r\n\r\n",
+        ),
         post("length and identity", bad, "Content-Length: 5\r\nTransfer-Encoding: identity", b"hello"),
-        post("length and a coding in lower case", bad, "content-length: 5\r\ntransfer-encoding: Chunked", b"0\r\n\r\n"),
-        with("GET with content", bad, b"GET / HTTP/1.1\r\nHost: localhost\r\n", "Content-Length: 5", b"hello"),
-        with("HEAD with content", bad, b"HEAD / HTTP/1.1\r\nHost: localhost\r\n", "Content-Length: 5", b"hello"),
-        with("GET with chunks", bad, b"GET / HTTP/1.1\r\nHost: localhost\r\n", "Transfer-Encoding: chunked", b"0\r\n\r\n"),
+        post(
+            "length and a coding in lower case",
+            bad,
+            "content-length: 5\r\ntransfer-encoding: Chunked",
+            b"0\r\n\r\n",
+        ),
+        with(
+            "GET with content",
+            bad,
+            b"GET / HTTP/1.1\r\nHost: localhost\r\n",
+            "Content-Length: 5",
+            b"hello",
+        ),
+        with(
+            "HEAD with content",
+            bad,
+            b"HEAD / HTTP/1.1\r\nHost: localhost\r\n",
+            "Content-Length: 5",
+            b"hello",
+        ),
+        with(
+            "GET with chunks",
+            bad,
+            b"GET / HTTP/1.1\r\nHost: localhost\r\n",
+            "Transfer-Encoding: chunked",
+            b"0\r\n\r\n",
+        ),
     ]
 }
 
 fn codings() -> Vec<Row> {
     let bad = Refuse(400);
     let unknown = Refuse(501);
-    let coding = |name, must, value: &str| post(name, must, format!("Transfer-Encoding: {value}"), b"0\r\n\r\n");
+    let coding =
+        |name, must, value: &str| post(name, must, format!("Transfer-Encoding: {value}"), b"0\r\n\r\n");
     vec![
         coding("gzip", bad, "gzip"),
         coding("identity", bad, "identity"),
@@ -375,11 +432,36 @@ fn codings() -> Vec<Row> {
         coding("deflate, then chunked", unknown, "deflate, chunked"),
         coding("identity, then chunked", unknown, "identity, chunked"),
         coding("cow, then chunked", unknown, "cow, chunked"),
-        post("Transfer-Encoding twice", bad, "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked", b"0\r\n\r\n"),
-        post("chunked and identity", bad, "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity", b"0\r\n\r\n"),
-        post("identity and chunked", unknown, "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked", b"0\r\n\r\n"),
-        post("cow and chunked", unknown, "Transfer-Encoding: cow\r\nTransfer-Encoding: chunked", b"0\r\n\r\n"),
-        post("an empty one and chunked", bad, "Transfer-Encoding:\r\nTransfer-Encoding: chunked", b"0\r\n\r\n"),
+        post(
+            "Transfer-Encoding twice",
+            bad,
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+            b"0\r\n\r\n",
+        ),
+        post(
+            "chunked and identity",
+            bad,
+            "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity",
+            b"0\r\n\r\n",
+        ),
+        post(
+            "identity and chunked",
+            unknown,
+            "Transfer-Encoding: identity\r\nTransfer-Encoding: chunked",
+            b"0\r\n\r\n",
+        ),
+        post(
+            "cow and chunked",
+            unknown,
+            "Transfer-Encoding: cow\r\nTransfer-Encoding: chunked",
+            b"0\r\n\r\n",
+        ),
+        post(
+            "an empty one and chunked",
+            bad,
+            "Transfer-Encoding:\r\nTransfer-Encoding: chunked",
+            b"0\r\n\r\n",
+        ),
         with(
             "chunked on 1.0",
             bad,
@@ -419,7 +501,12 @@ fn connections() -> Vec<Row> {
         names("a space in Connection", "clo se"),
         names("a quote in Connection", "\"close\""),
         post("an unknown expectation", Refuse(417), "Content-Length: 5\r\nExpect: 200-ok", b"hello"),
-        post("an expectation with a parameter", Refuse(417), "Content-Length: 5\r\nExpect: 100-continue;a=b", b"hello"),
+        post(
+            "an expectation with a parameter",
+            Refuse(417),
+            "Content-Length: 5\r\nExpect: 100-continue;a=b",
+            b"hello",
+        ),
         post("two expectations", Refuse(417), "Content-Length: 5\r\nExpect: 100-continue, x", b"hello"),
     ]
 }
@@ -469,7 +556,11 @@ fn chunks() -> Vec<Row> {
         chunked("more data than said", bad, "5\r\nhello!\r\n0\r\n\r\n"),
         chunked("less data than said", bad, "6\r\nhello\r\n0\r\n\r\n"),
         chunked("a blank line between chunks", bad, "5\r\nhello\r\n\r\n0\r\n\r\n"),
-        chunked("a request for the last chunk", bad, "5\r\nhello\r\nGET /b HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+        chunked(
+            "a request for the last chunk",
+            bad,
+            "5\r\nhello\r\nGET /b HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        ),
         chunked("a trailer without a colon", bad, "0\r\nX\r\n\r\n"),
         chunked("a request as a trailer", bad, "0\r\nGET /b HTTP/1.1\r\nHost: localhost\r\n\r\n"),
         chunked("a trailer with a space before the colon", bad, "0\r\nX : a\r\n\r\n"),
@@ -478,7 +569,11 @@ fn chunks() -> Vec<Row> {
         chunked("a trailer with CR", bad, "0\r\nX: a\rb\r\n\r\n"),
         chunked("a trailer with NUL", bad, "0\r\nX: \0\r\n\r\n"),
         chunked("200 trailers", RefuseContent(431), format!("0\r\n{}\r\n\r\n", many_fields(200))),
-        chunked("a trailer of 40,000 bytes", RefuseContent(431), format!("0\r\nX: {}\r\n\r\n", "a".repeat(40_000))),
+        chunked(
+            "a trailer of 40,000 bytes",
+            RefuseContent(431),
+            format!("0\r\nX: {}\r\n\r\n", "a".repeat(40_000)),
+        ),
     ]
 }
 
@@ -513,7 +608,11 @@ fn taken() -> Vec<Row> {
         post("chunked in capitals", two, "TRANSFER-ENCODING: CHUNKED", b"5\r\nhello\r\n0\r\n\r\n"),
         chunked("sizes in hex with zeros", two, "0A\r\n0123456789\r\n000a\r\n0123456789\r\n00\r\n\r\n"),
         chunked("extensions", two, "5;a;b=c ; d=\"e;\\\"f\"\r\nhello\r\n0;g\r\n\r\n"),
-        chunked("forbidden trailers", two, "0\r\nContent-Length: 5\r\nTransfer-Encoding: x\r\nHost: b\r\n\r\n"),
+        chunked(
+            "forbidden trailers",
+            two,
+            "0\r\nContent-Length: 5\r\nTransfer-Encoding: x\r\nHost: b\r\n\r\n",
+        ),
         get("100 fields", two, many_fields(99)),
     ]
 }
