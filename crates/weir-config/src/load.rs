@@ -12,7 +12,10 @@ use crate::{
     source::{Place, Source, Sources},
     tree::{self, Environment, Node, Value},
 };
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
 /// A configuration that is complete and checked.
 #[derive(Debug, Clone)]
@@ -103,7 +106,7 @@ pub(crate) fn finish(
 }
 
 /// The names of all upstreams that were written.
-fn upstream_names(tree: &Node) -> Vec<String> {
+fn upstream_names(tree: &Node) -> BTreeSet<String> {
     let table = tree.get("upstream").and_then(Node::as_table);
     table.into_iter().flat_map(|table| &table.entries).map(|entry| entry.key.clone()).collect()
 }

@@ -12,7 +12,7 @@ use crate::{
     tree::{Node, Table},
     value::{HostPattern, ListenAddress},
 };
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 /// Fields that Weir writes itself, so that a configuration cannot set them.
 const OWN_FIELDS: [&str; 9] = [
@@ -59,7 +59,7 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistake
 
 /// The names of the upstreams that were written.
 pub(crate) struct Upstreams {
-    pub names: Vec<String>,
+    pub names: BTreeSet<String>,
     /// Whether all files could be read.
     pub is_complete: bool,
 }
@@ -87,7 +87,7 @@ impl Whole<'_> {
 
     fn upstream(&mut self, node: &Node) {
         let Upstreams { names, is_complete } = self.upstreams;
-        let Some(name) = node.as_text().filter(|name| !names.iter().any(|known| known == name)) else {
+        let Some(name) = node.as_text().filter(|name| !names.contains(*name)) else {
             return;
         };
         let mistake = Mistake::at(node.span, format!("there is no upstream `{name}`"));
@@ -95,9 +95,9 @@ impl Whole<'_> {
         if !is_complete && nearest(name, names.iter().map(String::as_str)).is_none() {
             return;
         }
-        self.mistakes.push(match names.as_slice() {
-            [] => mistake.help(format!("add one: [upstream.{name}] with origins = [\"http://…\"]")),
-            names => suggest(mistake, name, names.iter().map(String::as_str)),
+        self.mistakes.push(match names.is_empty() {
+            true => mistake.help(format!("add one: [upstream.{name}] with origins = [\"http://…\"]")),
+            false => suggest(mistake, name, names.iter().map(String::as_str)),
         });
     }
 

@@ -1,5 +1,7 @@
 //! What `weir check` prints about files full of mistakes, word for word. `WEIR_REWRITE=1` rewrites what is expected.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::Path;
 
 /// Loads `tests/files/NAME/weir.toml` and compares the report with `tests/files/NAME.stderr`.

@@ -1,5 +1,7 @@
 //! Every example loads, and `weir check --show` has something to say about it.
 
+#![allow(clippy::unwrap_used)]
+
 use std::path::Path;
 
 #[test]

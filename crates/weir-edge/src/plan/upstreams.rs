@@ -30,6 +30,7 @@ fn one(name: &str, upstream: &Upstream, config: &Config) -> UpstreamSettings {
             queue_max: upstream.queue as usize,
             head_bytes_max: bytes(upstream.head),
             fields_max: upstream.fields as usize,
+            retries_max: upstream.retries,
             ..Bounds::default()
         },
         ejection: Ejection {

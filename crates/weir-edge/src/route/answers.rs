@@ -101,6 +101,3 @@ fn target(to: &Template, scheme: &str, host: &str, path_and_query: &str) -> Stri
         false => out,
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -66,7 +66,7 @@ impl Glob {
             let star = if stars > 1 { Star::Wide } else { Star::Narrow };
             left = &left[stars..];
             let end = left.find('*').unwrap_or(left.len());
-            rest.push((star, left[..end].as_bytes().into()));
+            rest.push((star, left.as_bytes()[..end].into()));
             left = &left[end..];
         }
         Glob { first: first.as_bytes().into(), rest }
@@ -119,3 +119,6 @@ fn last(star: Star, text: &[u8], path: &[u8]) -> Option<usize> {
     let taken = path.strip_suffix(text)?;
     (star == Star::Wide || !taken.contains(&b'/')).then_some(path.len())
 }
+
+#[cfg(test)]
+mod tests;
