@@ -20,9 +20,11 @@ def facts():
         memory = int(f.readline().split()[1]) / 2**20
     with open("/proc/sys/net/ipv4/tcp_wmem") as f:
         wmem = " ".join(f.read().split())
+    with open("/proc/sys/net/ipv4/tcp_congestion_control") as f:
+        control = f.read().strip()
     kernel = os.uname().release
     return (f"{os.cpu_count()} CPUs ({model.group(1) if model else 'unknown'}), {memory:.0f} GiB of memory, Linux {kernel}, "
-            f"tcp_wmem {wmem}; loopback, server on one CPU, load and origin on another.")
+            f"tcp_wmem {wmem}, congestion control {control}; loopback, server on one CPU, load and origin on another.")
 
 
 def versions(weir, nginx, root):
