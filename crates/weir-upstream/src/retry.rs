@@ -3,11 +3,13 @@
 //! | failed | request | then |
 //! |---|---|---|
 //! | not connected | any | another origin, three tried at most |
-//! | reused connection, not a byte taken | any | a fresh connection, once |
+//! | a connection that took not a byte | any | a fresh connection, once |
 //! | reused connection ended before a response byte | idempotent, body replayable | a fresh connection, once |
 //! | fresh connection ended before a response byte | idempotent, body replayable | another origin if there is one, once |
 //! | a response byte came, or the time ran out | any | never |
 //! | all connections in use, or the body broken off | any | never |
+//!
+//! "Once" is [`crate::Bounds::retries_max`]; it is counted over all rows but the first.
 
 use crate::error::OriginError;
 use crate::request::Retry;
@@ -78,7 +80,13 @@ pub(crate) enum Next {
 }
 
 /// Reads the table.
-pub(crate) fn decide(failure: &Failure, allowed: Retry, replayable: bool, tries: Tries) -> Next {
+pub(crate) fn decide(
+    failure: &Failure,
+    allowed: Retry,
+    replayable: bool,
+    tries: Tries,
+    resent_max: u32,
+) -> Next {
     if matches!(failure.error, OriginError::Busy { .. } | OriginError::BodyAborted) {
         return Next::GiveUp;
     }
@@ -87,7 +95,7 @@ pub(crate) fn decide(failure: &Failure, allowed: Retry, replayable: bool, tries:
         return if more { Next::Elsewhere } else { Next::GiveUp };
     }
     let terminated = matches!(failure.error, OriginError::Terminated);
-    if !terminated || !replayable || tries.resent > 0 {
+    if !terminated || !replayable || tries.resent >= resent_max {
         return Next::GiveUp;
     }
     match (failure.stage, failure.kind) {

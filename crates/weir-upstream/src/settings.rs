@@ -250,6 +250,8 @@ pub struct Bounds {
     pub fields_max: usize,
     /// Interim (1xx) responses before the final one.
     pub interim_max: usize,
+    /// How often an idempotent request is sent anew before the first byte of a response.
+    pub retries_max: u32,
 }
 
 impl Default for Bounds {
@@ -260,6 +262,7 @@ impl Default for Bounds {
             head_bytes_max: 64 * 1024,
             fields_max: 200,
             interim_max: 16,
+            retries_max: 1,
         }
     }
 }

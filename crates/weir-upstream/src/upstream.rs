@@ -149,7 +149,7 @@ impl Upstream {
                 Err(failed) => *failed,
             };
             origin.failed_attempt(&failure);
-            let next = retry::decide(&failure, request.retry, rest.is_some(), tries);
+            let next = retry::decide(&failure, request.retry, rest.is_some(), tries, self.bounds.retries_max);
             let Some(rest) = rest else { return Err(failure.error) };
             body = rest;
             tried.push(index);

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use proptest::prelude::*;
 
 use crate::Ejection;
+use crate::clock;
 use crate::health::{Event, Health};
 
 fn rules() -> Ejection {
@@ -25,7 +26,7 @@ fn after(start: Instant, history: &[(u64, Event)]) -> Health {
 #[test]
 fn failures_in_a_row_within_the_window_eject() {
     use Event::{Failure, Success};
-    let start = Instant::now();
+    let start = clock::now();
     assert!(after(start, &[(0, Failure), (1, Failure)]).is_up());
     assert!(!after(start, &[(0, Failure), (1, Failure), (2, Failure)]).is_up());
     assert!(after(start, &[(0, Failure), (1, Failure), (2, Success), (3, Failure)]).is_up());
@@ -34,7 +35,7 @@ fn failures_in_a_row_within_the_window_eject() {
 
 #[test]
 fn spells_double_up_to_their_limit_and_a_success_ends_them() {
-    let start = Instant::now();
+    let start = clock::now();
     let mut now = start;
     let mut health = after(start, &[(0, Event::Failure); 3]);
     for expect in [1, 2, 4, 8, 16, 30, 30] {
@@ -55,7 +56,7 @@ fn spells_double_up_to_their_limit_and_a_success_ends_them() {
 
 #[test]
 fn ejection_can_be_switched_off() {
-    let now = Instant::now();
+    let now = clock::now();
     let off = Ejection { failures: 0, ..rules() };
     let health = (0..100).fold(Health::new(now), |health, _| health.on(Event::Failure, now, &off));
     assert!(health.is_up());
@@ -64,7 +65,7 @@ fn ejection_can_be_switched_off() {
 proptest! {
     #[test]
     fn whatever_happens_the_way_back_is_open(history in prop::collection::vec((0u64..20_000, 0u8..3), 0..60)) {
-        let start = Instant::now();
+        let start = clock::now();
         let mut now = start;
         let mut health = Health::new(start);
         for (wait, event) in history {

@@ -14,7 +14,7 @@ use crate::{OriginError, OutBody, OutPart, Retry, Upstream};
 fn check(stage: Stage, kind: Kind, error: OriginError, allowed: Retry, replayable: bool, expect: Next) {
     let failure = Failure { error, stage, kind };
     assert_eq!(
-        decide(&failure, allowed, replayable, Tries::default()),
+        decide(&failure, allowed, replayable, Tries::default(), 1),
         expect,
         "{failure:?} {allowed:?} {replayable}"
     );
@@ -51,10 +51,12 @@ fn the_table() {
     check(Answered, Fresh, OriginError::Malformed { reason: "nul" }, Once, true, Next::GiveUp);
     let failure = Failure { error: closed(), stage: Sent, kind: Reused };
     let second = Tries { resent: 1, ..Tries::default() };
-    assert_eq!(decide(&failure, Once, true, second), Next::GiveUp);
+    assert_eq!(decide(&failure, Once, true, second, 1), Next::GiveUp);
+    assert_eq!(decide(&failure, Once, true, second, 2), Next::Fresh);
+    assert_eq!(decide(&failure, Once, true, Tries::default(), 0), Next::GiveUp);
     let failure = Failure { error: refused(), stage: NotConnected, kind: Fresh };
     let third = Tries { unconnected: 2, ..Tries::default() };
-    assert_eq!(decide(&failure, Once, true, third), Next::GiveUp);
+    assert_eq!(decide(&failure, Once, true, third, 1), Next::GiveUp);
     assert_eq!(Retry::of(&Method::GET), Once);
     assert_eq!(Retry::of(&Method::PUT), Once);
     assert_eq!(Retry::of(&Method::POST), Never);
