@@ -7,6 +7,8 @@ use std::path::PathBuf;
 use weir_config::value::{HostRule, ListenAddress};
 use weir_config::{Action, Loaded};
 
+use crate::cli::counted;
+
 /// What Weir stands in front of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Before {
@@ -34,7 +36,8 @@ pub(crate) fn first_line(loaded: &Loaded, before: &Before) -> String {
         Before::File(path) => {
             let sites = loaded.resolved();
             let routes: usize = sites.iter().map(|site| site.routes.len()).sum();
-            let _ = write!(line, "  {}: {} sites, {routes} routes", path.display(), sites.len());
+            let (sites, routes) = (counted(sites.len(), "site"), counted(routes, "route"));
+            let _ = write!(line, "  {}: {sites}, {routes}", path.display());
         }
     }
     line.push('\n');

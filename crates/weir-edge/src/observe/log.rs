@@ -1,6 +1,6 @@
 //! The access log's thread: takes records from the workers' queues, formats them, writes them.
 //!
-//! It sleeps while nothing comes and gathers for 20 ms while something does, so that a worker wakes it at most once a
+//! It sleeps while nothing comes and gathers for 10 ms while something does, so that a worker wakes it at most once a
 //! burst. A log that cannot be written loses lines, which are counted; nobody waits for it.
 
 use std::fs::{File, OpenOptions};
@@ -20,7 +20,9 @@ use super::lines::{self, Colour, TerminalLines};
 use super::record::Record;
 
 /// How long the thread gathers records before it writes.
-const GATHER: Duration = Duration::from_millis(20);
+const GATHER: Duration = Duration::from_millis(10);
+/// With so many at once it does not gather but takes the next.
+const BUSY_RECORDS: usize = 1024;
 /// How long it sleeps at most without looking.
 const SLEEP: Duration = Duration::from_secs(1);
 /// Records taken from the queues before they are written.
@@ -217,6 +219,7 @@ impl LogThread {
         let mut batch = Vec::new();
         loop {
             let wrote = self.drain(&mut batch);
+            let busy = batch.len() >= BUSY_RECORDS;
             match self.commands.try_recv() {
                 Ok(Command::Reopen) => self.sinks.iter_mut().for_each(Sink::reopen),
                 Ok(Command::Replace(sinks)) => self.sinks = sinks,
@@ -229,6 +232,7 @@ impl LogThread {
                     while self.drain(&mut batch) {}
                     return;
                 }
+                Err(crossbeam_channel::TryRecvError::Empty) if busy => {}
                 Err(crossbeam_channel::TryRecvError::Empty) if wrote => thread::park_timeout(GATHER),
                 Err(crossbeam_channel::TryRecvError::Empty) => self.sleep(),
             }

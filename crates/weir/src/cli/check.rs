@@ -8,8 +8,7 @@ use clap::Args;
 use serde_json::json;
 use weir_config::{Loaded, Mistakes};
 
-use super::reload::counted;
-use super::{say, say_json};
+use super::{counted, say, say_json};
 use crate::diagnostics;
 
 /// The command line of `weir check`.

@@ -1,5 +1,6 @@
 //! Finding the running Weir by its state folder, and asking it.
 
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -56,7 +57,16 @@ impl Find {
             return Ok(if asked.status.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         if let Some(refusal) = asked.refusal() {
-            anyhow::bail!(refusal);
+            // A report of mistakes has its own form; a sentence gets the program's name in front.
+            if !refusal.contains('\n') {
+                anyhow::bail!(refusal);
+            }
+            writeln!(
+                io::stderr(),
+                "{}\nnot reloaded: the old configuration stays in force",
+                refusal.trim_end()
+            )?;
+            return Ok(ExitCode::FAILURE);
         }
         let value: T = serde_json::from_slice(&asked.body)
             .context("the running Weir answers in another form; is it of another version?")?;

@@ -68,3 +68,8 @@ fn say_json(value: &impl Serialize) -> anyhow::Result<()> {
     text.push('\n');
     Ok(say(&text)?)
 }
+
+/// `1 site`, `2 sites`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}

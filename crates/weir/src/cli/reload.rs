@@ -6,6 +6,7 @@ use clap::Args;
 use http::Method;
 use weir_control::Reloaded;
 
+use super::counted;
 use super::find::Find;
 
 /// The command line of `weir reload`.
@@ -33,11 +34,6 @@ fn show(reloaded: &Reloaded) -> String {
         text.push_str(&format!("warning: {warning}\n"));
     }
     text
-}
-
-/// `1 site`, `2 sites`.
-pub(super) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -85,12 +85,13 @@ impl Run {
         let signals = runtime.block_on(async { Signals::new() })?;
         let choice = self.log.clone().unwrap_or_default();
         let house = Arc::new(House::start(&loaded, self.workers(), choice, terminal)?);
+        let hangup = if self.config.is_none() && terminal.is_some() { Hangup::Ends } else { Hangup::Reloads };
         let source = self.config.clone().map_or(Source::Flags, Source::File);
         let control = Control::new(house.clone(), source);
         ControlThread::start(control.clone(), admin, socket)?;
         start.say()?;
         process::warn_of_root();
-        let code = runtime.block_on(attend(signals, &house, &control));
+        let code = runtime.block_on(attend(signals, hangup, &house, &control));
         house.finish_logs(LOG_PATIENCE);
         state.remove_socket();
         // Blocking acts that a second signal left behind are not waited for.
@@ -162,11 +163,25 @@ impl Start {
     }
 }
 
+/// What SIGHUP means.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Hangup {
+    Reloads,
+    Ends,
+}
+
 /// Does what signals ask until the end; the code is that of the process.
-async fn attend(mut signals: Signals, house: &Arc<House>, control: &Arc<Control>) -> ExitCode {
+async fn attend(
+    mut signals: Signals,
+    hangup: Hangup,
+    house: &Arc<House>,
+    control: &Arc<Control>,
+) -> ExitCode {
     loop {
         match signals.next().await {
             Wish::ReopenLogs => house.reopen_logs(),
+            // A terminal that is closed sends the same signal; without a file there is nothing else it could mean.
+            Wish::Reload if hangup == Hangup::Ends => return drain(signals, house).await,
             Wish::Reload => {
                 let control = control.clone();
                 // Its result is logged by the act itself; the next signal does not wait for it.

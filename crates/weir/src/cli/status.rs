@@ -8,8 +8,8 @@ use clap::Args;
 use http::Method;
 use weir_control::{OriginState, Phase, Status};
 
+use super::counted;
 use super::find::Find;
-use super::reload::counted;
 
 /// The command line of `weir status`.
 #[derive(Debug, Args)]
@@ -153,7 +153,7 @@ fn cache(status: &Status) -> String {
 
 fn origin_text(origin: &OriginState) -> String {
     let mut text = format!(
-        "{}  {} requests, {} failed, {} connections ({} idle)",
+        "{}  {} requests, {} failed, connections: {} ({} idle)",
         origin.name, origin.requests, origin.failures, origin.connections_open, origin.connections_idle
     );
     if origin.waiting > 0 {
