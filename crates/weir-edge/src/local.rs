@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_RANGE, CONTENT_TYPE, DATE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_policy::{ContentRange, cache_status};
-use weir_wire::{Refusal, Target, Version, print};
+use weir_wire::{Persistence, Refusal, Target, Version, print};
 
 use crate::clock;
 use crate::conn::body::BodyError;
@@ -226,12 +226,13 @@ pub(crate) async fn bad_body(exchange: &mut Exchange<'_>, error: &BodyError) -> 
         BodyError::TooSlow => {
             Reply::error(StatusCode::REQUEST_TIMEOUT, "body-too-slow", "the request body came too slowly")
         }
-        BodyError::Malformed(word) => Reply::error(StatusCode::BAD_REQUEST, word, word),
+        BodyError::Malformed(refusal) => Reply::error(refusal.status(), refusal.reason(), refusal.reason()),
         BodyError::Gone => {
             exchange.facts.completion = Completion::ClientGone;
             return After::Cut;
         }
     };
+    exchange.head.persistence = Persistence::Close;
     match answer(exchange, reply).await {
         After::KeepAlive => After::Close,
         after => after,

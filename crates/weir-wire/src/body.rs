@@ -1,7 +1,7 @@
 //! The content of a message, of either direction (RFC 9112 sections 6 and 7).
 //!
 //! States: `Length` and `Close` hand on what is there; chunked goes `Line` → `Data` → `DataEnd` → `Line` …, and
-//! after the chunk of size zero through `Trailers` to `Done`.
+//! after the chunk of size zero through `Trailers` to `Done`. What is malformed ends in `Failed`, for good.
 
 use crate::chunk;
 use crate::fault::{Fault, Malformed};
@@ -50,6 +50,7 @@ enum State {
     DataEnd,
     Trailers(Scan),
     Done,
+    Failed(Fault),
 }
 
 impl BodyReader {
@@ -69,10 +70,18 @@ impl BodyReader {
     /// trailers, and takes nothing.
     ///
     /// # Errors
-    /// Chunked coding that is not. The connection must be closed.
+    /// Chunked coding that is not; the same again on every further call. The connection must be closed.
     pub fn read(&mut self, buf: &mut BytesMut) -> Result<BodyPart, Malformed> {
+        self.advance(buf).map_err(|fault| {
+            self.state = State::Failed(fault);
+            fault.into()
+        })
+    }
+
+    fn advance(&mut self, buf: &mut BytesMut) -> Result<BodyPart, Fault> {
         loop {
             match &mut self.state {
+                State::Failed(fault) => return Err(*fault),
                 State::Done => return Ok(BodyPart::End(None)),
                 State::Close => return Ok(take(buf, u64::MAX).map_or(BodyPart::More, BodyPart::Data)),
                 State::Length(left) => {
@@ -97,7 +106,7 @@ impl BodyReader {
                         self.state = State::Line { scanned: 0 };
                     }
                     [] | [b'\r'] => return Ok(BodyPart::More),
-                    _ => return Err(Fault::ChunkEnd.into()),
+                    _ => return Err(Fault::ChunkEnd),
                 },
                 State::Line { .. } => {
                     if !self.read_line(buf)? {
@@ -123,6 +132,7 @@ impl BodyReader {
     /// The body had not arrived whole. One that is delimited by close always has.
     pub fn end_of_input(&mut self) -> Result<(), Malformed> {
         match self.state {
+            State::Failed(fault) => Err(fault.into()),
             State::Done => Ok(()),
             State::Close => {
                 self.state = State::Done;

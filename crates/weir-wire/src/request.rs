@@ -54,6 +54,7 @@ pub struct RequestReader {
     empty_lines: u8,
     line: Option<RequestLine>,
     spare: HeaderMap,
+    failed: Option<Fault>,
 }
 
 #[derive(Clone, Debug)]
@@ -74,6 +75,7 @@ impl RequestReader {
             empty_lines: 0,
             line: None,
             spare: HeaderMap::new(),
+            failed: None,
         }
     }
 
@@ -94,8 +96,18 @@ impl RequestReader {
     /// with them appended to the same buffer. Each byte is looked at once over all calls.
     ///
     /// # Errors
-    /// A head that is refused. The connection must be answered and closed, the reader not be used again.
+    /// A head that is refused; the same again on every further call. The connection must be answered and closed.
     pub fn read(&mut self, buf: &mut BytesMut) -> Result<Option<RequestHead>, Refusal> {
+        if let Some(fault) = self.failed {
+            return Err(fault.into());
+        }
+        self.advance(buf).map_err(|fault| {
+            self.failed = Some(fault);
+            fault.into()
+        })
+    }
+
+    fn advance(&mut self, buf: &mut BytesMut) -> Result<Option<RequestHead>, Fault> {
         if self.line.is_none() && !self.skip_empty_lines(buf)? {
             return Ok(None);
         }

@@ -38,49 +38,62 @@ pub struct ResponseReader {
     limits: Limits,
     scan: Scan,
     line: Option<(Version, StatusCode)>,
+    failed: Option<Fault>,
 }
 
 impl ResponseReader {
     /// A reader for one connection.
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { limits, scan: Scan::new(Opening::StartLine), line: None }
+        Self { limits, scan: Scan::new(Opening::StartLine), line: None, failed: None }
     }
 
     /// Takes one head, the answer to a request of method `to`, off the front of `buf`. `None`: more bytes are
     /// needed.
     ///
     /// # Errors
-    /// A head that is not taken. The connection must be closed.
+    /// A head that is not taken; the same again on every further call. The connection must be closed.
     pub fn read(&mut self, buf: &mut BytesMut, to: &Method) -> Result<Option<ResponseHead>, Malformed> {
+        if let Some(fault) = self.failed {
+            return Err(fault.into());
+        }
+        self.advance(buf, to).map_err(|fault| {
+            self.failed = Some(fault);
+            fault.into()
+        })
+    }
+
+    fn advance(&mut self, buf: &mut BytesMut, to: &Method) -> Result<Option<ResponseHead>, Fault> {
         loop {
             match self.scan.advance(buf, &self.limits)? {
                 Progress::More => return Ok(None),
                 Progress::StartLine(end) => self.line = Some(status_line(&buf[..end])?),
                 Progress::Whole(head_bytes) => {
-                    let (version, status) = self.line.take().ok_or(Fault::EmptyLines)?;
+                    let line = self.line.take().ok_or(Fault::EmptyLines)?;
                     let head = Bytes::copy_from_slice(&buf[..head_bytes]);
                     buf.advance(head_bytes);
-                    let lines = self.scan.ends();
-                    let mut headers = HeaderMap::with_capacity(lines.len());
-                    let seen = fields::read(&head, lines[0] + 2, &lines[1..], &mut headers)?.seen;
-                    let declared = framing::declared(&headers, seen, version)?;
-                    let (framing, forced) = framing::of_response(to, status, declared)?;
-                    let wished = framing::wishes(&headers, seen, version, Side::Response)?.persistence;
-                    let persistence = if wished == Persistence::Close { wished } else { forced };
+                    let head = assemble(&head, line, self.scan.ends(), to)?;
                     self.scan.reset();
-                    return Ok(Some(ResponseHead {
-                        status,
-                        version,
-                        headers,
-                        framing,
-                        persistence,
-                        head_bytes,
-                    }));
+                    return Ok(Some(head));
                 }
             }
         }
     }
+}
+
+fn assemble(
+    head: &Bytes,
+    (version, status): (Version, StatusCode),
+    lines: &[usize],
+    to: &Method,
+) -> Result<ResponseHead, Fault> {
+    let mut headers = HeaderMap::with_capacity(lines.len());
+    let seen = fields::read(head, lines[0] + 2, &lines[1..], &mut headers)?.seen;
+    let declared = framing::declared(&headers, seen, version)?;
+    let (framing, forced) = framing::of_response(to, status, declared)?;
+    let wished = framing::wishes(&headers, seen, version, Side::Response)?.persistence;
+    let persistence = if wished == Persistence::Close { wished } else { forced };
+    Ok(ResponseHead { status, version, headers, framing, persistence, head_bytes: head.len() })
 }
 
 /// RFC 9112 section 4: `HTTP-version SP status-code SP [ reason-phrase ]`.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use tokio::sync::mpsc;
 use weir_upstream::OutPart;
-use weir_wire::{BodyPart, BodyReader, Expect, Framing, Limits};
+use weir_wire::{BodyPart, BodyReader, Expect, Framing, Limits, Refusal};
 
 use super::ClientLimits;
 use super::client::{Client, ClientEnd};
@@ -28,9 +28,9 @@ pub(crate) enum BodyError {
     /// Below the least rate: 408.
     #[error("request body too slow")]
     TooSlow,
-    /// Not a chunked body: 400.
-    #[error("request body malformed: {0}")]
-    Malformed(&'static str),
+    /// Not a chunked body: 400, or 431 for its trailers.
+    #[error("request body malformed: {}", .0.reason())]
+    Malformed(Refusal),
     /// The client went away.
     #[error("client gone")]
     Gone,
@@ -168,7 +168,8 @@ impl RequestBody {
     /// Safe: what was read stays in the client's buffer.
     pub(crate) async fn next(&mut self, client: &mut Client) -> Result<Part, BodyError> {
         loop {
-            match self.reader.read(&mut client.input).map_err(|fault| BodyError::Malformed(fault.reason()))? {
+            let part = self.reader.read(&mut client.input);
+            match part.map_err(|fault| BodyError::Malformed(fault.refusal()))? {
                 BodyPart::Data(bytes) => {
                     self.received += bytes.len() as u64;
                     if self.received > self.bytes_max {

@@ -185,6 +185,17 @@ fn is_removed(name: &HeaderName, trust: Trust) -> bool {
     STRIPPED.binary_search(&text).is_ok()
         || *name == EXPECT
         || (trust == Trust::Untrusted && OF_TRUSTED_PEERS.binary_search(&text).is_ok())
+        || (text.contains('_') && is_decided_spelling(&text.replace('_', "-")))
+}
+
+/// Whether a name is of the fields that Weir strips, writes, or keys and selects by. A name that becomes one of
+/// them when its underscores are hyphens is the same field to an origin behind CGI (RFC 3875 §4.1.18), past all that.
+fn is_decided_spelling(hyphenated: &str) -> bool {
+    const FAMILIES: [&str; 8] =
+        ["accept-", "cache-", "cdn-", "content-", "if-", "max-", "x-forwarded-", "x-request-"];
+    STRIPPED.binary_search(&hyphenated).is_ok()
+        || OF_TRUSTED_PEERS.binary_search(&hyphenated).is_ok()
+        || FAMILIES.iter().any(|family| hyphenated.starts_with(family))
 }
 
 /// What a fill's request does not carry on, for it belongs to one client alone; and the content codings in

@@ -167,3 +167,22 @@ fn data_comes_in_bounded_parts() {
     assert_eq!(reader.read(&mut buf).unwrap(), BodyPart::More);
     assert_eq!(BodyReader::new(Framing::Length(7), &Limits::origin()).left(), Some(7));
 }
+
+#[test]
+fn what_has_failed_stays_failed() {
+    for given in ["x\r\n", "1\r\nab", "0\r\nX\r\n\r\n", "0\r\nX: a\n"] {
+        let mut reader = BodyReader::new(Framing::Chunked, &Limits::default());
+        let mut buf = BytesMut::from(given);
+        let failure = loop {
+            match reader.read(&mut buf) {
+                Ok(BodyPart::Data(_)) => {}
+                other => break other.unwrap_err(),
+            }
+        };
+        let mut more = BytesMut::from("0\r\n\r\n");
+        assert_eq!(reader.read(&mut more), Err(failure));
+        assert_eq!(reader.read(&mut BytesMut::new()), Err(failure));
+        assert_eq!(reader.end_of_input(), Err(failure));
+        assert!(!reader.is_done());
+    }
+}

@@ -335,3 +335,13 @@ fn path_and_query_are_raw() {
     let Target::Path(path) = head.target else { panic!("a path") };
     assert_eq!((path.path(), path.query()), ("/a/../b%2F", Some("x?y=1")));
 }
+
+#[test]
+fn a_refused_connection_stays_refused() {
+    let mut buf = BytesMut::from("GET / HTTP/1.1\r\nHost: a\r\nX\r\n\r\n");
+    let mut reader = RequestReader::new(Limits::default());
+    let refusal = reader.read(&mut buf).unwrap_err();
+    let mut next = BytesMut::from("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    assert_eq!(reader.read(&mut next).unwrap_err(), refusal);
+    assert_eq!(reader.read(&mut BytesMut::new()).unwrap_err(), refusal);
+}

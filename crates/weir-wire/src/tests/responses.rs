@@ -112,3 +112,12 @@ fn interim_heads_come_before_the_final_one() {
     assert_eq!(describe_response(&last), "200 1.1 length=2 keep");
     assert_eq!(buf, "ok");
 }
+
+#[test]
+fn a_malformed_connection_stays_malformed() {
+    let mut buf = BytesMut::from("HTTP/1.1 200 OK\r\nX\r\n\r\n");
+    let mut reader = ResponseReader::new(Limits::origin());
+    let malformed = reader.read(&mut buf, &Method::GET).unwrap_err();
+    let mut next = BytesMut::from("HTTP/1.1 200 OK\r\n\r\n");
+    assert_eq!(reader.read(&mut next, &Method::GET).unwrap_err(), malformed);
+}
