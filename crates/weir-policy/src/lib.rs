@@ -54,7 +54,8 @@ pub use targeted::SURROGATE_CAPABILITY;
 pub use validate::{HeadEffect, conditional, freshen, head_effect, is_selected_by};
 pub use vary::{Selecting, Variant, accept_encoding, matches};
 pub use verdict::{
-    Failure, MissReason, Reusable, RevalidateReason, Revalidation, StaleUse, Verdict, error_reusable, verdict,
+    Failure, MissReason, Reusable, RevalidateReason, Revalidation, StaleUse, Verdict, error_reusable, joined,
+    verdict,
 };
 
 #[cfg(test)]

@@ -114,6 +114,12 @@ impl NotStored {
         }
     }
 
+    /// Whether those who already wait for the response may share it although it is not stored: it is short-lived or
+    /// an error, but nothing in it says that it is for one client.
+    pub fn may_be_shared(self) -> bool {
+        matches!(self, NotStored::ServerError | NotStored::Stale | NotStored::NoFreshness)
+    }
+
     /// Whether the response alone is the reason, so that the next client's response will most likely not be
     /// storable either: only such reasons may be remembered for a key.
     pub fn is_of_response(self) -> bool {
@@ -146,7 +152,7 @@ pub fn storable(
 ) -> Result<Storable, NotStored> {
     let (control, field) = effective(headers, rules);
     request_allows(request, rules)?;
-    status_allows(status, &control, rules)?;
+    status_allows(status, &control)?;
     if control.has(Directives::PRIVATE) {
         return Err(NotStored::Private);
     }
@@ -161,6 +167,10 @@ pub fn storable(
     cookie_allows(headers, &control, rules)?;
     if body_end == BodyEnd::Close && rules.close_delimited == CloseDelimited::NoStore {
         return Err(NotStored::CloseDelimited);
+    }
+    if status.is_server_error() && rules.errors == Errors::NoStore {
+        let is_bound = control.has(Directives::NO_CACHE);
+        return Err(if is_bound { NotStored::NoCache } else { NotStored::ServerError });
     }
     let stored = assemble(status, headers, (control, field), variant, requested, received, rules);
     is_of_use(&stored)?;
@@ -187,7 +197,7 @@ fn request_allows(request: &RequestView<'_>, rules: &CacheRules) -> Result<(), N
 
 /// What of the status stands against storing, and no-store, which must-understand overrules where the status is
 /// understood (RFC 9111 §5.2.2.3).
-fn status_allows(status: StatusCode, control: &ResponseControl, rules: &CacheRules) -> Result<(), NotStored> {
+fn status_allows(status: StatusCode, control: &ResponseControl) -> Result<(), NotStored> {
     let code = status.as_u16();
     if !is_whole(code) {
         return Err(NotStored::Status);
@@ -198,9 +208,6 @@ fn status_allows(status: StatusCode, control: &ResponseControl, rules: &CacheRul
     }
     if control.has(Directives::NO_STORE) && !must_understand {
         return Err(NotStored::NoStore);
-    }
-    if code >= 500 && rules.errors == Errors::NoStore {
-        return Err(NotStored::ServerError);
     }
     Ok(())
 }
@@ -337,9 +344,9 @@ fn is_of_use(stored: &Stored) -> Result<(), NotStored> {
     let needs_validation = facts.flags.has(StoredFlags::NO_CACHE);
     let has_validators = !stored.validators.is_empty();
     if facts.source == LifetimeSource::Nothing && !(needs_validation && has_validators) {
-        return Err(match (stored.status.is_server_error(), needs_validation) {
-            (true, _) => NotStored::ServerError,
-            (false, true) => NotStored::NoCache,
+        return Err(match (needs_validation, stored.status.is_server_error()) {
+            (true, _) => NotStored::NoCache,
+            (false, true) => NotStored::ServerError,
             (false, false) => NotStored::NoFreshness,
         });
     }

@@ -12,9 +12,11 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 /// The most entity tags sent in one conditional request.
 const ETAGS_MAX: usize = 32;
 
-/// Makes the fields of a request to the origin conditional on what is held: all entity tags in one If-None-Match,
-/// and If-Modified-Since where one response alone is held (RFC 9111 §4.3.1). The client's own preconditions and
-/// range are removed: the edge evaluates those on what comes back.
+/// Makes the fields of a request to the origin conditional on what is held (RFC 9111 §4.3.1). The first of `stored` is
+/// the one that the request selects, if one is: where it has a date and no entity tag, it is asked about by that date
+/// alone, which the tags of others would hide. Else all entity tags go into one If-None-Match, with If-Modified-Since
+/// where one response alone is held. The client's own preconditions are removed: the edge evaluates those on what
+/// comes back.
 pub fn conditional(stored: &[&Stored], headers: &mut HeaderMap) {
     for name in [
         header::IF_NONE_MATCH,
@@ -25,15 +27,15 @@ pub fn conditional(stored: &[&Stored], headers: &mut HeaderMap) {
     ] {
         headers.remove(name);
     }
+    let Some(first) = stored.first() else { return };
+    let modified = first.validators.last_modified.and_then(|_| first.headers.get(header::LAST_MODIFIED));
+    let is_by_date = first.validators.etag.is_none() && modified.is_some();
     let tags: Vec<&HeaderValue> =
         stored.iter().filter_map(|held| held.validators.etag.as_ref()).map(ETag::value).collect();
-    if let Some(joined) = joined(&tags) {
+    if let Some(joined) = joined(&tags).filter(|_| !is_by_date) {
         headers.insert(header::IF_NONE_MATCH, joined);
     }
-    if let [only] = stored
-        && only.validators.last_modified.is_some()
-        && let Some(modified) = only.headers.get(header::LAST_MODIFIED)
-    {
+    if let Some(modified) = modified.filter(|_| is_by_date || stored.len() == 1) {
         headers.insert(header::IF_MODIFIED_SINCE, modified.clone());
     }
 }

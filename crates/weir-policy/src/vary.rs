@@ -20,6 +20,17 @@ pub struct Variant {
     pub language: Option<HeaderValue>,
 }
 
+impl Variant {
+    /// The variant that a response to a request with these fields is; `None` where no other request can be known to
+    /// want the same (Vary `*`, Cookie, or what cannot be read).
+    pub fn of(request: &HeaderMap, response: &HeaderMap) -> Option<Variant> {
+        match Varies::read(request, response) {
+            Varies::On(variant) => Some(variant),
+            Varies::Any | Varies::Cookie => None,
+        }
+    }
+}
+
 /// One field that a response varies on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Selecting {
@@ -47,6 +58,12 @@ impl Selecting {
             false => normal_form(request.get_all(&name).iter()),
         });
         Selecting { name, value, codings: None }
+    }
+
+    /// The field as it was written down: `value` is a normal form that [`Selecting::read`] gave.
+    pub fn from_parts(name: HeaderName, value: Option<Box<[u8]>>) -> Selecting {
+        let codings = (name == header::ACCEPT_ENCODING).then(|| Codings::of_value(value.as_deref()));
+        Selecting { name, value, codings }
     }
 
     fn matches(&self, request: &HeaderMap) -> bool {

@@ -172,6 +172,25 @@ fn stale_use(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<StaleU
     }
 }
 
+/// Whether a request may read what a fill brings that another request leads (RFC 9111 §4). `arrived` is when the
+/// request came, `now` when it looks at the fill's head.
+///
+/// A head that came after the request is as good as one made for it, short as its lifetime may be; one that was there
+/// before is judged like anything held, so that a long fill does not outlive its freshness. What says no-cache is for
+/// the request alone that it was made for (§5.2.2.4). Where not, the request plans anew or goes past the cache.
+pub fn joined(ask: &Ask, stored: &Stored, arrived: Now, now: Now) -> Option<Reusable> {
+    if stored.facts.flags.has(StoredFlags::NO_CACHE) {
+        return None;
+    }
+    if stored.facts.received_mono >= arrived.mono {
+        return Some(Reusable { freshness: freshness(stored, now) });
+    }
+    match verdict(ask, Some(stored), now) {
+        Verdict::Hit(reusable) | Verdict::Stale(reusable, _) => Some(reusable),
+        _ => None,
+    }
+}
+
 /// How an attempt to reach the origin went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {

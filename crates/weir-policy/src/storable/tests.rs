@@ -273,6 +273,28 @@ fn grace_windows() {
 }
 
 #[test]
+fn what_may_be_shared() {
+    let strict = CacheRules { errors: Errors::NoStore, ..CacheRules::default() };
+    for rules in [CacheRules::default(), strict] {
+        for (lines, expect) in [
+            ("", true),
+            ("cache-control: max-age=0", true),
+            ("cache-control: no-store", false),
+            ("cache-control: private", false),
+            ("cache-control: no-cache", false),
+            ("set-cookie: a=b", false),
+            ("vary: *", false),
+            ("vary: cookie", false),
+        ] {
+            let found = judged("", 503, lines, &rules).err();
+            assert_eq!(found.is_some_and(NotStored::may_be_shared), expect, "{lines}");
+        }
+        let found = judged("authorization: x", 503, "", &rules).err();
+        assert_eq!(found, Some(NotStored::Authorization));
+    }
+}
+
+#[test]
 fn what_may_be_remembered() {
     assert!(NotStored::NoStore.is_of_response());
     assert!(!NotStored::Authorization.is_of_response());

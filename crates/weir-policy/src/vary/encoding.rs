@@ -37,16 +37,23 @@ impl Codings {
         };
         match known {
             Some(ranks) => Codings { ranks, identity: Identity::Taken },
-            None => Codings::parse(request),
+            None => {
+                Codings::of_lines(request.get_all(header::ACCEPT_ENCODING).iter().map(HeaderValue::as_bytes))
+            }
         }
     }
 
-    fn parse(request: &HeaderMap) -> Codings {
+    /// Reads a field value.
+    pub(super) fn of_value(value: Option<&[u8]>) -> Codings {
+        Codings::of_lines(value.into_iter())
+    }
+
+    fn of_lines<'a>(lines: impl Iterator<Item = &'a [u8]>) -> Codings {
         let mut weights: [Option<u16>; 4] = [None; 4];
         let mut identity = None;
         let mut others = None;
-        for line in request.get_all(header::ACCEPT_ENCODING) {
-            for member in line.as_bytes().split(|byte| *byte == b',') {
+        for line in lines {
+            for member in line.split(|byte| *byte == b',') {
                 let (name, weight) = weighted(member);
                 let name = name
                     .strip_prefix(b"x-")

@@ -1,6 +1,6 @@
 //! Variants and the normal forms they are compared in.
 
-use super::{Variant, Varies, accept_encoding, matches};
+use super::{Selecting, Variant, Varies, accept_encoding, matches};
 use crate::tests::given::fields;
 use http::{HeaderMap, HeaderValue, header};
 use proptest::prelude::*;
@@ -141,6 +141,20 @@ fn compares_codings() {
     check(vary, "", "accept-encoding: identity", true);
     check(vary, "accept-encoding: gzip", "accept-encoding: gzip;q=0", false);
     check(vary, "accept-encoding: br, gzip;q=0.5", "accept-encoding: br, gzip", false);
+}
+
+#[test]
+fn selecting_fields_come_back_from_their_parts() {
+    let request = fields("accept-encoding: br, gzip;q=0.5\naccept-language: de, en\nfoo: 1, 2");
+    for name in ["accept-encoding", "accept-language", "foo", "absent"] {
+        let read = Selecting::read(http::HeaderName::from_static(name), &request);
+        let back = Selecting::from_parts(read.name.clone(), read.value.clone());
+        assert_eq!(back, read);
+        assert!(back.matches(&request));
+    }
+    assert!(Variant::of(&request, &fields("vary: foo")).is_some());
+    assert!(Variant::of(&request, &fields("vary: cookie")).is_none());
+    assert!(Variant::of(&request, &fields("vary: *")).is_none());
 }
 
 proptest! {

@@ -1,6 +1,6 @@
 //! Verdicts over time, and what may go out when the origin fails.
 
-use super::{Failure, MissReason, RevalidateReason, StaleUse, Verdict, error_reusable, verdict};
+use super::{Failure, MissReason, RevalidateReason, StaleUse, Verdict, error_reusable, joined, verdict};
 use crate::tests::given::{ask, at, at_ms, fields, request, stored};
 use crate::{CacheRules, Consult, Triggers, consult};
 use http::{Method, StatusCode};
@@ -151,4 +151,29 @@ fn tells_what_is_left() {
     assert_eq!((reusable.freshness().left_s(), reusable.freshness().age_s()), (58, 2));
     let stale = crate::freshness(&stored("cache-control: max-age=60\nage: 10"), at(70));
     assert_eq!((stale.left_s(), stale.age_s(), stale.staleness().as_secs()), (-20, 80, 20));
+}
+
+#[test]
+fn who_may_read_a_fill() {
+    let fresh = "cache-control: max-age=10";
+    let short = "cache-control: max-age=0\netag: \"a\"";
+    let bound = "cache-control: no-cache, max-age=10\netag: \"a\"";
+    // The head came at 100.
+    for (asked, response, arrived_s, now_s, expect) in [
+        ("", fresh, 99, 100, true),
+        ("", fresh, 105, 105, true),
+        ("", fresh, 115, 115, false),
+        ("", short, 99, 101, true),
+        ("", short, 101, 101, false),
+        ("", bound, 99, 100, false),
+        ("no-cache", fresh, 99, 100, true),
+        ("no-cache", fresh, 101, 101, false),
+        ("max-age=1", fresh, 105, 105, false),
+    ] {
+        let mut stored = stored(response);
+        stored.facts.received_mono = at(100).mono;
+        let asked = ask(&format!("cache-control: {asked}"));
+        let found = joined(&asked, &stored, at(arrived_s), at(now_s));
+        assert_eq!(found.is_some(), expect, "{response} | {arrived_s} | {now_s}");
+    }
 }
