@@ -96,6 +96,25 @@ impl Mistakes {
         self.list.iter().map(|mistake| (place(mistake), mistake.title.clone())).collect()
     }
 
+    /// All of it for machines: a list of objects with `file`, `line`, `column`, `mistake`, and where there is one `hint`.
+    pub fn to_json(&self) -> serde_json::Value {
+        let one = |mistake: &Mistake| {
+            let mut object = serde_json::Map::new();
+            if let Some(place) = mistake.span.map(|span| self.sources.place(span)) {
+                object.insert("file".into(), (&*place.file).into());
+                object.insert("line".into(), place.line.into());
+                object.insert("column".into(), place.column.into());
+            }
+            object.insert("mistake".into(), mistake.title.as_str().into());
+            let label = Some(mistake.label.as_str()).filter(|label| !label.is_empty());
+            if let Some(hint) = label.or(mistake.help.as_deref()) {
+                object.insert("hint".into(), hint.into());
+            }
+            serde_json::Value::Object(object)
+        };
+        self.list.iter().map(one).collect()
+    }
+
     /// The whole report with the colours of a terminal.
     pub fn render_coloured(&self) -> String {
         self.render(Renderer::styled())

@@ -21,6 +21,8 @@ pub struct Place {
     pub file: Arc<str>,
     /// The line, from 1.
     pub line: u32,
+    /// The column, from 1, in characters.
+    pub column: u32,
 }
 
 impl fmt::Display for Place {
@@ -66,6 +68,8 @@ impl Sources {
     pub fn place(&self, span: Span) -> Place {
         let source = self.get(span.file);
         let line = source.line_starts.partition_point(|start| *start <= span.start);
-        Place { file: source.name.clone(), line: line as u32 }
+        let line_start = source.line_starts[line - 1] as usize;
+        let before = source.text.get(line_start..span.start as usize).unwrap_or_default();
+        Place { file: source.name.clone(), line: line as u32, column: before.chars().count() as u32 + 1 }
     }
 }

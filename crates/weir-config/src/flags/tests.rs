@@ -86,3 +86,15 @@ error: duration without a unit: did you mean `60s`?
     assert_eq!(mistakes.to_string(), expected);
     assert_eq!(mistakes.count(), 4);
 }
+
+#[test]
+fn mistakes_are_told_to_machines_too() {
+    let mistakes = crate::sample::load("[cache]\nmemroy = 1\n[log]\naccess = 2\n").unwrap_err();
+    assert_eq!(
+        mistakes.to_json(),
+        serde_json::json!([
+            { "file": "weir.toml", "line": 2, "column": 1, "mistake": "unknown key `memroy` in `cache`", "hint": "did you mean `memory`?" },
+            { "file": "weir.toml", "line": 4, "column": 10, "mistake": "`access` is of the wrong kind", "hint": "expected one of `json`, `combined`, found a number" },
+        ])
+    );
+}
