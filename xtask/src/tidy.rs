@@ -47,8 +47,8 @@ impl Source {
     }
 
     fn is_test(&self) -> bool {
-        let in_folder = |part: &str| matches!(part, "tests" | "benches" | "fuzz");
-        let is_file = self.path.ends_with("/tests.rs") || self.path.ends_with("_tests.rs");
+        let in_folder = |part: &str| matches!(part, "tests" | "benches" | "fuzz" | "examples");
+        let is_file = ["/tests.rs", "_tests.rs", "/samples.rs"].iter().any(|end| self.path.ends_with(end));
         is_file || self.path.split('/').any(in_folder) || self.path.starts_with("crates/weir-testkit/")
     }
 

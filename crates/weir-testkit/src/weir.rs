@@ -307,7 +307,13 @@ impl Drop for Weir {
             let _ = child.kill();
             let _ = child.wait();
         }
-        if std::thread::panicking() {
+        if !std::thread::panicking() {
+            let said = self.stderr();
+            assert!(
+                !said.contains("panicked at"),
+                "weir panicked under a scenario that did not notice:\n{said}"
+            );
+        } else {
             let said = format!("{}{}", self.stdout(), self.stderr());
             let tail: Vec<&str> = said.lines().rev().take(40).collect();
             let text: String = tail.iter().rev().map(|line| format!("  weir: {line}\n")).collect();

@@ -141,11 +141,16 @@ pub(super) fn absences(source: &Source) -> Vec<Offence> {
 
 /// STYLE.md 15: the files that may start a task or a thread.
 const SPAWNERS: &[&str] = &[
+    "crates/weir-control/src/client.rs",
+    "crates/weir-control/src/serve.rs",
+    "crates/weir-edge/src/edge.rs",
     "crates/weir-edge/src/fill/task.rs",
     "crates/weir-edge/src/observe/hub.rs",
     "crates/weir-edge/src/worker.rs",
     "crates/weir-upstream/src/address.rs",
     "crates/weir-upstream/src/pool.rs",
+    "crates/weir/src/cli/run.rs",
+    "crates/weir/src/demo/mod.rs",
 ];
 
 pub(super) fn spawning(source: &Source) -> Vec<Offence> {

@@ -372,3 +372,59 @@ fn an_event_stream_is_passed_on_at_once() {
     }
     gate.open();
 }
+
+#[test]
+fn an_event_stream_may_be_silent_for_longer_than_other_bodies() {
+    let origin = Origin::start();
+    origin.on("/events", |exchange| {
+        exchange
+            .send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n");
+        for _ in 0..2 {
+            exchange.send("9\r\ndata: 1\n\n\r\n");
+            std::thread::sleep(Duration::from_millis(900));
+        }
+        exchange.send("0\r\n\r\n");
+    });
+    let weir = house(&[&origin]).upstream("between_bytes = \"300ms\"").start();
+    assert_eq!(weir.get("/events").text(), "data: 1\n\ndata: 1\n\n");
+}
+
+#[test]
+fn weirs_own_failure_is_remembered_for_a_second() {
+    let origin = Origin::start();
+    origin.raw("/x", "");
+    let weir = house(&[&origin]).upstream("eject = { failures = 0 }").start();
+    assert_eq!(weir.get("/x").status(), 502);
+    let asked = origin.count("/x");
+    for _ in 0..5 {
+        assert_eq!(weir.get("/x").status(), 502);
+    }
+    assert!(origin.count("/x") <= 2 * asked, "{asked} then {}", origin.count("/x"));
+    origin.put("/x", Resource::fresh("back"));
+    until("the failure is forgotten", || weir.get("/x").status() == 200);
+}
+
+#[test]
+fn an_origin_of_http_1_0_is_understood() {
+    let origin = Origin::start();
+    origin.raw("/x", "HTTP/1.0 200 OK\r\nCache-Control: max-age=60\r\nContent-Length: 5\r\n\r\nhello");
+    let weir = before(&origin);
+    assert_eq!(weir.get("/x").text(), "hello");
+    assert!(weir.get("/x").is_hit());
+}
+
+#[test]
+fn a_range_of_a_cold_object_is_right_and_costs_one_request() {
+    let body = pattern(1, 100_000);
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh(&body).etag("\"1\"").ranges());
+    let weir = before(&origin);
+    let part = weir.get_with("/x", &[("Range", "bytes=70000-70009")]);
+    match part.status() {
+        206 => assert_eq!(part.body, body[70_000..70_010]),
+        200 => assert!(part.body == body),
+        other => panic!("{other}: {:?}", part.head),
+    }
+    assert_eq!(origin.count("/x"), 1);
+    assert!(weir.get("/x").body == body);
+}

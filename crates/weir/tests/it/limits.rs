@@ -197,3 +197,58 @@ fn a_refusal_says_why_and_names_no_origin() {
     );
     assert!(!answer.text().contains(&origin.addr().port().to_string()));
 }
+
+#[test]
+fn a_silent_tunnel_is_cut() {
+    let origin = Origin::start();
+    origin.on("/ws", |exchange| {
+        exchange.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n");
+        exchange.peer_left_within(Duration::from_secs(30));
+        exchange.close();
+    });
+    let weir = house(&[&origin]).more("[limits]\ntunnel_idle = \"500ms\"").start();
+    let mut client = weir.client();
+    client.send_get("localhost", "/ws", &[("Connection", "Upgrade"), ("Upgrade", "x")]);
+    assert_eq!(client.recv_head_only().unwrap().status, 101);
+    assert!(client.is_closed_within(Duration::from_secs(10)));
+}
+
+#[test]
+fn noise_is_refused_and_harms_nobody() {
+    let origin = origin();
+    let weir = before(&origin);
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let words: [&[u8]; 14] = [
+        b"GET ",
+        b"POST ",
+        b"/x",
+        b" HTTP/1.1",
+        b"\r\n",
+        b"\n",
+        b"\r",
+        b"Host: a",
+        b"Content-Length: ",
+        b"5",
+        b"Transfer-Encoding: chunked",
+        b"\0",
+        b": ",
+        b"\xff",
+    ];
+    for _ in 0..300 {
+        let noise: Vec<u8> =
+            (0..random() % 40).flat_map(|_| words[(random() % 14) as usize].to_vec()).collect();
+        let mut client = weir.client().patience(Duration::from_millis(20));
+        client.send(&noise);
+        client.finish();
+        let said = client.read_to_end();
+        assert!(said.is_empty() || said.starts_with(b"HTTP/1.1 "), "{noise:?}: {said:?}");
+    }
+    assert_eq!(weir.get("/x").status(), 200);
+    assert_eq!(weir.metric("weir_panics_total"), Some(0.0));
+}

@@ -187,3 +187,51 @@ fn connections_and_memory_come_back_to_rest() {
     assert_eq!(weir.metric("weir_requests_running"), Some(0.0));
     assert_eq!(weir.metric("weir_panics_total"), Some(0.0));
 }
+
+/// Every answer is of the version that its entity tag names, whole or the part that was asked for.
+#[test]
+fn no_answer_mixes_two_versions() {
+    let origin = Origin::start();
+    let version = Arc::new(AtomicUsize::new(0));
+    let current = version.clone();
+    let length = |version: u64| 150_000 + 777 * (version as usize % 50);
+    origin.on("/x", move |exchange| {
+        let version = current.fetch_add(1, Ordering::SeqCst) as u64 / 3;
+        let tag = format!("\"{version}\"");
+        if exchange.request.header("if-none-match").is_some_and(|tags| tags.contains(&tag)) {
+            exchange
+                .send(format!("HTTP/1.1 304 Not Modified\r\nETag: {tag}\r\nCache-Control: no-cache\r\n\r\n"));
+            return;
+        }
+        let control = if version % 2 == 0 { "no-cache" } else { "max-age=1, stale-while-revalidate=1" };
+        exchange.reply(200, &[("ETag", &tag), ("Cache-Control", control)], pattern(version, length(version)));
+    });
+    let weir = house(&[&origin]).start();
+    let addr = weir.addr();
+    let read = move |reader: u64| {
+        let mut state = reader.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1;
+        for _ in 0..60 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let mut client = Client::connect(addr);
+            let start = (state >> 8) as usize % 120_000;
+            let range = format!("bytes={start}-{}", start + 20_000);
+            let headers: &[(&str, &str)] = if state % 4 == 0 { &[("Range", &range)] } else { &[] };
+            client.send_get("x", "/x", headers);
+            if state % 7 == 0 {
+                client.reset();
+                continue;
+            }
+            let answer = client.recv().unwrap_or_else(|why| panic!("reader {reader}: {why}"));
+            let version: u64 = answer.header("etag").unwrap().trim_matches('"').parse().unwrap();
+            let whole = pattern(version, length(version));
+            let expected = if answer.status() == 206 { &whole[start..=start + 20_000] } else { &whole[..] };
+            assert!(answer.body == expected, "reader {reader}: {:?}", answer.head);
+        }
+    };
+    let readers: Vec<_> = (1..=8).map(|reader| std::thread::spawn(move || read(reader))).collect();
+    for reader in readers {
+        reader.join().unwrap();
+    }
+}

@@ -100,3 +100,13 @@ fn the_version_is_told() {
     assert_eq!(output.code, Some(0));
     assert!(output.stdout.contains(env!("CARGO_PKG_VERSION")), "{output:?}");
 }
+
+#[test]
+fn as_many_files_as_allowed_may_be_opened() {
+    let origin = Origin::start();
+    let weir = crate::house::before(&origin);
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", weir.pid())).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let numbers: Vec<&str> = line.split_whitespace().filter(|word| word.parse::<u64>().is_ok()).collect();
+    assert_eq!(numbers[0], numbers[1], "{line}");
+}
