@@ -5,4 +5,5 @@
 #![forbid(unsafe_code)]
 
 pub mod listen;
+pub mod policy;
 pub mod wire;

@@ -1,0 +1,119 @@
+//! Promises of the caching rules that hold for any fields: no panic, nothing kept that may not be kept, a response
+//! answers the request that it was made for, and what is stale stays so until the origin says otherwise.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
+use weir_policy::{
+    Answer, BodyEnd, CacheKey, CacheRules, Consult, Failure, Freshness, Now, RequestView, Stored, Verdict,
+    accept_encoding, answer, conditional, consult, error_reusable, forwarded, freshen, freshness,
+    invalidation, is_hop_by_hop, matches, storable, verdict, write_key,
+};
+
+/// Any bytes as three heads, an empty line between them: a request, the response to it, and a 304 for that. The
+/// first line of each is the target or the status.
+pub fn exchange(data: &[u8]) {
+    let mut heads = data.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
+    let (target, asked) = head(&mut heads);
+    let (status, said) = head(&mut heads);
+    let (_, news) = head(&mut heads);
+    let target = std::str::from_utf8(target).ok().filter(|target| target.starts_with('/')).unwrap_or("/");
+    let status = StatusCode::from_bytes(status).unwrap_or(StatusCode::OK);
+    for method in [Method::GET, Method::HEAD, Method::POST] {
+        let view = RequestView {
+            method: &method,
+            scheme: "https",
+            host: "example.com",
+            path_and_query: target,
+            headers: &asked,
+            has_body: method == Method::POST,
+            is_trusted: false,
+        };
+        key(&view);
+        walk(&view, status, &said, &news);
+    }
+}
+
+fn head<'a>(lines: &mut impl Iterator<Item = &'a [u8]>) -> (&'a [u8], HeaderMap) {
+    let first = lines.next().unwrap_or_default();
+    let mut headers = HeaderMap::new();
+    for line in lines.by_ref().take_while(|line| !line.is_empty()).take(30) {
+        let Some(colon) = line.iter().position(|byte| *byte == b':') else { continue };
+        let name = HeaderName::from_bytes(&line[..colon]);
+        let value = HeaderValue::from_bytes(line[colon + 1..].trim_ascii());
+        if let (Ok(name), Ok(value)) = (name, value) {
+            headers.append(name, value);
+        }
+    }
+    (first, headers)
+}
+
+fn key(view: &RequestView<'_>) {
+    let rules = CacheRules::default().key;
+    let mut full = Vec::new();
+    let digest = write_key(&rules, view, &mut full);
+    assert_eq!(CacheKey::new(full.into()).digest, digest);
+    assert_eq!(forwarded(&rules, view.path_and_query), view.path_and_query);
+    for target in invalidation(view, StatusCode::OK, view.headers) {
+        assert!(target.starts_with('/'), "{target} is no target");
+    }
+    let mut normal = HeaderMap::new();
+    if let Some(value) = accept_encoding(view.headers) {
+        normal.insert("accept-encoding", value);
+    }
+    assert_eq!(accept_encoding(&normal), accept_encoding(view.headers), "a normal form is its own");
+}
+
+fn walk(view: &RequestView<'_>, status: StatusCode, said: &HeaderMap, news: &HeaderMap) {
+    let rules = CacheRules::default();
+    let begin = moment();
+    let Ok(storable) = storable(view, status, said, BodyEnd::Framed, begin, begin, &rules) else { return };
+    let stored = storable.into_stored();
+    kept(&stored);
+    assert!(matches(&stored.variant, view.headers), "it does not answer its own request");
+    let get = RequestView { method: &Method::GET, has_body: false, ..*view };
+    let Consult::Use(ask) = consult(&get, &rules) else { return };
+    let mut is_sent = true;
+    for seconds in [0, 1, 60, 3600, 86_400, 1 << 32] {
+        let now = later(begin, seconds);
+        let sent = matches!(verdict(&ask, Some(&stored), now), Verdict::Hit(_) | Verdict::Stale(..));
+        assert!(is_sent || !sent || ask.directives.min_fresh_s.is_some(), "what was too old is sent later");
+        is_sent = sent;
+        check(freshness(&stored, now));
+        let _ = error_reusable(&ask, &stored, Failure::NoAnswer, now);
+    }
+    for length in [0, 1, 1000] {
+        if let Answer::Partial(part, range) = answer(&get, &ask, &stored, Some(length)) {
+            assert!(!part.is_empty() && part.end <= length, "{part:?} of {length}");
+            assert_eq!(range.value().to_str().ok(), Some(range.to_string().as_str()));
+        }
+    }
+    let mut question = view.headers.clone();
+    conditional(&[&stored], &mut question);
+    let now = later(begin, 7);
+    let fresh = freshen(&stored, news, now, now, &rules);
+    kept(&fresh);
+    assert_eq!((fresh.status, &fresh.variant), (stored.status, &stored.variant));
+    assert_eq!(fresh.validators.etag, stored.validators.etag, "a 304 changes the tag");
+}
+
+fn kept(stored: &Stored) {
+    assert!(stored.headers.contains_key("date") && !stored.headers.contains_key("age"));
+    assert!(!stored.headers.keys().any(is_hop_by_hop), "a field of one connection is kept");
+    assert!(!stored.headers.contains_key("set-cookie"), "a cookie is kept");
+}
+
+fn check(freshness: Freshness) {
+    assert_eq!(freshness.is_fresh(), !freshness.left().is_zero());
+    assert!(!freshness.is_fresh() || freshness.staleness().is_zero());
+}
+
+#[allow(clippy::disallowed_methods, reason = "any moment will do")]
+fn moment() -> Now {
+    Now { mono: Instant::now(), wall: SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000) }
+}
+
+fn later(now: Now, seconds: u64) -> Now {
+    let more = Duration::from_secs(seconds);
+    Now { mono: now.mono + more, wall: now.wall + more }
+}
