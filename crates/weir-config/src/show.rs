@@ -11,6 +11,9 @@ use crate::{
 use serde_json::{Value as Json, json};
 use std::fmt::Write;
 
+/// Characters of a value in the text.
+const VALUE_CHARS_MAX: usize = 60;
+
 /// One line: a key, its value as written, and where it stands.
 struct Setting {
     key: String,
@@ -34,7 +37,7 @@ pub fn show(loaded: &Loaded) -> String {
             line(&mut out, 2, &title, "", &route.place.to_string());
             let settings = settings(layers);
             for setting in &settings {
-                let text = format!("{} = {}", setting.key, setting.value);
+                let text = format!("{} = {}", setting.key, shortened(&setting.value));
                 let place = loaded.sources.place(setting.span).to_string();
                 line(&mut out, 4, &text, layer_name(setting.layer), &place);
             }
@@ -100,6 +103,14 @@ fn layer_name(layer: Layer) -> &'static str {
     }
 }
 
+/// A value that is long, cut.
+fn shortened(value: &str) -> String {
+    match value.char_indices().nth(VALUE_CHARS_MAX) {
+        Some((at, _)) => format!("{}…", &value[..at]),
+        None => value.to_owned(),
+    }
+}
+
 fn line(out: &mut String, indent: usize, text: &str, layer: &str, place: &str) {
     let width = 64usize.saturating_sub(indent);
     // Invariant: writing to a String does not fail.
@@ -111,7 +122,10 @@ fn settings(layers: Layers<'_>) -> Vec<Setting> {
     let mut out: Vec<Setting> = Vec::new();
     let is_answered =
         layers.route.is_some_and(|route| route.get("answer").is_some() || route.get("redirect").is_some());
+    let mut undone: Vec<String> = Vec::new();
     for (layer, table) in layers.all() {
+        let known = undone.clone();
+        undone.extend(removals(table));
         for entry in &table.entries {
             let own = layer == Layer::Route && matches!(entry.key.as_str(), "answer" | "redirect");
             if !own && !is_rule(&entry.key) {
@@ -126,6 +140,18 @@ fn settings(layers: Layers<'_>) -> Vec<Setting> {
                 None => push(&mut out, toml_key(&entry.key), &entry.node, layer),
             }
         }
+        out.retain(|setting| setting.layer != layer || !known.contains(&setting.key.to_ascii_lowercase()));
+    }
+    out
+}
+
+/// The settings of farther layers that the removals of this one undo.
+fn removals(table: &Table) -> Vec<String> {
+    let mut out = Vec::new();
+    for edits in ["request_headers", "response_headers"] {
+        let removed = table.get(edits).map_or(&[][..], |edits| edits.list_of("remove"));
+        let names = removed.iter().filter_map(Node::as_text);
+        out.extend(names.map(|name| format!("{edits}.set.{}", name.to_ascii_lowercase())));
     }
     out
 }
