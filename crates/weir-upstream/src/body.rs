@@ -212,12 +212,15 @@ impl Streaming {
 
     /// The body came whole: the connection is used again where nothing speaks against it.
     fn finish(self) {
-        let Self { lease, framing, request, origin, keep, .. } = self;
+        let Self { mut lease, framing, request, origin, keep, .. } = self;
         let clean = matches!(request, RequestRest::Sent)
             && framing != Framing::Close
             && lease.connection.incoming.is_empty();
         match keep {
-            Some(keep) if clean => origin.pool().put(lease, keep),
+            Some(keep) if clean => {
+                lease.connection.shrink();
+                origin.pool().put(lease, keep);
+            }
             _ => drop(lease),
         }
         origin.note(Event::Success);

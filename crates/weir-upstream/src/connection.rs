@@ -80,6 +80,13 @@ impl Connection {
         Ok(self)
     }
 
+    /// Gives up a large buffer before lying idle.
+    pub(crate) fn shrink(&mut self) {
+        if self.incoming.is_empty() && self.incoming.capacity() > HEAD_SPARE_BYTES {
+            self.incoming = BytesMut::new();
+        }
+    }
+
     /// Reads into the buffer: the number of bytes, 0 at the end of the stream.
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>, want: Want) -> Poll<io::Result<usize>> {
         make_room(&mut self.incoming, want);

@@ -21,7 +21,9 @@ pub(crate) enum Health {
 /// What happened at an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Event {
-    /// A response head came whole.
+    /// A response head came whole, its body not yet. It ends a trial, but does not undo earlier failures.
+    Answered,
+    /// A response came whole.
     Success,
     /// No connection, no response, or a response that broke off.
     Failure,
@@ -39,6 +41,7 @@ impl Health {
     pub(crate) fn on(self, event: Event, now: Instant, rules: &Ejection) -> Self {
         match (self, event) {
             (_, Event::Success) => Self::new(now),
+            (Self::Ejected { .. } | Self::Trial { .. }, Event::Answered) => Self::new(now),
             (Self::Up { failures, since }, Event::Failure) => {
                 let stale = failures == 0 || now.saturating_duration_since(since) > rules.window;
                 let (failures, since) = if stale { (1, now) } else { (failures + 1, since) };
@@ -54,9 +57,8 @@ impl Health {
             (Self::Ejected { spell, .. } | Self::Trial { spell, .. }, Event::TrialBegun) => {
                 Self::Trial { since: now, spell }
             }
-            (state @ Self::Ejected { .. }, Event::Failure) | (state @ Self::Up { .. }, Event::TrialBegun) => {
-                state
-            }
+            (state @ Self::Ejected { .. }, Event::Failure) => state,
+            (state @ Self::Up { .. }, Event::TrialBegun | Event::Answered) => state,
         }
     }
 

@@ -114,7 +114,7 @@ impl Origin {
 
     /// An exchange has ended well or badly.
     pub(crate) fn note(&self, event: Event) {
-        if event == Event::Success && !self.troubled.load(Ordering::Relaxed) {
+        if matches!(event, Event::Success | Event::Answered) && !self.troubled.load(Ordering::Relaxed) {
             return;
         }
         let now = clock::now();

@@ -8,7 +8,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, TRANSFER_ENCODING, UPGRADE};
+use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT, HOST, TRANSFER_ENCODING, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method};
 use tokio::io::AsyncWrite;
 use tokio::sync::mpsc;
@@ -230,11 +230,15 @@ fn head(out: &mut Vec<u8>, request: &OriginRequest, body: &OutBody) {
 
 fn fields(out: &mut Vec<u8>, headers: &HeaderMap, body: &OutBody) {
     let without_body = matches!(body, OutBody::Empty);
+    // RFC 9110 §7.2: Host comes first.
+    if let Some(host) = headers.get(HOST) {
+        print::field(out, HOST.as_str(), host.as_bytes());
+    }
     for (name, value) in headers {
         let framing = *name == CONTENT_LENGTH || *name == TRANSFER_ENCODING;
         let hop = *name == CONNECTION || *name == UPGRADE;
         // RFC 9110 §10.1.1: no expectation without content.
-        if framing || hop || (without_body && *name == EXPECT) {
+        if framing || hop || *name == HOST || (without_body && *name == EXPECT) {
             continue;
         }
         print::field(out, name.as_str(), value.as_bytes());

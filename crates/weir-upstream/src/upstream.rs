@@ -296,9 +296,9 @@ fn respond(
 ) -> OriginResponse {
     let ResponseHead { status, headers, framing, persistence, .. } = head;
     lease.connection.served += 1;
+    origin.note(Event::Answered);
     let mut upgraded = None;
     let body = if status == http::StatusCode::SWITCHING_PROTOCOLS {
-        origin.note(Event::Success);
         upgraded = Some(Tunnel::new(lease));
         OriginBody::empty()
     } else {

@@ -55,6 +55,17 @@ fn spells_double_up_to_their_limit_and_a_success_ends_them() {
 }
 
 #[test]
+fn a_head_ends_a_trial_but_does_not_make_up_for_bodies_that_break_off() {
+    use Event::{Answered, Failure, TrialBegun};
+    let start = clock::now();
+    let breaks = [(0, Answered), (0, Failure), (1, Answered), (1, Failure), (2, Answered), (2, Failure)];
+    assert!(!after(start, &breaks).is_up());
+    let eject = [(0, Failure); 3];
+    let trial = [&eject[..], &[(1000, TrialBegun), (1001, Answered)]].concat();
+    assert!(after(start, &trial).is_up());
+}
+
+#[test]
 fn ejection_can_be_switched_off() {
     let now = clock::now();
     let off = Ejection { failures: 0, ..rules() };
@@ -64,13 +75,13 @@ fn ejection_can_be_switched_off() {
 
 proptest! {
     #[test]
-    fn whatever_happens_the_way_back_is_open(history in prop::collection::vec((0u64..20_000, 0u8..3), 0..60)) {
+    fn whatever_happens_the_way_back_is_open(history in prop::collection::vec((0u64..20_000, 0u8..4), 0..60)) {
         let start = clock::now();
         let mut now = start;
         let mut health = Health::new(start);
         for (wait, event) in history {
             now += Duration::from_millis(wait);
-            let event = match event { 0 => Event::Success, 1 => Event::Failure, _ => Event::TrialBegun };
+            let event = match event { 0 => Event::Success, 1 => Event::Failure,  2 => Event::Answered, _ => Event::TrialBegun };
             let before = health;
             health = health.on(event, now, &rules());
             if event == Event::Success {

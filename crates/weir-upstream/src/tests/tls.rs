@@ -114,6 +114,31 @@ async fn a_good_certificate_is_accepted_and_the_session_reused() {
     serving.abort();
 }
 
+#[test]
+fn a_session_of_another_runtime_is_closed_for_its_permit() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let authority = Authority::new();
+    let home = runtime();
+    let (port, serving) = home.block_on(authority.serve("localhost", false));
+    let stop = tokio::sync::oneshot::channel::<()>();
+    let running = std::thread::spawn(move || home.block_on(async { stop.1.await.ok() }));
+    let mut settings = settings(&[format!("https://localhost:{port}")]);
+    settings.tls.verify = authority.ca();
+    settings.bounds.connections_max = 1;
+    let upstream = Upstream::new(settings).unwrap();
+    let (first, second) = (runtime(), runtime());
+    for _ in 0..3 {
+        for worker in [&first, &second] {
+            assert_eq!(worker.block_on(fetch(&upstream, get("/"))).unwrap(), "localhost");
+        }
+    }
+    let counts = &upstream.snapshot().origins[0];
+    assert_eq!((counts.connects, counts.connections_open, counts.busy), (6, 1, 0));
+    serving.abort();
+    stop.0.send(()).unwrap();
+    running.join().unwrap();
+}
+
 #[tokio::test]
 async fn the_name_can_be_set() {
     let authority = Authority::new();
