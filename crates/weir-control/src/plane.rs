@@ -191,7 +191,4 @@ pub struct StoredVariant {
     /// The entity tag.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
-    /// What `Vary` selected it by, `Name: value` each.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub vary: Vec<String>,
 }

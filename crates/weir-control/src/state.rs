@@ -10,6 +10,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use thiserror::Error;
 
@@ -71,6 +72,7 @@ pub enum StateError {
 pub struct StateFolder {
     path: PathBuf,
     folder: File,
+    socket_made: AtomicBool,
     _lock: File,
 }
 
@@ -85,7 +87,7 @@ impl StateFolder {
         let folder = File::open(path).map_err(unusable)?;
         close_to_others(path, &folder)?;
         let lock = lock(path)?;
-        Ok(StateFolder { path: path.to_owned(), folder, _lock: lock })
+        Ok(StateFolder { path: path.to_owned(), folder, socket_made: AtomicBool::new(false), _lock: lock })
     }
 
     /// The folder.
@@ -93,7 +95,7 @@ impl StateFolder {
         &self.path
     }
 
-    /// Makes the control socket (mode 0600), in place of one left behind.
+    /// Makes the control socket (mode 0600), in place of one left behind; it is removed with this value.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -105,17 +107,31 @@ impl StateFolder {
                 _ => {}
             }
             let listener = UnixListener::bind(reachable(&socket, &self.folder))?;
+            self.socket_made.store(true, Ordering::Relaxed);
             fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))?;
             listener.set_nonblocking(true)?;
             Ok(listener)
         };
         bind().map_err(|source| StateError::Unusable { path: self.path.clone(), source })
     }
+}
 
-    /// Removes the control socket, at a clean end.
-    pub fn remove_socket(&self) {
-        let _ = fs::remove_file(self.path.join(SOCKET));
+impl Drop for StateFolder {
+    /// Removes the control socket while the lock is still held, so that it cannot be another Weir's.
+    fn drop(&mut self) {
+        if self.socket_made.load(Ordering::Relaxed) {
+            let _ = fs::remove_file(self.path.join(SOCKET));
+        }
     }
+}
+
+/// Whose process it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum User {
+    /// The superuser.
+    Root,
+    /// Anyone else.
+    Other,
 }
 
 /// Where the state folder is when none is named: `$STATE_DIRECTORY`, else `/var/lib/weir` for root and
@@ -123,14 +139,14 @@ impl StateFolder {
 ///
 /// # Errors
 /// When there is neither a variable nor a home.
-pub fn default_path(variable: &dyn Fn(&str) -> Option<OsString>, root: bool) -> Result<PathBuf, StateError> {
+pub fn default_path(variable: &dyn Fn(&str) -> Option<OsString>, user: User) -> Result<PathBuf, StateError> {
     let set = |name| variable(name).filter(|value| !value.is_empty());
     if let Some(folders) = set("STATE_DIRECTORY") {
         // systemd separates several by colons; the first is ours.
         let text = folders.to_string_lossy();
         return Ok(text.split(':').next().map(PathBuf::from).unwrap_or_default());
     }
-    if root {
+    if user == User::Root {
         return Ok(PathBuf::from("/var/lib/weir"));
     }
     set("HOME").map(|home| PathBuf::from(home).join(".local/state/weir")).ok_or(StateError::Nowhere)

@@ -233,6 +233,5 @@ fn variant(variant: weir_edge::StoredVariant) -> StoredVariant {
         length: variant.length,
         held: variant.held_bytes,
         etag: variant.etag,
-        vary: Vec::new(),
     }
 }

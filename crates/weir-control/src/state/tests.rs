@@ -1,7 +1,7 @@
 //! Units of the state folder.
 
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use super::*;
 
@@ -52,7 +52,7 @@ fn a_left_socket_is_replaced_and_the_new_one_is_private() {
     let _listener = state.bind_socket().unwrap();
     assert_eq!(mode(&path.join(SOCKET)), 0o600);
     UnixStream::connect(path.join(SOCKET)).unwrap();
-    state.remove_socket();
+    drop(state);
     assert!(!path.join(SOCKET).exists());
 }
 
@@ -84,13 +84,13 @@ fn an_empty_folder_is_closed_and_a_used_one_refused() {
 
 #[test]
 fn the_default_follows_the_environment() {
-    let check = |set: &[(&str, &str)], root, expect: Option<&str>| {
+    let check = |set: &[(&str, &str)], user, expect: Option<&str>| {
         let variable =
             |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
-        assert_eq!(default_path(&variable, root).ok(), expect.map(PathBuf::from));
+        assert_eq!(default_path(&variable, user).ok(), expect.map(PathBuf::from));
     };
-    check(&[("STATE_DIRECTORY", "/run/a:/run/b"), ("HOME", "/h")], true, Some("/run/a"));
-    check(&[("STATE_DIRECTORY", ""), ("HOME", "/h")], true, Some("/var/lib/weir"));
-    check(&[("HOME", "/h")], false, Some("/h/.local/state/weir"));
-    check(&[], false, None);
+    check(&[("STATE_DIRECTORY", "/run/a:/run/b"), ("HOME", "/h")], User::Root, Some("/run/a"));
+    check(&[("STATE_DIRECTORY", ""), ("HOME", "/h")], User::Root, Some("/var/lib/weir"));
+    check(&[("HOME", "/h")], User::Other, Some("/h/.local/state/weir"));
+    check(&[], User::Other, None);
 }

@@ -99,9 +99,6 @@ fn variant_text(variant: &StoredVariant) -> String {
     if let Some(etag) = &variant.etag {
         let _ = write!(text, ", {etag}");
     }
-    for name_value in &variant.vary {
-        let _ = write!(text, ", {name_value}");
-    }
     if variant.selected {
         text.push_str("  <- fits");
     }
@@ -125,7 +122,6 @@ mod tests {
             length: Some(10),
             held: 10,
             etag: Some("\"x\"".into()),
-            vary: Vec::new(),
         };
         let explained = Explained {
             site: Some("a".into()),

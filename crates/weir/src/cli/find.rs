@@ -9,7 +9,8 @@ use anyhow::Context;
 use clap::Args;
 use http::Method;
 use serde::de::DeserializeOwned;
-use weir_control::{Asked, client, state};
+use weir_control::state::{self, User};
+use weir_control::{Asked, client};
 
 use super::say;
 
@@ -78,5 +79,6 @@ impl Find {
 /// The state folder when none is named.
 pub(super) fn default_state() -> anyhow::Result<PathBuf> {
     let variable = |name: &str| std::env::var_os(name);
-    Ok(state::default_path(&variable, rustix::process::geteuid().is_root())?)
+    let user = if rustix::process::geteuid().is_root() { User::Root } else { User::Other };
+    Ok(state::default_path(&variable, user)?)
 }

@@ -76,7 +76,7 @@ impl Run {
         let admin = AdminListener::bind(&loaded.config.admin.listen)?;
         let socket = state.bind_socket()?;
         let terminal = Terminal::at_stdout();
-        let start = Start::of(&loaded, &before, &admin.address(), terminal.is_some());
+        let start = Start::of(&loaded, &before, &admin.address(), terminal);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -93,7 +93,6 @@ impl Run {
         process::warn_of_root();
         let code = runtime.block_on(attend(signals, hangup, &house, &control));
         house.finish_logs(LOG_PATIENCE);
-        state.remove_socket();
         // Blocking acts that a second signal left behind are not waited for.
         runtime.shutdown_background();
         Ok(code)
@@ -146,12 +145,15 @@ enum Start {
 }
 
 impl Start {
-    fn of(loaded: &Loaded, before: &Before, admin: &str, terminal: bool) -> Start {
+    fn of(loaded: &Loaded, before: &Before, admin: &str, terminal: Option<Terminal>) -> Start {
         let line = banner::first_line(loaded, before);
         if matches!(before, Before::Demo(_)) {
             return Start::People(line + &banner::demo_lines(loaded, admin));
         }
-        if terminal { Start::People(line) } else { Start::Program { line, admin: admin.to_owned() } }
+        match terminal {
+            Some(_) => Start::People(line),
+            None => Start::Program { line, admin: admin.to_owned() },
+        }
     }
 
     fn say(self) -> anyhow::Result<()> {
