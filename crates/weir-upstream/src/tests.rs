@@ -12,6 +12,7 @@ mod pool;
 mod retry;
 mod scripted;
 mod settings;
+mod storm;
 mod tls;
 mod unix;
 mod upgrade;
