@@ -16,6 +16,7 @@ use crate::conn::{After, Conn};
 use crate::deliver::send::{Ended, Sent, Transfer};
 use crate::observe::{Completion, Description, Facts, Outcome};
 use crate::plan::{Route, Site};
+use crate::present::Reader;
 use crate::transform::request::{From, known_id, scheme};
 use crate::worker::{HeldPlan, Worker};
 
@@ -101,6 +102,11 @@ impl<'c> Exchange<'c> {
             request_id: self.request_id(),
             own_id: &self.worker.plane.own_id,
         }
+    }
+
+    /// Whom the response's fields are written for.
+    pub(crate) fn reader(&self) -> Reader<'_> {
+        Reader { scheme: self.scheme, host: self.head.host.as_str(), own_id: &self.worker.plane.own_id }
     }
 
     /// How the body of a response to this request is framed.

@@ -170,7 +170,7 @@ pub(crate) fn print_head(
     transfer: Transfer,
     after: After,
 ) {
-    let mut fields = present::fields(headers, route, &exchange.worker.plane.own_id);
+    let mut fields = present::fields(headers, route, exchange.reader());
     if let Some(age) = headers.get(http::header::AGE) {
         fields.insert(http::header::AGE, age.clone());
     }

@@ -7,11 +7,20 @@ use http::header::AGE;
 use crate::plan::Route;
 use crate::transform::response::towards_client;
 
+/// Whom the fields are written for. Scheme and host are in the key of every stored response.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    pub(crate) scheme: &'a str,
+    pub(crate) host: &'a str,
+    pub(crate) own_id: &'a str,
+}
+
 /// The fields for the client; `Age`, `Cache-Status` and framing are printed apart.
-pub(crate) fn fields(headers: &HeaderMap, route: &Route, own_id: &str) -> HeaderMap {
+pub(crate) fn fields(headers: &HeaderMap, route: &Route, reader: Reader<'_>) -> HeaderMap {
     let mut fields = headers.clone();
     fields.remove(AGE);
-    towards_client(&mut fields, own_id);
+    towards_client(&mut fields, reader.own_id);
+    route.location_back(&mut fields, reader.scheme, reader.host);
     route.present(&mut fields);
     fields
 }

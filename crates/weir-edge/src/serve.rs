@@ -18,7 +18,7 @@ use crate::fill::Seat;
 use crate::fill::tail::{Again, Tail};
 use crate::local;
 use crate::plan::Route;
-use crate::present;
+use crate::present::{self, Reader};
 use crate::told::Told;
 
 /// Where a generation's bytes are.
@@ -102,14 +102,16 @@ async fn generation_to(
     let transfer = exchange.transfer(status, length);
     let after = exchange.persistence(transfer);
     let own_fields = exchange.own_fields.take();
+    let reader =
+        Reader { scheme: exchange.scheme, host: exchange.head.host.as_str(), own_id: &exchange.worker.plane.own_id };
     let out = &mut exchange.conn.client.out;
     match status {
         _ if own_fields.is_some() && status == head.stored.status => {
-            own(out, exchange.worker, route, status, own_fields.as_ref());
+            own(out, reader, route, status, own_fields.as_ref());
         }
-        StatusCode::NOT_MODIFIED => not_modified(out, exchange.worker, route, &head),
-        StatusCode::PARTIAL_CONTENT => partial(out, exchange.worker, route, &head, range.as_ref()),
-        _ => whole(out, exchange.worker, route, &head),
+        StatusCode::NOT_MODIFIED => not_modified(out, reader, route, &head),
+        StatusCode::PARTIAL_CONTENT => partial(out, reader, route, &head, range.as_ref()),
+        _ => whole(out, reader, route, &head),
     }
     finish(out, &head, freshness, &told, transfer);
     print_persistence(out, after, exchange.head.version);
@@ -126,14 +128,14 @@ async fn generation_to(
 }
 
 /// The status line and fields of a whole response, printed once for a plan.
-fn whole(out: &mut Vec<u8>, worker: &crate::worker::Worker, route: &Route, head: &Head) {
+fn whole(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head) {
     if let Some(printed) = &*head.printed.load()
         && printed.plan == route.print_id
     {
         return out.extend_from_slice(&printed.head);
     }
     let at = out.len();
-    let fields = present::fields(&head.stored.headers, route, &worker.plane.own_id);
+    let fields = present::fields(&head.stored.headers, route, reader);
     print::status_line(out, head.stored.status);
     print::fields(out, &fields);
     let bytes = Bytes::copy_from_slice(&out[at..]);
@@ -143,25 +145,25 @@ fn whole(out: &mut Vec<u8>, worker: &crate::worker::Worker, route: &Route, head:
 /// The lead's own fields.
 fn own(
     out: &mut Vec<u8>,
-    worker: &crate::worker::Worker,
+    reader: Reader<'_>,
     route: &Route,
     status: StatusCode,
     fields: Option<&HeaderMap>,
 ) {
     print::status_line(out, status);
     if let Some(fields) = fields {
-        print::fields(out, &present::fields(fields, route, &worker.plane.own_id));
+        print::fields(out, &present::fields(fields, route, reader));
     }
 }
 
 fn partial(
     out: &mut Vec<u8>,
-    worker: &crate::worker::Worker,
+    reader: Reader<'_>,
     route: &Route,
     head: &Head,
     range: Option<&ContentRange>,
 ) {
-    let fields = present::fields(&head.stored.headers, route, &worker.plane.own_id);
+    let fields = present::fields(&head.stored.headers, route, reader);
     print::status_line(out, StatusCode::PARTIAL_CONTENT);
     print::fields(out, &fields);
     if let Some(range) = range {
@@ -169,8 +171,8 @@ fn partial(
     }
 }
 
-fn not_modified(out: &mut Vec<u8>, worker: &crate::worker::Worker, route: &Route, head: &Head) {
-    let fields = present::fields(&head.stored.headers, route, &worker.plane.own_id);
+fn not_modified(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head) {
+    let fields = present::fields(&head.stored.headers, route, reader);
     print::status_line(out, StatusCode::NOT_MODIFIED);
     let mut kept = HeaderMap::new();
     for (name, value) in &fields {

@@ -63,6 +63,11 @@ impl Told {
         Told::new(Outcome::Pass, reason.word(), Some(reason.into()))
     }
 
+    /// Past the cache, because the client asks for another protocol (RFC 9110 §7.8).
+    pub(crate) fn upgrade() -> Told {
+        Told::new(Outcome::Pass, "upgrade", Some(Forward::Bypass))
+    }
+
     /// Held, but not to be used without asking.
     pub(crate) fn revalidate(why: RevalidateReason) -> Told {
         Told::new(Outcome::Miss, why.word(), Some(why.into()))

@@ -33,6 +33,9 @@ async fn respond(exchange: &mut Exchange<'_>, route: &Arc<Route>) -> After {
     if exchange.conn.body.is_too_large() {
         return local::too_large(exchange).await;
     }
+    if exchange.head.upgrade.is_some() {
+        return pass::pass(exchange, route, Told::upgrade()).await;
+    }
     let ask = match consult(&exchange.view(), &route.rules) {
         Consult::Use(ask) => ask,
         Consult::Pass(reason) => return pass::pass(exchange, route, Told::pass(reason)).await,

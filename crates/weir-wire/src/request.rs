@@ -227,12 +227,17 @@ fn expect(headers: &HeaderMap, seen: Seen, version: Version, framing: Framing) -
     Ok(if framing == Framing::None { Expect::Nothing } else { Expect::Continue })
 }
 
+/// The protocols asked for. `h2c` is none: its upgrade is obsolete (RFC 9113 §3.1), and an origin that followed it would
+/// be spoken to past every rule of this proxy.
 fn upgrade(headers: &HeaderMap) -> Result<Option<HeaderValue>, Fault> {
-    let mut values = headers.get_all(UPGRADE).iter();
-    let first = values.next().cloned();
-    if values.next().is_none() {
-        return Ok(first);
+    let values =
+        headers.get_all(UPGRADE).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));
+    let protocols: Vec<&[u8]> = values
+        .map(<[u8]>::trim_ascii)
+        .filter(|protocol| !protocol.is_empty() && !protocol.eq_ignore_ascii_case(b"h2c"))
+        .collect();
+    if protocols.is_empty() {
+        return Ok(None);
     }
-    let all: Vec<&[u8]> = headers.get_all(UPGRADE).iter().map(HeaderValue::as_bytes).collect();
-    HeaderValue::from_bytes(&all.join(b", ".as_slice())).map(Some).map_err(|_| Fault::Control)
+    HeaderValue::from_bytes(&protocols.join(b", ".as_slice())).map(Some).map_err(|_| Fault::Control)
 }

@@ -64,7 +64,7 @@ pub(crate) async fn serve(
             Next::Ended => return,
         };
         match after {
-            After::KeepAlive if conn.go_on().await => {}
+            After::KeepAlive if !worker.plane.is_draining() && conn.go_on().await => {}
             After::Cut => return,
             After::Reset => return conn.client.reset(),
             After::KeepAlive | After::Close => {
