@@ -1,3 +1,5 @@
+//! Fuzz target: `exchange`.
+
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_fuzz::policy::exchange(data));

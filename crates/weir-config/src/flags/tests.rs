@@ -1,3 +1,5 @@
+//! What `flags` must do, by example.
+
 use super::*;
 use crate::{Action, value::HostRule};
 

@@ -1,3 +1,5 @@
+//! What `load` must do, by example.
+
 use super::*;
 use std::fs;
 

@@ -1,3 +1,5 @@
+//! What `resolve` must do, by example.
+
 use crate::{Action, PageFor, sample::good, value::HostRule};
 use http::{HeaderMap, StatusCode};
 use std::time::Duration;

@@ -1,3 +1,5 @@
+//! What `semantics` must do, by example.
+
 use crate::sample::{expect, good};
 
 /// An upstream and a site around what is tested.

@@ -1,3 +1,5 @@
+//! What `show` must do, by example.
+
 use crate::sample::good;
 
 const TEXT: &str = "[upstream.app]

@@ -1,3 +1,5 @@
+//! What `value` must do, by example.
+
 use super::*;
 use std::{fmt::Display, str::FromStr};
 

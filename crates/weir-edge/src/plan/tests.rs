@@ -1,3 +1,5 @@
+//! What `plan` must do, by example.
+
 use std::path::Path;
 
 use super::*;

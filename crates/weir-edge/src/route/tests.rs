@@ -1,3 +1,5 @@
+//! What `route` must do, by example.
+
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::header::{CACHE_CONTROL, EXPIRES, LOCATION};

@@ -1,3 +1,5 @@
+//! What `budget` must do, by example.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! What `ghost` must do, by example.
+
 use super::*;
 
 #[test]

@@ -1,3 +1,5 @@
+//! What `head` must do, by example.
+
 use super::*;
 use crate::samples::{fields, proof};
 

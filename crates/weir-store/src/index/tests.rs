@@ -1,3 +1,5 @@
+//! What `index` must do, by example.
+
 use super::*;
 use crate::Store;
 use crate::samples::{key, put};

@@ -1,3 +1,5 @@
+//! What `ledger` must do, by example.
+
 use super::*;
 
 #[test]

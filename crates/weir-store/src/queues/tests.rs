@@ -1,3 +1,5 @@
+//! What `queues` must do, by example.
+
 use super::*;
 use crate::budget::Budget;
 use crate::samples::{key, loose};

@@ -1,3 +1,5 @@
+//! What `shelf` must do, by example.
+
 use super::*;
 use crate::samples::{body, find, key, proof, put, read_from};
 use crate::{Read, Scope, Store, Writer};

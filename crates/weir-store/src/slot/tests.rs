@@ -1,3 +1,5 @@
+//! What `slot` must do, by example.
+
 use super::*;
 use proptest::prelude::*;
 

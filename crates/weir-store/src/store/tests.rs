@@ -1,3 +1,5 @@
+//! What `store` must do, by example.
+
 mod stress;
 
 use super::*;

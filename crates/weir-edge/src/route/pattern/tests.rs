@@ -1,3 +1,5 @@
+//! What `pattern` must do, by example.
+
 use super::*;
 
 /// The meaning of a glob, without care for time.
