@@ -241,13 +241,14 @@ fn shortest(held: &mut Option<u32>, argument: Option<Argument<'_>>) {
 
 /// Calls `visit` with every directive of one field line: its name, and its argument without the quotes.
 ///
-/// The name is what stands before `=`, blanks taken off: `max-age =5` has the argument ` =5` malformed, so it is
-/// handed on as an argument that is no number. A quoted string that does not end is read as if it were a token, so
-/// that it cannot hide the directives behind it.
+/// The name is what stands before `=`, blanks taken off: of `max-age =5` the argument is ` =5`, which is no number.
+/// From the first quoted string that does not end on, quotes are bytes like any other, so that none can hide the
+/// directives behind it.
 pub(crate) fn each_directive<'a>(line: &'a [u8], mut visit: impl FnMut(&'a [u8], Option<Argument<'a>>)) {
     let mut rest = line;
+    let mut quotes = Quotes::Count;
     while !rest.is_empty() {
-        let end = directive_end(rest);
+        let end = directive_end(rest, &mut quotes);
         let directive = rest[..end].trim_ascii();
         rest = rest.get(end + 1..).unwrap_or_default();
         if directive.is_empty() {
@@ -268,25 +269,36 @@ pub(crate) fn each_directive<'a>(line: &'a [u8], mut visit: impl FnMut(&'a [u8],
     }
 }
 
-/// Where the first directive of `rest` ends: at the comma outside of quotes, or at the end.
-fn directive_end(rest: &[u8]) -> usize {
+/// Whether quotes still hold commas together in a line.
+#[derive(PartialEq, Eq)]
+enum Quotes {
+    Count,
+    Ignored,
+}
+
+/// Where the first directive of `rest` ends: at the comma outside of quotes, or at the end. Each byte is looked at
+/// twice at most, whatever quotes there are.
+fn directive_end(rest: &[u8], quotes: &mut Quotes) -> usize {
     let mut at = 0;
     let mut comma_in_quotes = None;
     let mut quoted = false;
     while let Some(byte) = rest.get(at) {
         match byte {
-            b'"' => quoted = !quoted,
+            b'"' if *quotes == Quotes::Count => {
+                quoted = !quoted;
+                comma_in_quotes = None;
+            }
             b'\\' if quoted => at += 1,
             b',' if !quoted => return at,
             b',' if comma_in_quotes.is_none() => comma_in_quotes = Some(at),
             _ => {}
         }
-        if !quoted {
-            comma_in_quotes = None;
-        }
         at += 1;
     }
-    if quoted { comma_in_quotes.unwrap_or(rest.len()) } else { rest.len() }
+    if quoted {
+        *quotes = Quotes::Ignored;
+    }
+    comma_in_quotes.unwrap_or(rest.len())
 }
 
 /// The inside of a quoted string, or the bytes as they are. Escapes stay as they are: no directive that is known

@@ -6,10 +6,13 @@ mod language;
 mod members;
 
 use crate::vary::encoding::Codings;
-use crate::vary::language::{Languages, prefers};
+use crate::vary::language::{is_normal, normal, prefers};
 use crate::vary::members::{Members, normal_form};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use smallvec::SmallVec;
+
+/// Fields that a response may vary on; one that names more is like one that names none that can be known.
+const FIELDS_MAX: usize = 32;
 
 /// The fields that a response varies on, with what the request it was made for had in them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -54,7 +57,7 @@ impl Selecting {
             };
         }
         let value = request.contains_key(&name).then(|| match name == header::ACCEPT_LANGUAGE {
-            true => Languages::read(request).normal_form(),
+            true => normal(request),
             false => normal_form(request.get_all(&name).iter()),
         });
         Selecting { name, value, codings: None }
@@ -77,7 +80,7 @@ impl Selecting {
             return false;
         }
         if self.name == header::ACCEPT_LANGUAGE {
-            return Languages::read(request).is_normal_form(held);
+            return is_normal(request, held);
         }
         Members::of(request.get_all(&self.name).iter()).eq(held.iter().copied())
     }
@@ -105,7 +108,7 @@ impl Varies {
                 }
                 // `*` is a token character, so that it would pass for a field name.
                 match HeaderName::from_bytes(member) {
-                    Ok(name) if member != b"*" => names.push(name),
+                    Ok(name) if member != b"*" && names.len() < FIELDS_MAX => names.push(name),
                     _ => return Varies::Any,
                 }
             }

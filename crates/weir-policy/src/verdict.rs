@@ -1,6 +1,6 @@
 //! What to do with what was found (RFC 9111 §4, §4.2.4, §5.2.1; RFC 5861). The only maker of [`Reusable`].
 
-use crate::consult::{Ask, PassReason};
+use crate::consult::Ask;
 use crate::control::MaxStale;
 use crate::freshness::{Freshness, freshness};
 use crate::now::Now;
@@ -32,8 +32,6 @@ pub enum Verdict {
     Revalidate(Revalidation),
     /// Fetch it.
     Miss(MissReason),
-    /// Go past the cache.
-    Pass(PassReason),
     /// 504: the client wants nothing but what is held (only-if-cached), and nothing held will do.
     GatewayTimeout,
 }

@@ -134,6 +134,17 @@ fn listens_to_whom_the_route_says() {
     }
 }
 
+/// Were each directive to look at the whole rest, this would take minutes.
+#[test]
+fn long_lines_take_no_longer_a_byte() {
+    for piece in ["\\\",", "\"a,", "a,\"b,", "\"", "a=\"\\\","] {
+        let line = HeaderValue::from_str(&format!("\"{}", piece.repeat(100_000))).expect("a value");
+        let mut count = 0;
+        super::each_directive(line.as_bytes(), |_, _| count += 1);
+        assert!(count <= 200_001, "{piece}");
+    }
+}
+
 proptest! {
     #[test]
     fn never_panics(line in proptest::collection::vec(any::<u8>().prop_filter("a field byte", |byte| {

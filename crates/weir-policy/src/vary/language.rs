@@ -2,24 +2,50 @@
 //! in the order of the alphabet.
 
 use super::encoding::weighted;
+use super::members::{Members, normal_form};
 use http::{HeaderMap, header};
 use smallvec::SmallVec;
 
+/// Languages that are put in order; a longer list is compared as it was sent.
+const LANGUAGES_MAX: usize = 32;
+
+/// The normal form of a request's Accept-Language.
+pub(super) fn normal(request: &HeaderMap) -> Box<[u8]> {
+    match Languages::read(request) {
+        Some(languages) => languages.bytes().collect(),
+        None => normal_form(request.get_all(header::ACCEPT_LANGUAGE).iter()),
+    }
+}
+
+/// Whether `held` is the normal form of a request's Accept-Language. The two kinds of normal form are told apart by
+/// how many members they have.
+pub(super) fn is_normal(request: &HeaderMap, held: &[u8]) -> bool {
+    let held = held.iter().copied();
+    match Languages::read(request) {
+        Some(languages) => languages.bytes().eq(held),
+        None => Members::of(request.get_all(header::ACCEPT_LANGUAGE).iter()).eq(held),
+    }
+}
+
 /// The languages a request takes, in normal order.
-pub(super) struct Languages<'a> {
+struct Languages<'a> {
     ranges: SmallVec<[(&'a [u8], u16); 8]>,
 }
 
 impl<'a> Languages<'a> {
-    pub(super) fn read(request: &'a HeaderMap) -> Languages<'a> {
+    /// `None` where there are too many.
+    fn read(request: &'a HeaderMap) -> Option<Languages<'a>> {
         let mut ranges: SmallVec<[(&[u8], u16); 8]> = SmallVec::new();
         for line in request.get_all(header::ACCEPT_LANGUAGE) {
             let members = line.as_bytes().split(|byte| *byte == b',').map(weighted);
-            ranges.extend(members.filter(|(tag, _)| !tag.is_empty()));
+            ranges.extend(members.filter(|(tag, _)| !tag.is_empty()).take(LANGUAGES_MAX + 1));
+            if ranges.len() > LANGUAGES_MAX {
+                return None;
+            }
         }
         ranges.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| lower(a.0).cmp(lower(b.0))));
         ranges.dedup_by(|a, b| a.1 == b.1 && a.0.eq_ignore_ascii_case(b.0));
-        Languages { ranges }
+        Some(Languages { ranges })
     }
 
     /// `tag;weight` a language, weights in thousandths.
@@ -29,20 +55,13 @@ impl<'a> Languages<'a> {
             lower(tag).chain([b';']).chain(digits).chain([b','])
         })
     }
-
-    pub(super) fn normal_form(&self) -> Box<[u8]> {
-        self.bytes().collect()
-    }
-
-    pub(super) fn is_normal_form(&self, held: &[u8]) -> bool {
-        self.bytes().eq(held.iter().copied())
-    }
 }
 
 /// Whether `language` is what the request likes best, and nothing else as much: then a response in it is the one
 /// that negotiation would give, whatever else the request takes.
 pub(super) fn prefers(request: &HeaderMap, language: &[u8]) -> bool {
-    match Languages::read(request).ranges.as_slice() {
+    let Some(languages) = Languages::read(request) else { return false };
+    match languages.ranges.as_slice() {
         [(best, weight), rest @ ..] => {
             *weight > 0
                 && best.eq_ignore_ascii_case(language.trim_ascii())

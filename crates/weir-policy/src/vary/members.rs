@@ -8,6 +8,8 @@ pub(super) struct Members<'a, I: Iterator<Item = &'a HeaderValue>> {
     lines: I,
     line: &'a [u8],
     at: usize,
+    /// Blanks before this place belong to a member.
+    kept_to: usize,
     quoted: bool,
     escaped: bool,
 }
@@ -15,15 +17,18 @@ pub(super) struct Members<'a, I: Iterator<Item = &'a HeaderValue>> {
 impl<'a, I: Iterator<Item = &'a HeaderValue>> Members<'a, I> {
     pub(super) fn of(mut lines: I) -> Members<'a, I> {
         let line = lines.next().map_or(&b""[..], |line| line.as_bytes().trim_ascii());
-        Members { lines, line, at: 0, quoted: false, escaped: false }
+        Members { lines, line, at: 0, kept_to: 0, quoted: false, escaped: false }
     }
 
-    /// Whether the blank at `at` stands beside a comma.
-    fn is_loose(&self, at: usize) -> bool {
-        let is_blank = |byte: &&u8| matches!(byte, b' ' | b'\t');
-        let before = self.line[..at].iter().rev().find(|byte| !is_blank(byte));
-        let after = self.line[at..].iter().find(|byte| !is_blank(byte));
-        before == Some(&b',') || after == Some(&b',')
+    /// Looks at the run of blanks that begins at `at`: beside a comma it is left out, else kept as it is.
+    fn blanks(&mut self, at: usize) {
+        let run = self.line[at..].iter().take_while(|byte| is_blank(**byte)).count();
+        let end = at + run;
+        if self.line.get(end) == Some(&b',') || (at > 0 && self.line[at - 1] == b',') {
+            self.at = end;
+        } else {
+            self.kept_to = end;
+        }
     }
 
     fn step(&mut self, byte: u8) {
@@ -44,18 +49,22 @@ impl<'a, I: Iterator<Item = &'a HeaderValue>> Iterator for Members<'a, I> {
         loop {
             let Some(byte) = self.line.get(self.at).copied() else {
                 self.line = self.lines.next()?.as_bytes().trim_ascii();
-                (self.at, self.quoted, self.escaped) = (0, false, false);
+                (self.at, self.kept_to, self.quoted, self.escaped) = (0, 0, false, false);
                 return Some(b',');
             };
-            let at = self.at;
-            self.at += 1;
-            if !self.quoted && matches!(byte, b' ' | b'\t') && self.is_loose(at) {
+            if is_blank(byte) && !self.quoted && self.at >= self.kept_to {
+                self.blanks(self.at);
                 continue;
             }
+            self.at += 1;
             self.step(byte);
             return Some(byte);
         }
     }
+}
+
+fn is_blank(byte: u8) -> bool {
+    matches!(byte, b' ' | b'\t')
 }
 
 /// The normal form of a field, to be kept.

@@ -96,6 +96,32 @@ fn the_best_language_is_enough() {
 }
 
 #[test]
+fn long_lists_of_languages_are_compared_as_sent() {
+    let list = |count: usize| (0..count).map(|at| format!("l{at}")).collect::<Vec<_>>();
+    let sent = |list: &[String]| format!("accept-language: {}", list.join(", "));
+    for (count, expect) in [(32, true), (33, false)] {
+        let forth = list(count);
+        let back: Vec<String> = forth.iter().rev().cloned().collect();
+        check("accept-language", &sent(&forth), &sent(&back), expect);
+        check("accept-language", &sent(&forth), &sent(&forth), true);
+        check("accept-language", &sent(&forth), &sent(&forth[1..]), false);
+    }
+}
+
+#[test]
+fn blanks_take_no_longer_a_byte() {
+    let value = format!("a{}b, {}c", " ".repeat(200_000), " ,".repeat(100_000));
+    check("foo", &format!("foo: {value}"), &format!("foo: {value}"), true);
+}
+
+#[test]
+fn too_many_fields_are_as_good_as_any() {
+    let names = |count: usize| (0..count).map(|at| format!("a{at}")).collect::<Vec<_>>().join(",");
+    assert!(Variant::of(&fields(""), &fields(&format!("vary: {}", names(32)))).is_some());
+    assert!(Variant::of(&fields(""), &fields(&format!("vary: {}", names(33)))).is_none());
+}
+
+#[test]
 fn normalises_codings() {
     for (given, expect) in [
         (None, None),

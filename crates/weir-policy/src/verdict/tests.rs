@@ -14,7 +14,6 @@ fn word(asked: &str, response: &str, seconds: u64) -> &'static str {
         Verdict::Stale(_, StaleUse::MaxStale) => "max-stale",
         Verdict::Revalidate(revalidation) => revalidation.why.word(),
         Verdict::Miss(reason) => reason.word(),
-        Verdict::Pass(reason) => reason.word(),
         Verdict::GatewayTimeout => "504",
     }
 }
