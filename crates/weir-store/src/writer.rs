@@ -96,9 +96,9 @@ impl Writer {
         self.window.as_ref().map(Window::bytes)
     }
 
-    /// Says that the foremost reader has read up to `offset`. Where the body has outgrown the store, a push then drops
-    /// nothing that lies at or after it, and rather answers [`Full`]. Without this a push may narrow the window down to
-    /// the block that is being written.
+    /// Says that the foremost reader has read up to `offset`. Where the body has outgrown the store, what lies at or
+    /// after it is then dropped only when memory is short, and never the newest [`Writer::window_bytes`] of it: a push
+    /// rather answers [`Full`]. Without this a push may narrow the window down to the block that is being written.
     pub fn let_go(&mut self, offset: u64) {
         self.read_to = if self.read_to == u64::MAX { offset } else { self.read_to.max(offset) };
     }
@@ -150,10 +150,16 @@ impl Writer {
             if let Some(charge) = self.shelf.charge(bytes) {
                 return Some(charge);
             }
-            if self.generation.body.slide(self.at.min(self.read_to), bytes) == 0 {
+            if self.generation.body.slide(self.expendable(), bytes) == 0 {
                 return None;
             }
         }
+    }
+
+    /// Up to where bytes may be dropped when memory is short: what was read, and what is behind the window.
+    fn expendable(&self) -> u64 {
+        let window_bytes = self.window.as_ref().map_or(0, Window::bytes);
+        self.read_to.max(self.at.saturating_sub(window_bytes)).min(self.at)
     }
 
     /// Leaves the store: from now on only the newest bytes are kept.

@@ -317,6 +317,29 @@ fn when_readers_hold_all_memory_a_window_is_full_until_they_move_on() {
 }
 
 #[test]
+fn a_stalled_reader_keeps_no_more_than_a_window_from_others() {
+    let settings = Settings { window_bytes: 200_000, ..Settings::of(1 << 20) };
+    let store = Store::with(settings);
+    let stamp = store.ledger().current();
+    let (first, mut stalled) = store.begin(proof(&[], &[]), key(1), stamp, None).unwrap();
+    stalled.let_go(0);
+    let mut at = 0;
+    while at < 800_000 && stalled.push(body(1, at, 50_000)).is_ok() {
+        at = stalled.position();
+    }
+    assert!(at > 500_000, "while there is memory, nothing that was not read is dropped");
+    assert_eq!((first.window_start(), first.retirement()), (0, Some(Retirement::Outgrown)));
+    let mut rest = body(1, at, 400_000);
+    while let Err(full) = stalled.push(rest) {
+        rest = full.rest;
+        assert!(stalled.position() > at, "it goes on at the cost of its own past");
+        at = stalled.position();
+    }
+    assert!(first.window_start() > 0);
+    assert!(stalled.position() - first.window_start() >= 200_000);
+}
+
+#[test]
 fn what_the_foremost_reader_has_not_read_is_not_dropped() {
     let store = Store::new(1 << 20);
     let mut held = Vec::new();
