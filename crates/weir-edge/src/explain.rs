@@ -137,7 +137,6 @@ fn words(verdict: &Verdict, others: bool) -> (&'static str, String) {
         Verdict::Revalidate(revalidation) => ("revalidate", revalidation.why.word().into()),
         Verdict::Miss(_) if others => ("miss", "other variants are held, none for these fields".into()),
         Verdict::Miss(_) => ("miss", "nothing is held under the key".into()),
-        Verdict::Pass(reason) => ("pass", reason.word().into()),
         Verdict::GatewayTimeout => ("gateway-timeout", "only-if-cached, and nothing usable is held".into()),
     }
 }

@@ -4,14 +4,17 @@
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
-use weir_policy::{Ask, AskKind, Failure, Interval, PassReason, Verdict, error_reusable, matches, verdict};
-use weir_store::Generation;
+use weir_policy::{
+    Ask, AskKind, Failure, Interval, PassReason, Reusable, Verdict, error_reusable, joined, matches, verdict,
+};
+use weir_store::{Generation, Retirement};
 use weir_upstream::{Interim, InterimSender};
 
 use crate::conn::After;
 use crate::conn::body::Upload;
 use crate::exchange::{Exchange, forwarded};
-use crate::fill::desk::Plan;
+use crate::clock;
+use crate::fill::desk::{self, Plan};
 use crate::fill::tail::Again;
 use crate::fill::task::{self, Errand, Handed, Sharing};
 use crate::fill::{FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
@@ -47,13 +50,13 @@ pub(crate) async fn fetch(
     let want = want(exchange, ask);
     for _ in 0..PLANS_MAX {
         let core = exchange.worker.core;
-        let desk = &exchange.worker.plane.desk;
+        let (desk, ledger) = (&exchange.worker.plane.desk, exchange.worker.plane.store.ledger());
         let plan = match ask.is_authenticated() {
-            true => Plan::Lead(desk.alone(core, &key)),
-            false => desk.plan(core, &key, want, &exchange.head.headers, exchange.now.mono),
+            true => Plan::Lead(desk.alone(core, (&key, ledger))),
+            false => desk.plan(core, (&key, ledger), want, &exchange.head.headers, exchange.now.mono),
         };
         match plan {
-            Plan::Lead(seat) => return lead(exchange, route, ask, validating, seat, told).await,
+            Plan::Lead(place) => return lead(exchange, route, ask, validating, place, told).await,
             Plan::Join(seat) => match join(exchange, route, ask, &validating, seat, told).await {
                 Joined::Answered(after) => return after,
                 Joined::Again => {}
@@ -85,20 +88,21 @@ async fn lead(
     route: &Arc<Route>,
     ask: &Ask,
     validating: Vec<Arc<Generation>>,
-    seat: Seat,
+    place: desk::Lead,
     told: Told,
 ) -> After {
-    if let Some(after) = published(exchange, route, ask, &validating, &seat).await {
-        return after;
+    if let Some((generation, reusable)) = published(exchange, route, ask, &validating) {
+        drop(place);
+        return serve::held(exchange, route, ask, generation, reusable, Told::hit(&reusable)).await;
     }
     let sharing = match ask.is_authenticated() {
         true => Sharing::Alone,
         false => Sharing::Shared,
     };
     let Some(errand) = errand(exchange, route, &validating, sharing) else {
-        exchange.worker.plane.desk.done(seat.fill());
         return local::no_upstream(exchange).await;
     };
+    let Some(seat) = place.begin() else { return local::internal(exchange, "no-seat").await };
     let again = errand.again.clone();
     let (interim, mut interims) = mpsc::unbounded_channel();
     let mut handed = task::start(errand, seat.fill().clone(), interim_sender(exchange, interim));
@@ -107,41 +111,53 @@ async fn lead(
     match head {
         FillHead::Declined(reason, status) => {
             let told = told.answered(status).not_stored(reason);
-            if let Some(after) =
-                stale_instead(exchange, route, ask, &validating, Failure::Status(status), told).await
-            {
-                return after;
+            let failure = Failure::Status(status);
+            match stale_instead(exchange, route, ask, &validating, failure, told).await {
+                Some(after) => after,
+                None => handed_over(exchange, route, handed, told).await,
             }
-            handed_over(exchange, route, handed, told).await
         }
-        head => {
+        FillHead::New(generation) => {
             if let Ok(Handed::Fields(fields)) = handed.try_recv() {
                 exchange.own_fields = Some(fields);
             }
-            settled(exchange, route, ask, &validating, head, seat, again, told).await
+            let told = told.answered(generation.head().stored.status);
+            filled(exchange, route, ask, generation, (seat, again), told).await
         }
+        head => settled(exchange, route, ask, &validating, head, &seat, told).await,
     }
 }
 
-/// Someone may have published between this request's look-up and its plan: then nothing is asked twice.
-async fn published(
+/// Serves a generation that a fill is bringing, and tells for how long it is stored.
+async fn filled(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
+    generation: Arc<Generation>,
+    from: (Seat, Again),
+    told: Told,
+) -> After {
+    let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
+    let told = told.stored(freshness.left_s(), freshness.source.word());
+    serve::filled(exchange, route, ask, generation, from, told).await
+}
+
+/// Someone may have published between this request's look-up and its plan: then nothing is asked twice.
+fn published(
+    exchange: &Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
     validating: &[Arc<Generation>],
-    seat: &Seat,
-) -> Option<After> {
+) -> Option<(Arc<Generation>, Reusable)> {
     let generation = lookup::find(exchange, route).generation?;
-    if validating.iter().any(|old| Arc::ptr_eq(old, &generation)) && !generation.is_retired() {
-        let unchanged = validating.iter().all(|old| Arc::ptr_eq(old, &generation));
-        if unchanged && !is_fresher(exchange, &generation) {
-            return None;
-        }
+    let is_known = validating.iter().any(|old| Arc::ptr_eq(old, &generation));
+    if is_known && !is_fresher(exchange, &generation) {
+        return None;
     }
-    let judged = verdict(ask, Some(&generation.head().stored), exchange.now);
-    let Verdict::Hit(reusable) = judged else { return None };
-    exchange.worker.plane.desk.done(seat.fill());
-    Some(serve::held(exchange, route, ask, generation, reusable, Told::hit(&reusable)).await)
+    match verdict(ask, Some(&generation.head().stored), clock::now()) {
+        Verdict::Hit(reusable) => Some((generation, reusable)),
+        _ => None,
+    }
 }
 
 fn is_fresher(exchange: &Exchange<'_>, generation: &Generation) -> bool {
@@ -164,55 +180,58 @@ async fn join(
         return Joined::Answered(After::Cut);
     };
     exchange.origin = seat.fill().origin().cloned();
-    match &head {
+    match head {
         FillHead::New(generation) | FillHead::Unchanged(generation)
             if !matches(&generation.head().stored.variant, &exchange.head.headers) =>
         {
-            return Joined::Again;
+            Joined::Again
         }
-        // What only a window is kept of streams to each client by itself.
-        FillHead::New(generation) if is_windowed(generation) => return Joined::Pass,
+        FillHead::New(generation) => {
+            // What only a window is kept of streams to each client by itself.
+            let may = joined(ask, &generation.head().stored, exchange.now, clock::now());
+            let again = again(exchange, route).filter(|_| may.is_some() && !is_windowed(&generation));
+            let Some(again) = again else { return Joined::Pass };
+            Joined::Answered(filled(exchange, route, ask, generation, (seat, again), told).await)
+        }
+        FillHead::Unchanged(ref generation) => {
+            if joined(ask, &generation.head().stored, exchange.now, clock::now()).is_none() {
+                return Joined::Pass;
+            }
+            Joined::Answered(settled(exchange, route, ask, validating, head, &seat, told).await)
+        }
+        FillHead::Shared(ref response) if !matches(&response.variant, &exchange.head.headers) => Joined::Pass,
         FillHead::Declined(_, status) => {
-            let failure = Failure::Status(*status);
-            return match stale_instead(exchange, route, ask, validating, failure, told).await {
+            let failure = Failure::Status(status);
+            match stale_instead(exchange, route, ask, validating, failure, told).await {
                 Some(after) => Joined::Answered(after),
                 None => Joined::Pass,
-            };
+            }
         }
-        _ => {}
+        FillHead::Withdrawn => Joined::Again,
+        head => Joined::Answered(settled(exchange, route, ask, validating, head, &seat, told).await),
     }
-    let Some(errand) = errand(exchange, route, &[], Sharing::Shared) else { return Joined::Pass };
-    Joined::Answered(settled(exchange, route, ask, validating, head, seat, errand.again, told).await)
 }
 
-/// What any reader does with a head that concerns it.
-#[allow(clippy::too_many_arguments, reason = "one place for all that a head can mean")]
+/// What any reader does with a head that brings no new body.
 async fn settled(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
     validating: &[Arc<Generation>],
     head: FillHead,
-    seat: Seat,
-    again: Again,
+    seat: &Seat,
     told: Told,
 ) -> After {
     match head {
-        FillHead::New(generation) => {
-            let told = {
-                let stored = &generation.head().stored;
-                let freshness = weir_policy::freshness(stored, exchange.now);
-                told.answered(stored.status).stored(freshness.left_s(), freshness.source.word())
-            };
-            serve::filled(exchange, route, ask, generation, seat, again, told).await
-        }
         FillHead::Unchanged(generation) => {
             let told = told.answered(http::StatusCode::NOT_MODIFIED);
-            serve::confirmed(exchange, route, ask, generation, &seat, told).await
+            serve::confirmed(exchange, route, ask, generation, seat, told).await
         }
         FillHead::Shared(response) => shared(exchange, route, ask, validating, &response, told).await,
         FillHead::Failed(failure) => failed(exchange, route, ask, validating, &failure, told).await,
-        FillHead::Declined(..) => pass::pass(exchange, route, told).await,
+        FillHead::New(_) | FillHead::Declined(..) | FillHead::Withdrawn => {
+            pass::pass(exchange, route, told).await
+        }
     }
 }
 
@@ -273,8 +292,12 @@ async fn stale_instead(
     failure: Failure,
     told: Told,
 ) -> Option<After> {
-    let generation = validating.first().filter(|generation| !generation.is_retired())?.clone();
-    let reusable = error_reusable(ask, &generation.head().stored, failure, exchange.now)?;
+    let is_good = |generation: &&Arc<Generation>| {
+        matches!(generation.retirement(), None | Some(Retirement::Evicted))
+            && matches(&generation.head().stored.variant, &exchange.head.headers)
+    };
+    let generation = validating.first().filter(is_good)?.clone();
+    let reusable = error_reusable(ask, &generation.head().stored, failure, clock::now())?;
     let told = told.stale_because("stale-if-error", reusable.freshness().left_s());
     Some(serve::held(exchange, route, ask, generation, reusable, told).await)
 }
@@ -303,28 +326,32 @@ pub(crate) fn interim_sender(exchange: &Exchange<'_>, sender: InterimSender) -> 
     (exchange.head.version == weir_wire::Version::Http11).then_some(sender)
 }
 
-/// What the fill has to know; none when the route's upstream does not exist.
+/// How this request asks the origin for a whole representation; none when the route's upstream does not
+/// exist.
+fn again(exchange: &Exchange<'_>, route: &Arc<Route>) -> Option<Again> {
+    Some(Again {
+        upstream: exchange.running.upstream(route)?.clone(),
+        target: forwarded(route, exchange.path_and_query()).into_owned(),
+        headers: outgoing::for_fill(exchange, route),
+    })
+}
+
+/// What the fill has to know.
 pub(crate) fn errand(
     exchange: &Exchange<'_>,
     route: &Arc<Route>,
     validating: &[Arc<Generation>],
     shared: Sharing,
 ) -> Option<Errand> {
-    let upstream = exchange.running.upstream(route)?.clone();
-    let path_and_query = exchange.path_and_query();
     Some(Errand {
         plane: exchange.worker.plane.clone(),
         observer: exchange.worker.observer.clone(),
         core: exchange.worker.core,
         route: route.clone(),
-        again: Again {
-            upstream,
-            target: forwarded(route, path_and_query).into_owned(),
-            headers: outgoing::for_fill(exchange, route),
-        },
+        again: again(exchange, route)?,
         scheme: exchange.scheme,
         host: exchange.head.host.as_str().into(),
-        path_and_query: path_and_query.to_owned(),
+        path_and_query: exchange.path_and_query().to_owned(),
         client_headers: exchange.head.headers.clone(),
         validating: validating.to_vec(),
         shared,

@@ -13,8 +13,8 @@ use crate::plan::Route;
 pub(crate) struct Held {
     /// The generation that the request selects.
     pub(crate) generation: Option<Arc<Generation>>,
-    /// Whether only other variants are held.
-    pub(crate) others: bool,
+    /// The other variants that are held whole, where none was selected.
+    pub(crate) others: Vec<Arc<Generation>>,
 }
 
 /// Finds the generation that the request selects.
@@ -26,11 +26,11 @@ pub(crate) fn find(exchange: &Exchange<'_>, route: &Route) -> Held {
     let headers = &exchange.head.headers;
     match worker.plane.store.find(digest, &key, &|stored| matches(&stored.variant, headers)) {
         Found::Ready(generation) => match generation {
-            Some(generation) if generation.is_whole() => Held { generation: Some(generation), others: false },
+            Some(generation) if generation.is_whole() => Held { generation: Some(generation), others: Vec::new() },
             _ => among_variants(exchange, digest, &key),
         },
         // A tier that must be asked comes with the disk; until then what is not at hand is a miss.
-        _ => Held { generation: None, others: false },
+        _ => Held { generation: None, others: Vec::new() },
     }
 }
 
@@ -39,10 +39,11 @@ fn among_variants(exchange: &Exchange<'_>, digest: u128, key: &[u8]) -> Held {
     let headers = &exchange.head.headers;
     let mut variants = exchange.worker.plane.store.variants(digest, key);
     variants.retain(|generation| generation.is_whole());
-    let others = !variants.is_empty();
-    let selected = |generation: &Arc<Generation>| matches(&generation.head().stored.variant, headers);
-    let generation = variants.into_iter().find(selected);
-    Held { others: others && generation.is_none(), generation }
+    let selected = |generation: &&Arc<Generation>| matches(&generation.head().stored.variant, headers);
+    match variants.iter().find(selected) {
+        Some(generation) => Held { generation: Some(generation.clone()), others: Vec::new() },
+        None => Held { generation: None, others: variants.into_vec() },
+    }
 }
 
 /// The request's key, to be kept.

@@ -37,7 +37,7 @@ pub(crate) struct Plane {
     pub(crate) store: Store,
     /// Objects that declare more are not stored.
     pub(crate) object_bytes_max: u64,
-    pub(crate) desk: Desk,
+    pub(crate) desk: Arc<Desk>,
     pub(crate) bells: Arc<Bells>,
     pub(crate) running: ArcSwap<Running>,
     pub(crate) observatory: Arc<Observatory>,
@@ -52,7 +52,7 @@ impl Plane {
         Plane {
             object_bytes_max: store.usage().limit_bytes / 2,
             store,
-            desk: Desk::new(bells.clone()),
+            desk: Arc::new(Desk::new(bells.clone())),
             bells,
             running: ArcSwap::from_pointee(running),
             observatory,

@@ -34,16 +34,19 @@ pub(crate) async fn now(
 
 /// Asks without a client: the next request finds what came.
 pub(crate) fn in_background(exchange: &Exchange<'_>, route: &Arc<Route>, generation: &Arc<Generation>) {
-    let key = generation.key();
     let headers: &HeaderMap = &exchange.head.headers;
     let whole = Interval::new(0, u64::MAX);
     let (worker, now) = (exchange.worker, exchange.now.mono);
-    let Plan::Lead(seat) = worker.plane.desk.plan(worker.core, key, whole, headers, now) else { return };
+    let key = (generation.key(), worker.plane.store.ledger());
+    let Plan::Lead(lead) = worker.plane.desk.plan(worker.core, key, whole, headers, now) else { return };
     let again = lookup::find(exchange, route).generation;
-    let replaced = again.is_none_or(|again| !Arc::ptr_eq(&again, generation) || is_fresh(exchange, &again));
-    match fetch::errand(exchange, route, &candidates(exchange, generation.clone()), Sharing::Shared) {
-        Some(errand) if !replaced => task::start_in_background(errand, seat),
-        _ => worker.plane.desk.done(seat.fill()),
+    if again.is_none_or(|again| !Arc::ptr_eq(&again, generation) || is_fresh(exchange, &again)) {
+        return;
+    }
+    let candidates = candidates(exchange, generation.clone());
+    let Some(errand) = fetch::errand(exchange, route, &candidates, Sharing::Shared) else { return };
+    if let Some(seat) = lead.begin() {
+        task::start_in_background(errand, seat);
     }
 }
 
@@ -56,7 +59,7 @@ fn candidates(exchange: &Exchange<'_>, generation: Arc<Generation>) -> Vec<Arc<G
     let key = generation.key().clone();
     let mut all = vec![generation];
     for sibling in exchange.worker.plane.store.variants(key.digest, &key.full) {
-        if !Arc::ptr_eq(&sibling, &all[0]) {
+        if sibling.is_whole() && !Arc::ptr_eq(&sibling, &all[0]) {
             all.push(sibling);
         }
     }

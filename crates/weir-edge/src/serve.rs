@@ -47,8 +47,7 @@ pub(crate) async fn filled(
     route: &Route,
     ask: &Ask,
     generation: Arc<Generation>,
-    seat: Seat,
-    again: Again,
+    (seat, again): (Seat, Again),
     told: Told,
 ) -> After {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
@@ -113,7 +112,8 @@ async fn generation_to(
         StatusCode::PARTIAL_CONTENT => partial(out, reader, route, &head, range.as_ref()),
         _ => whole(out, reader, route, &head),
     }
-    finish(out, &head, freshness, &told, transfer);
+    let has_age = told.is_from_store() || matches!(&from, From::Fill(seat, _) if seat.fill().had_age());
+    finish(out, has_age.then(|| freshness.age_s()), &told, transfer);
     print_persistence(out, after, exchange.head.version);
     print::end(out);
     drop(head);
@@ -184,10 +184,10 @@ fn not_modified(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Hea
 }
 
 /// The fields that differ from response to response.
-fn finish(out: &mut Vec<u8>, head: &Head, freshness: Freshness, told: &Told, transfer: Transfer) {
-    if told.is_from_store() || head.stored.facts.initial_age.as_secs() > 0 {
+fn finish(out: &mut Vec<u8>, age_s: Option<u64>, told: &Told, transfer: Transfer) {
+    if let Some(age_s) = age_s {
         out.extend_from_slice(b"age: ");
-        print::number(out, freshness.age_s());
+        print::number(out, age_s);
         out.extend_from_slice(b"\r\n");
     }
     told.print(out);

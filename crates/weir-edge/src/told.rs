@@ -4,7 +4,7 @@ use http::StatusCode;
 use weir_policy::cache_status::{self, Forward, Forwarded};
 use weir_policy::{MissReason, NotStored, PassReason, Reusable, RevalidateReason};
 
-use crate::observe::{Facts, Outcome, Storing};
+use crate::observe::{Facts, Outcome, Sharing, Storing};
 
 /// How a response came about.
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +73,11 @@ impl Told {
         Told::new(Outcome::Miss, why.word(), Some(why.into()))
     }
 
+    /// Whether the request passes only because of what is remembered of its key.
+    pub(crate) fn is_of_memory(&self) -> bool {
+        self.detail == PassReason::Uncacheable.word()
+    }
+
     /// Whether it came from the store, so that it must carry `Age`.
     pub(crate) fn is_from_store(&self) -> bool {
         matches!(self.outcome, Outcome::Hit | Outcome::Stale | Outcome::Revalidated)
@@ -116,6 +121,10 @@ impl Told {
         facts.detail = self.detail;
         facts.storing = self.storing;
         facts.ttl_left_s = self.ttl_s;
+        facts.sharing = match self.collapsed {
+            Collapsed::Yes => Sharing::Joined,
+            Collapsed::No => Sharing::Alone,
+        };
     }
 
     /// Prints the `Cache-Status` field.

@@ -57,11 +57,13 @@ async fn respond(exchange: &mut Exchange<'_>, route: &Arc<Route>) -> After {
         (Verdict::Revalidate(revalidation), Some(generation)) => {
             revalidate::now(exchange, route, &ask, generation, revalidation).await
         }
-        (Verdict::Pass(reason), _) => pass::pass(exchange, route, Told::pass(reason)).await,
         (Verdict::GatewayTimeout, _) => local::only_if_cached(exchange).await,
         (Verdict::Miss(reason), _) => {
-            let reason = if others { MissReason::Vary } else { reason };
-            fetch::fetch(exchange, route, &ask, Vec::new(), Told::miss(reason)).await
+            let (reason, siblings) = match others.is_empty() {
+                true => (reason, others),
+                false => (MissReason::Vary, others),
+            };
+            fetch::fetch(exchange, route, &ask, siblings, Told::miss(reason)).await
         }
         // A verdict about a generation is only reached with one.
         (_, None) => fetch::fetch(exchange, route, &ask, Vec::new(), Told::miss(MissReason::Gone)).await,

@@ -9,8 +9,9 @@ use http::HeaderMap;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, NotStored, matches};
+use weir_store::Ledger;
 
-use super::machine::State;
+use super::machine::{End, Event, State};
 use super::memory::Memory;
 use super::waiters::Bells;
 use super::{Fill, FillHead, OriginFailure, Seat};
@@ -28,7 +29,7 @@ pub(crate) enum Plan {
     /// A fill that will bring them runs: read it.
     Join(Seat),
     /// Nobody fetches them: lead a fill.
-    Lead(Seat),
+    Lead(Lead),
     /// This key's responses were not storable a moment ago.
     Pass(NotStored),
     /// Too far away from what is being fetched, or too many variants at once: fetch on one's own.
@@ -57,9 +58,9 @@ impl Desk {
 
     /// Who brings the interval `want` of the variant that `headers` ask for?
     pub(crate) fn plan(
-        &self,
+        self: &Arc<Self>,
         core: usize,
-        key: &CacheKey,
+        (key, ledger): (&CacheKey, &Ledger),
         want: Interval,
         headers: &HeaderMap,
         now: Instant,
@@ -67,8 +68,14 @@ impl Desk {
         let mut shard = self.shard(key).lock();
         if let Some(fills) = shard.get(&key.digest) {
             for fill in fills {
-                if fill.key().full == key.full && serves(fill, headers) {
-                    return if reaches(fill, want) { Plan::Join(fill.seat(core)) } else { Plan::Apart };
+                if fill.key().full != key.full || !serves(fill, headers, ledger) {
+                    continue;
+                }
+                if !reaches(fill, want) {
+                    return Plan::Apart;
+                }
+                if let Some(seat) = fill.seat(core) {
+                    return Plan::Join(seat);
                 }
             }
             if fills.len() >= FILLS_PER_KEY_MAX {
@@ -84,14 +91,15 @@ impl Desk {
         if want.start > 0 || want.end != u64::MAX {
             return Plan::Apart;
         }
-        let fill = Fill::new(key.clone(), self.bells.clone());
+        let fill = Fill::new(key.clone(), ledger.current(), self.bells.clone());
         shard.entry(key.digest).or_default().push(fill.clone());
-        Plan::Lead(fill.seat(core))
+        Plan::Lead(Lead { desk: self.clone(), seat: fill.seat(core) })
     }
 
     /// A fill that no other request may join: its response is not known to be public.
-    pub(crate) fn alone(&self, core: usize, key: &CacheKey) -> Seat {
-        Fill::new(key.clone(), self.bells.clone()).seat(core)
+    pub(crate) fn alone(self: &Arc<Self>, core: usize, (key, ledger): (&CacheKey, &Ledger)) -> Lead {
+        let fill = Fill::new(key.clone(), ledger.current(), self.bells.clone());
+        Lead { desk: self.clone(), seat: fill.seat(core) }
     }
 
     /// Takes a fill off the desk; its readers keep it.
@@ -111,9 +119,35 @@ impl Desk {
     }
 }
 
-/// Whether a fill may bring what `headers` ask for: its head is not known yet, or its variant matches.
-fn serves(fill: &Fill, headers: &HeaderMap) -> bool {
-    if matches!(fill.machine().state(), State::Ended(_)) {
+/// The lead of a fill that is on the desk and not yet begun. Dropped, it ends the fill, and those who
+/// joined it meanwhile plan anew.
+pub(crate) struct Lead {
+    desk: Arc<Desk>,
+    seat: Option<Seat>,
+}
+
+impl Lead {
+    /// Takes the lead's own seat at the fill, which its task begins from here on.
+    pub(crate) fn begin(mut self) -> Option<Seat> {
+        self.seat.take()
+    }
+}
+
+impl Drop for Lead {
+    fn drop(&mut self) {
+        let Some(seat) = self.seat.take() else { return };
+        let fill = seat.fill();
+        let _ = fill.head.set(FillHead::Withdrawn);
+        fill.apply(Event::Withdrawn);
+        self.desk.done(fill);
+        fill.wake(seat.core());
+    }
+}
+
+/// Whether a fill may bring what `headers` ask for: its head is not known yet, or its variant matches, and
+/// nothing was invalidated since it was planned.
+fn serves(fill: &Fill, headers: &HeaderMap, ledger: &Ledger) -> bool {
+    if ledger.is_dead(fill.key().digest, fill.stamp()) {
         return false;
     }
     match fill.head() {
@@ -130,6 +164,6 @@ fn reaches(fill: &Fill, want: Interval) -> bool {
     match fill.machine().state() {
         State::Asking => want.start <= NEAR_BYTES_MAX,
         State::Filling { written, .. } => want.start <= written.saturating_add(NEAR_BYTES_MAX),
-        State::Ended(_) => false,
+        State::Ended(end) => end == End::Whole,
     }
 }

@@ -36,6 +36,8 @@ pub(crate) enum End {
     Failed,
     /// Nobody wanted it any more.
     Deserted,
+    /// It was never begun: who waits plans anew.
+    Withdrawn,
 }
 
 /// The state of one fill.
@@ -73,6 +75,8 @@ pub(crate) enum Event {
     Finished,
     /// No head, or the body broke off.
     Failed,
+    /// Its lead gave it up before it was begun.
+    Withdrawn,
     /// The store keeps only a window from here on.
     Outgrown,
     /// A reader took its seat.
@@ -130,10 +134,10 @@ impl Machine {
     }
 
     /// In window mode the fill waits for its foremost reader: back-pressure towards the origin.
-    pub(crate) fn must_wait(&self) -> bool {
+    pub(crate) fn must_wait(&self, ahead_bytes_max: u64) -> bool {
         match self.state {
             State::Filling { written, storing: Storing::Window, .. } => {
-                written.saturating_sub(self.front) >= AHEAD_BYTES_MAX
+                written.saturating_sub(self.front) >= ahead_bytes_max.min(AHEAD_BYTES_MAX)
             }
             _ => false,
         }
@@ -146,12 +150,7 @@ impl Machine {
             Event::Left => {
                 Machine { readers: self.readers.saturating_sub(1), ..self }.unless_deserted(Actions::NONE)
             }
-            Event::Advanced(offset) => {
-                let waited = self.must_wait();
-                let next = Machine { front: self.front.max(offset), ..self };
-                let freed = waited && !next.must_wait();
-                (next, if freed { Actions::WAKE } else { Actions::NONE })
-            }
+            Event::Advanced(offset) => (Machine { front: self.front.max(offset), ..self }, Actions::NONE),
             event => self.advance(event),
         }
     }
@@ -165,6 +164,7 @@ impl Machine {
             }
             (State::Asking, Event::Declined(reason)) => self.ended(End::Declined(reason), Actions::WAKE),
             (State::Asking, Event::Unchanged) => self.ended(End::Unchanged, Actions::WAKE),
+            (State::Asking, Event::Withdrawn) => self.ended(End::Withdrawn, Actions::WAKE),
             (State::Asking, Event::Shared) => self.ended(End::Shared, Actions::WAKE),
             (State::Filling { written, length, storing }, Event::Bytes(bytes)) => {
                 let written = written + bytes;

@@ -1,14 +1,16 @@
 //! Fills: one origin transfer into one generation, however many read it. [`machine`] says what happens,
-//! [`task`] does it, [`desk`] knows which fills run, [`tail`] reads them, [`waiters`] wakes the readers.
+//! [`task`] does it, `judge` reads heads, [`desk`] knows which fills run, [`tail`] reads them, [`waiters`] wakes the readers.
 //! It must not decide what may be stored: that is the policy's.
 
 pub(crate) mod desk;
+mod judge;
 pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod tail;
 pub(crate) mod task;
 pub(crate) mod waiters;
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -16,11 +18,11 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use weir_policy::{CacheKey, NotStored};
-use weir_store::{Generation, Retirement};
+use weir_policy::{CacheKey, NotStored, Variant};
+use weir_store::{Generation, Retirement, Stamp};
 use weir_upstream::OriginError;
 
-use self::machine::{Actions, Event, Machine};
+use self::machine::{Actions, End, Event, Machine, State};
 use self::waiters::{Bells, Waiters};
 
 /// Why there is no response from the origin.
@@ -63,6 +65,8 @@ pub(crate) struct SharedResponse {
     pub(crate) body: Bytes,
     pub(crate) reason: NotStored,
     pub(crate) origin: Arc<str>,
+    /// Which of those waiting it may go to.
+    pub(crate) variant: Variant,
 }
 
 /// What the origin's head made of a fill.
@@ -74,6 +78,8 @@ pub(crate) enum FillHead {
     Unchanged(Arc<Generation>),
     /// Not to be stored; the lead has the stream.
     Declined(NotStored, StatusCode),
+    /// Given up before it was begun: plan anew.
+    Withdrawn,
     /// A short server error, for those already waiting.
     Shared(Arc<SharedResponse>),
     /// No response.
@@ -83,8 +89,14 @@ pub(crate) enum FillHead {
 /// One running origin transfer.
 pub(crate) struct Fill {
     key: CacheKey,
+    /// The ledger's number when the fill was planned; it asks after that.
+    stamp: Stamp,
     machine: Mutex<Machine>,
     head: OnceLock<FillHead>,
+    /// How far the foremost reader is.
+    front: AtomicU64,
+    /// Whether the origin's response came out of another cache.
+    had_age: AtomicBool,
     /// The origin's name, once known.
     origin: OnceLock<Arc<str>>,
     /// Why the body broke off.
@@ -97,10 +109,13 @@ pub(crate) struct Fill {
 
 impl Fill {
     /// A fill that is about to ask.
-    pub(crate) fn new(key: CacheKey, bells: Arc<Bells>) -> Arc<Fill> {
+    pub(crate) fn new(key: CacheKey, stamp: Stamp, bells: Arc<Bells>) -> Arc<Fill> {
         let waiters = Waiters::new(&bells);
         Arc::new(Fill {
             key,
+            stamp,
+            front: AtomicU64::new(0),
+            had_age: AtomicBool::new(false),
             machine: Mutex::new(Machine::new()),
             head: OnceLock::new(),
             origin: OnceLock::new(),
@@ -114,6 +129,32 @@ impl Fill {
     /// The key it fills.
     pub(crate) fn key(&self) -> &CacheKey {
         &self.key
+    }
+
+    /// The ledger's number when the fill was planned.
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.stamp
+    }
+
+    /// Whether the origin's response came out of another cache (RFC 9111 §5.1).
+    pub(crate) fn had_age(&self) -> bool {
+        self.had_age.load(Ordering::Relaxed)
+    }
+
+    /// How far the foremost reader is.
+    pub(crate) fn front(&self) -> u64 {
+        self.front.load(Ordering::Acquire)
+    }
+
+    /// A reader has come to `offset`; only the foremost writes, and only a windowed fill is told.
+    pub(crate) fn advance(&self, offset: u64, is_windowed: bool) {
+        if self.front.load(Ordering::Relaxed) >= offset {
+            return;
+        }
+        self.front.fetch_max(offset, Ordering::AcqRel);
+        if is_windowed {
+            self.turn.notify_one();
+        }
     }
 
     /// The head, if it has come.
@@ -141,10 +182,15 @@ impl Fill {
         *self.machine.lock()
     }
 
-    /// Takes a seat: as long as it is held, the fill has a reader.
-    pub(crate) fn seat(self: &Arc<Self>, core: usize) -> Seat {
-        self.apply(Event::Joined);
-        Seat { fill: self.clone(), core }
+    /// Takes a seat: as long as it is held, the fill has a reader. None when the fill has ended without being
+    /// whole.
+    pub(crate) fn seat(self: &Arc<Self>, core: usize) -> Option<Seat> {
+        let mut machine = self.machine.lock();
+        if matches!(machine.state(), State::Ended(end) if end != End::Whole) {
+            return None;
+        }
+        *machine = machine.on(Event::Joined).0;
+        Some(Seat { fill: self.clone(), core })
     }
 
     /// Waits for the head.
@@ -169,8 +215,7 @@ impl Fill {
             *machine = next;
             actions
         };
-        let freed = matches!(event, Event::Advanced(_)) && actions.has(Actions::WAKE);
-        if freed || actions.has(Actions::STOP) {
+        if actions.has(Actions::STOP) {
             self.turn.notify_one();
         }
         actions

@@ -10,7 +10,6 @@ use weir_policy::Interval;
 use weir_store::{Generation, Piece, Read};
 use weir_upstream::{OriginBody, OriginRequest, Upstream};
 
-use super::machine::Event;
 use super::{Seat, is_windowed};
 use crate::deliver::{Body, Cut, bytes_of};
 
@@ -27,7 +26,8 @@ pub(crate) struct Again {
 
 /// An interval of a generation that is being filled.
 pub(crate) struct Tail {
-    seat: Seat,
+    /// None once the reader goes on by itself.
+    seat: Option<Seat>,
     generation: Arc<Generation>,
     rest: Interval,
     again: Again,
@@ -37,69 +37,90 @@ pub(crate) struct Tail {
 impl Tail {
     /// Reads the interval `of` a generation; `of.end` is `u64::MAX` where the length is not known.
     pub(crate) fn new(seat: Seat, generation: Arc<Generation>, of: Interval, again: Again) -> Tail {
-        Tail { seat, generation, rest: of, again, own: None }
+        Tail { seat: Some(seat), generation, rest: of, again, own: None }
     }
 
     fn take(&mut self, piece: Piece) -> Piece {
         self.rest.start += bytes_of(&piece).len() as u64;
-        if is_windowed(&self.generation) {
-            self.seat.fill().apply(Event::Advanced(self.rest.start));
+        if let Some(seat) = &self.seat {
+            seat.fill().advance(self.rest.start, is_windowed(&self.generation));
         }
         piece
     }
 
     async fn wait(&self, bytes_max: usize) -> Read {
         let (generation, start) = (&self.generation, self.rest.start);
-        let fill = self.seat.fill();
-        fill.wait(self.seat.core(), || match generation.read(start, bytes_max) {
-            Read::NotYet => None,
-            read => Some(read),
-        })
-        .await
+        let Some(seat) = &self.seat else { return Read::Gone };
+        seat.fill()
+            .wait(seat.core(), || match generation.read(start, bytes_max) {
+                Read::NotYet => None,
+                read => Some(read),
+            })
+            .await
     }
 
     /// The rest from the origin, if it still has the same version.
-    async fn ask_again(&self) -> Result<OriginBody, Cut> {
+    async fn ask_again(&mut self) -> Result<OriginBody, Cut> {
         let behind = Cut { word: "reader-behind" };
         let head = self.generation.head();
         let etag = head.stored.headers.get(ETAG).filter(|etag| !etag.as_bytes().starts_with(b"W/"));
+        let etag = etag.ok_or(behind)?.clone();
+        drop(head);
+        // The fill need not go on for a reader that it has lost.
+        self.seat = None;
         let mut headers = self.again.headers.clone();
-        headers.insert(IF_RANGE, etag.ok_or(behind)?.clone());
+        headers.insert(IF_RANGE, etag.clone());
         let range = HeaderValue::try_from(format!("bytes={}-", self.rest.start)).map_err(|_| behind)?;
         headers.insert(RANGE, range);
         let request = OriginRequest::new(http::Method::GET, self.again.target.clone(), headers);
         let answer = self.again.upstream.send(request, None).await.map_err(|_| behind)?;
-        let same = answer.headers.get(ETAG).is_none_or(|now| Some(now) == etag);
-        let from_here = answer.headers.get(CONTENT_RANGE).is_some_and(|value| {
-            value.as_bytes().starts_with(format!("bytes {}-", self.rest.start).as_bytes())
-        });
-        if answer.status == StatusCode::PARTIAL_CONTENT && same && from_here {
-            Ok(answer.body)
-        } else {
-            Err(behind)
+        let is_same = answer.headers.get(ETAG) == Some(&etag);
+        let length = answer.headers.get(CONTENT_RANGE).and_then(|range| to_the_end(range, self.rest.start));
+        let length = length.filter(|length| self.generation.length().is_none_or(|known| known == *length));
+        match length {
+            Some(length) if is_same && answer.status == StatusCode::PARTIAL_CONTENT => {
+                self.rest.end = self.rest.end.min(length);
+                Ok(answer.body)
+            }
+            _ => Err(behind),
         }
     }
 
     async fn next_own(&mut self) -> Result<Option<Piece>, Cut> {
         let Some(own) = &mut self.own else { return Ok(None) };
         let bytes = own.next().await.map_err(|error| Cut { word: error.word() })?;
-        let Some(mut bytes) = bytes else { return Ok(None) };
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let mut bytes = bytes.ok_or(Cut { word: "rest-too-short" })?;
         let left = usize::try_from(self.rest.end - self.rest.start).unwrap_or(usize::MAX);
         bytes.truncate(left);
         self.rest.start += bytes.len() as u64;
-        Ok(if bytes.is_empty() { None } else { Some(Piece::Bytes(bytes)) })
+        Ok(Some(Piece::Bytes(bytes)))
     }
+
+    fn failure(&self) -> Cut {
+        Cut { word: self.seat.as_ref().map_or("reader-behind", |seat| seat.fill().failure_word()) }
+    }
+}
+
+/// The whole length, where a `Content-Range` goes from `start` to the end (RFC 9110 §14.4).
+fn to_the_end(range: &HeaderValue, start: u64) -> Option<u64> {
+    let (span, length) = range.to_str().ok()?.strip_prefix("bytes ")?.split_once('/')?;
+    let (first, last) = span.split_once('-')?;
+    let length: u64 = length.parse().ok()?;
+    (first.parse() == Ok(start) && last.parse::<u64>().ok()?.checked_add(1)? == length).then_some(length)
 }
 
 impl Body for Tail {
     async fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut> {
         loop {
-            if self.own.is_some() {
-                return self.next_own().await;
-            }
             let left = self.rest.end - self.rest.start;
             if left == 0 {
                 return Ok(None);
+            }
+            if self.own.is_some() {
+                return self.next_own().await;
             }
             let bytes_max = usize::try_from(left).map_or(bytes_max, |left| left.min(bytes_max));
             let read = match self.generation.read(self.rest.start, bytes_max) {
@@ -111,7 +132,7 @@ impl Body for Tail {
                 Read::End => return Ok(None),
                 Read::NotYet => {}
                 Read::Gone if is_windowed(&self.generation) => self.own = Some(self.ask_again().await?),
-                Read::Gone => return Err(Cut { word: self.seat.fill().failure_word() }),
+                Read::Gone => return Err(self.failure()),
             }
         }
     }

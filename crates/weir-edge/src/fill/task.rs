@@ -1,29 +1,26 @@
-//! Doing a fill: ask the origin, let the policy judge the head, put the bytes where readers find them.
-//! It runs on the lead's core, but belongs to nobody: the lead may leave. It must not be waited for
-//! anywhere else than through [`Fill`].
+//! Doing a fill: ask the origin, let [`judge`](super::judge) say what its head means, put the bytes where
+//! readers find them. It runs on the lead's core, but belongs to nobody: the lead may leave. It must not be
+//! waited for anywhere else than through [`Fill`].
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use http::header::{AGE, CONTENT_LENGTH};
+use bytes::Bytes;
+use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, StatusCode};
 use tokio::sync::oneshot;
-use weir_policy::{BodyEnd, NotStored, Now, RequestView, conditional, is_selected_by, storable};
-use weir_store::{Generation, Stamp, Writer};
-use weir_upstream::{InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse};
-use weir_wire::Framing;
+use weir_policy::{RequestView, conditional};
+use weir_store::{Generation, Writer};
+use weir_upstream::{InterimSender, OriginBody, OriginRequest, OriginResponse};
 
-use super::machine::{Actions, Event, State, Storing};
+use super::machine::{AHEAD_BYTES_MAX, End, Event, State, Storing};
 use super::tail::Again;
-use super::{Fill, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
+use super::{Fill, FillHead, OriginFailure, Seat, is_windowed};
 use crate::clock;
 use crate::observe::Observer;
 use crate::plan::Route;
 use crate::plane::Plane;
 
-/// Error responses up to this size are shared with those already waiting.
-const SHARED_BYTES_MAX: u64 = 64 << 10;
 /// How long a fill waits for readers to free memory before it tries again.
 const MEMORY_WAIT: Duration = Duration::from_millis(5);
 
@@ -40,7 +37,7 @@ pub(crate) struct Errand {
     pub(crate) host: Arc<str>,
     pub(crate) path_and_query: String,
     pub(crate) client_headers: HeaderMap,
-    /// Stored generations that the request revalidates.
+    /// Stored generations that the request revalidates, the selected one first.
     pub(crate) validating: Vec<Arc<Generation>>,
     /// Whether the key is remembered when a response is not storable.
     pub(crate) shared: Sharing,
@@ -63,7 +60,8 @@ pub(crate) enum Handed {
     Fields(HeaderMap),
 }
 
-type Give = oneshot::Sender<Handed>;
+/// The task's side of what the lead gets.
+pub(super) type Give = oneshot::Sender<Handed>;
 
 /// Starts a fill on this core; `interim` gets the origin's 1xx heads.
 pub(crate) fn start(
@@ -76,8 +74,11 @@ pub(crate) fn start(
     handed
 }
 
-/// Starts a fill that nobody waits for; it keeps its own seat to the end.
-pub(crate) fn start_in_background(errand: Errand, seat: Seat) {
+/// Starts a fill that nobody waits for; it keeps its own seat to the end. It asks for no client, so it
+/// shows nobody's credentials.
+pub(crate) fn start_in_background(mut errand: Errand, seat: Seat) {
+    errand.again.headers.remove(AUTHORIZATION);
+    errand.client_headers.remove(AUTHORIZATION);
     let (give, _) = oneshot::channel();
     tokio::spawn(run(errand, seat.fill().clone(), None, give, Some(seat)));
 }
@@ -125,22 +126,21 @@ async fn run(
         fill: fill.clone(),
     };
     let _seat = seat;
-    errand.observer.counters().fill_begun();
-    let stamp = errand.plane.store.ledger().current();
+    let counters = errand.observer.counters();
+    counters.fill_begun();
+    counters.origin_asked();
     let requested = clock::now();
-    errand.observer.counters().origin_asked();
     let answer = errand.again.upstream.send(errand.request(), interim).await;
-    let received = clock::now();
     let whole = match answer {
-        Ok(response) => errand.head(&fill, stamp, requested, received, response, give).await,
+        Ok(response) => errand.head(&fill, requested, response, give).await,
         Err(error) => {
-            errand.fail(&fill, received, &error);
+            errand.fail(&fill, &error);
             false
         }
     };
     match whole {
-        true => errand.observer.counters().fill_ended(),
-        false => errand.observer.counters().fill_failed(),
+        true => counters.fill_ended(),
+        false => counters.fill_failed(),
     }
     drop(closing);
 }
@@ -154,7 +154,8 @@ impl Errand {
         OriginRequest::new(Method::GET, self.again.target.clone(), headers)
     }
 
-    fn view(&self) -> RequestView<'_> {
+    /// The request as the policy sees it.
+    pub(super) fn view(&self) -> RequestView<'_> {
         RequestView {
             method: &Method::GET,
             scheme: self.scheme,
@@ -166,155 +167,15 @@ impl Errand {
         }
     }
 
-    fn fail(&self, fill: &Fill, now: Now, error: &OriginError) {
-        let failure = OriginFailure::of(error);
-        self.observer.counters().error(failure.word);
-        if failure.status != StatusCode::SERVICE_UNAVAILABLE {
-            self.plane.desk.memory.fail(fill.key().digest, now.mono, failure.clone());
-        }
-        self.end(fill, FillHead::Failed(failure), Event::Failed);
-    }
-
-    fn end(&self, fill: &Fill, head: FillHead, event: Event) {
+    /// Sets the head and ends a fill that brings no body.
+    pub(super) fn end(&self, fill: &Fill, head: FillHead, event: Event) {
         let _ = fill.head.set(head);
         fill.apply(event);
         fill.wake(self.core);
     }
 
-    /// Judges the head and does what it asks for; true when the fill ended as it should.
-    async fn head(
-        &self,
-        fill: &Arc<Fill>,
-        stamp: Stamp,
-        requested: Now,
-        received: Now,
-        response: OriginResponse,
-        give: Give,
-    ) -> bool {
-        let _ = fill.origin.set(response.origin.name().into());
-        for _ in 0..response.times.retries {
-            self.observer.counters().retried();
-        }
-        if response.status == StatusCode::NOT_MODIFIED {
-            return self.unchanged(fill, stamp, (requested, received), response, give).await;
-        }
-        let end = match response.framing {
-            Framing::Close => BodyEnd::Close,
-            _ => BodyEnd::Framed,
-        };
-        let rules = &self.route.rules;
-        let judged =
-            storable(&self.view(), response.status, &response.headers, end, requested, received, rules);
-        let too_large =
-            matches!(response.framing, Framing::Length(length) if length > self.plane.object_bytes_max);
-        match judged {
-            Ok(_) if too_large => self.decline(fill, NotStored::TooLarge, response, give),
-            Ok(storable) => {
-                let length = match response.framing {
-                    Framing::Length(length) => Some(length),
-                    Framing::None => Some(0),
-                    Framing::Chunked | Framing::Close => None,
-                };
-                match self.plane.store.begin(storable, fill.key().clone(), stamp, length) {
-                    Ok((generation, writer)) => {
-                        self.plane.desk.memory.accept(fill.key().digest);
-                        if let Some(fields) = for_lead(&response.headers, &generation.head().stored.headers) {
-                            let _ = give.send(Handed::Fields(fields));
-                        }
-                        self.fill(fill, generation, writer, length, response.body).await
-                    }
-                    Err(_) => self.decline(fill, NotStored::NoRoom, response, give),
-                }
-            }
-            Err(reason) if response.status.is_server_error() => {
-                self.share(fill, reason, response, give).await
-            }
-            Err(reason) => self.decline(fill, reason, response, give),
-        }
-    }
-
-    /// The lead keeps its stream; joiners are told to pass.
-    fn decline(
-        &self,
-        fill: &Fill,
-        reason: NotStored,
-        response: OriginResponse,
-        give: Give,
-    ) -> bool {
-        if self.shared == Sharing::Shared && reason.is_of_response() {
-            self.plane.desk.memory.decline(fill.key().digest, clock::mono(), reason);
-        }
-        let status = response.status;
-        // A lead that has gone drops the response, and with it the connection.
-        let _ = give.send(Handed::Response(Box::new(response)));
-        self.end(fill, FillHead::Declined(reason, status), Event::Declined(reason));
-        true
-    }
-
-    /// A short server error is shared with those who wait.
-    async fn share(
-        &self,
-        fill: &Fill,
-        reason: NotStored,
-        mut response: OriginResponse,
-        give: Give,
-    ) -> bool {
-        match response.framing {
-            Framing::Length(length) if length <= SHARED_BYTES_MAX => {}
-            Framing::None => {}
-            _ => {
-                let status = response.status;
-                let _ = give.send(Handed::Response(Box::new(response)));
-                self.end(fill, FillHead::Declined(reason, status), Event::Declined(reason));
-                return true;
-            }
-        }
-        match whole(&mut response.body).await {
-            Ok(body) => {
-                let origin = response.origin.name().into();
-                let (status, headers) = (response.status, response.headers);
-                let shared = SharedResponse { status, headers, body, reason, origin };
-                self.end(fill, FillHead::Shared(Arc::new(shared)), Event::Shared);
-                true
-            }
-            Err(error) => {
-                self.fail(fill, clock::now(), &error);
-                false
-            }
-        }
-    }
-
-    async fn unchanged(
-        &self,
-        fill: &Fill,
-        stamp: Stamp,
-        (requested, received): (Now, Now),
-        mut response: OriginResponse,
-        give: Give,
-    ) -> bool {
-        // Reading to the end makes the connection usable again.
-        let _ = response.body.next().await;
-        let chosen = self.validating.iter().find(|generation| {
-            is_selected_by(&generation.head().stored, &response.headers, self.validating.len())
-        });
-        let Some(generation) = chosen else {
-            // A 304 that selects nothing that was asked for: the lead asks again on its own.
-            return self.decline(fill, NotStored::UnaskedNotModified, response, give);
-        };
-        let fresh = weir_policy::freshen(
-            &generation.head().stored,
-            &response.headers,
-            requested,
-            received,
-            &self.route.rules,
-        );
-        self.plane.store.freshen(generation, fresh, stamp);
-        self.end(fill, FillHead::Unchanged(generation.clone()), Event::Unchanged);
-        true
-    }
-
     /// Moves the body into the generation; true when it arrived whole.
-    async fn fill(
+    pub(super) async fn fill(
         &self,
         fill: &Arc<Fill>,
         generation: Arc<Generation>,
@@ -325,37 +186,53 @@ impl Errand {
         let _ = fill.head.set(FillHead::New(generation.clone()));
         fill.apply(Event::Storable(length));
         fill.wake(self.core);
-        loop {
-            let event = tokio::select! {
+        while let State::Filling { .. } = fill.machine().state() {
+            let is_ahead = self.is_ahead(fill, &mut writer);
+            let piece = tokio::select! {
                 biased;
-                () = fill.turn.notified() => None,
-                piece = body.next(), if !fill.machine().must_wait() => Some(piece),
+                () = fill.turn.notified() => continue,
+                piece = body.next(), if !is_ahead => piece,
             };
-            if matches!(fill.machine().state(), State::Ended(_)) {
-                writer.abandon();
-                fill.wake(self.core);
-                return false;
-            }
-            let actions = match event {
-                None => continue,
-                Some(Ok(Some(bytes))) => {
-                    self.observer.counters().origin_bytes(bytes.len() as u64);
+            match piece {
+                Ok(Some(bytes)) => {
                     let count = bytes.len() as u64;
+                    self.observer.counters().origin_bytes(count);
                     self.push(fill, &generation, &mut writer, bytes).await;
-                    fill.apply(Event::Bytes(count))
+                    fill.apply(Event::Bytes(count));
+                    fill.wake(self.core);
                 }
-                Some(Ok(None)) => fill.apply(Event::Finished),
-                Some(Err(error)) => {
+                Ok(None) => drop(fill.apply(Event::Finished)),
+                Err(error) => {
                     fill.fail_with(error.word());
                     self.observer.counters().error(error.word());
-                    fill.apply(Event::Failed)
+                    fill.apply(Event::Failed);
                 }
-            };
-            if let State::Ended(_) = fill.machine().state() {
-                return self.close(fill, writer, actions);
             }
-            fill.wake(self.core);
         }
+        self.close(fill, writer)
+    }
+
+    /// Ends the generation as the machine says; only what arrived whole is published.
+    fn close(&self, fill: &Arc<Fill>, writer: Writer) -> bool {
+        let whole = match fill.machine().state() {
+            State::Ended(End::Whole) => writer.seal().is_ok(),
+            _ => {
+                writer.abandon();
+                false
+            }
+        };
+        self.plane.desk.done(fill);
+        fill.wake(self.core);
+        whole
+    }
+
+    /// Whether a window is so far ahead of its foremost reader that the origin must wait.
+    fn is_ahead(&self, fill: &Fill, writer: &mut Writer) -> bool {
+        let Some(window_bytes) = writer.window_bytes() else { return false };
+        let front = fill.front();
+        writer.let_go(front);
+        fill.apply(Event::Advanced(front));
+        fill.machine().must_wait(AHEAD_BYTES_MAX.min(window_bytes / 2))
     }
 
     /// Gives bytes to the writer. While readers hold all memory it waits for them to move on, which is the
@@ -372,40 +249,16 @@ impl Errand {
             if matches!(fill.machine().state(), State::Ended(_)) {
                 return;
             }
+            self.is_ahead(fill, writer);
         }
         self.outgrown(fill, generation);
     }
 
     /// Tells the machine once that only a window is kept.
     fn outgrown(&self, fill: &Fill, generation: &Generation) {
-        let storing = fill.machine().state();
-        if is_windowed(generation) && matches!(storing, State::Filling { storing: Storing::Whole, .. }) {
+        let state = fill.machine().state();
+        if is_windowed(generation) && matches!(state, State::Filling { storing: Storing::Whole, .. }) {
             fill.apply(Event::Outgrown);
         }
     }
-
-    fn close(&self, fill: &Arc<Fill>, writer: Writer, actions: Actions) -> bool {
-        let whole = !actions.has(Actions::ABANDON) && writer.seal().is_ok();
-        self.plane.desk.done(fill);
-        fill.wake(self.core);
-        whole
-    }
-}
-
-/// The origin's fields, if the stored ones are not all of them.
-fn for_lead(origin: &HeaderMap, stored: &HeaderMap) -> Option<HeaderMap> {
-    let mut fields = origin.clone();
-    weir_policy::strip_hop_by_hop(&mut fields);
-    fields.remove(CONTENT_LENGTH);
-    fields.remove(AGE);
-    fields.keys().any(|name| !stored.contains_key(name)).then_some(fields)
-}
-
-/// A short body as one piece.
-async fn whole(body: &mut OriginBody) -> Result<Bytes, OriginError> {
-    let mut all = BytesMut::new();
-    while let Some(bytes) = body.next().await? {
-        all.extend_from_slice(&bytes);
-    }
-    Ok(all.freeze())
 }

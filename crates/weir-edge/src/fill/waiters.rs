@@ -4,7 +4,7 @@
 
 use std::future::poll_fn;
 use std::sync::Arc;
-use std::task::{Poll, Waker};
+use std::task::{Context, Poll, Waker};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -13,12 +13,65 @@ use tokio::sync::Notify;
 #[derive(Default)]
 struct List {
     round: u64,
-    wakers: Vec<Waker>,
+    wakers: Vec<Option<Waker>>,
+    free: Vec<usize>,
+    /// The core's bell has been rung and not yet answered.
+    is_rung: bool,
+}
+
+impl List {
+    fn is_empty(&self) -> bool {
+        self.wakers.len() == self.free.len()
+    }
+
+    fn put(&mut self, waker: Waker) -> usize {
+        if let Some(slot) = self.free.pop() {
+            self.wakers[slot] = Some(waker);
+            return slot;
+        }
+        self.wakers.push(Some(waker));
+        self.wakers.len() - 1
+    }
 }
 
 /// The readers waiting for one fill, core by core.
 pub(crate) struct Waiters {
     lists: Box<[Mutex<List>]>,
+}
+
+/// One reader's place in a list; it is given back when the reader stops waiting.
+struct Place<'w> {
+    list: &'w Mutex<List>,
+    /// The round and the slot in it.
+    taken: Option<(u64, usize)>,
+}
+
+impl Place<'_> {
+    /// Takes a place in this round, or renews the waker in the one that is held.
+    fn take(&mut self, cx: &Context<'_>) {
+        let mut list = self.list.lock();
+        match self.taken {
+            Some((round, slot)) if round == list.round => {
+                if let Some(waker) = list.wakers[slot].as_mut() {
+                    waker.clone_from(cx.waker());
+                }
+            }
+            _ => {
+                let slot = list.put(cx.waker().clone());
+                self.taken = Some((list.round, slot));
+            }
+        }
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        let Some((round, slot)) = self.taken else { return };
+        let mut list = self.list.lock();
+        if round == list.round && list.wakers[slot].take().is_some() {
+            list.free.push(slot);
+        }
+    }
 }
 
 impl Waiters {
@@ -30,20 +83,14 @@ impl Waiters {
     /// Waits on core `core` until `ready` yields something.
     ///
     /// # Cancel safety
-    /// Dropping the future loses nothing; a waker left behind is woken in vain once.
+    /// Dropping the future gives its place back.
     pub(crate) async fn until<T>(&self, core: usize, mut ready: impl FnMut() -> Option<T>) -> T {
-        let mut registered = None;
+        let mut place = Place { list: &self.lists[core], taken: None };
         poll_fn(|cx| {
             if let Some(value) = ready() {
                 return Poll::Ready(value);
             }
-            {
-                let mut list = self.lists[core].lock();
-                if registered != Some(list.round) {
-                    registered = Some(list.round);
-                    list.wakers.push(cx.waker().clone());
-                }
-            }
+            place.take(cx);
             // Between the first look and the registration the fill may have moved on.
             ready().map_or(Poll::Pending, Poll::Ready)
         })
@@ -55,7 +102,13 @@ impl Waiters {
         for (other, list) in self.lists.iter().enumerate() {
             if other == core {
                 self.wake_core(core);
-            } else if !list.lock().wakers.is_empty() {
+                continue;
+            }
+            let must_ring = {
+                let mut list = list.lock();
+                !list.is_empty() && !std::mem::replace(&mut list.is_rung, true)
+            };
+            if must_ring {
                 bells.0[other].ring(self.clone());
             }
         }
@@ -65,9 +118,11 @@ impl Waiters {
         let wakers = {
             let mut list = self.lists[core].lock();
             list.round += 1;
+            list.is_rung = false;
+            list.free.clear();
             std::mem::take(&mut list.wakers)
         };
-        for waker in wakers {
+        for waker in wakers.into_iter().flatten() {
             waker.wake();
         }
     }
@@ -82,14 +137,8 @@ struct Bell {
 
 impl Bell {
     fn ring(&self, waiters: Arc<Waiters>) {
-        let first = {
-            let mut rung = self.rung.lock();
-            rung.push(waiters);
-            rung.len() == 1
-        };
-        if first {
-            self.notify.notify_one();
-        }
+        self.rung.lock().push(waiters);
+        self.notify.notify_one();
     }
 }
 
@@ -112,5 +161,52 @@ impl Bells {
                 waiters.wake_core(core);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
+
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_waiter_that_gave_up_leaves_nothing_behind() {
+        let bells = Bells::new(2);
+        let waiters = Waiters::new(&bells);
+        let waker = Waker::noop();
+        for _ in 0..100 {
+            let mut waiting = pin!(waiters.until(1, || None::<()>));
+            let _ = waiting.as_mut().poll(&mut Context::from_waker(waker));
+            let _ = waiting.as_mut().poll(&mut Context::from_waker(waker));
+        }
+        assert_eq!(waiters.lists[1].lock().wakers.len(), 1, "places are used again");
+        assert!(waiters.lists[1].lock().is_empty());
+    }
+
+    #[test]
+    fn another_core_is_rung_once_until_it_answers() {
+        let bells = Bells::new(2);
+        let waiters = Waiters::new(&bells);
+        let count = Arc::new(Count::default());
+        let waker = Waker::from(count.clone());
+        let mut waiting = pin!(waiters.until(1, || None::<()>));
+        let _ = waiting.as_mut().poll(&mut Context::from_waker(&waker));
+        waiters.wake(0, &bells);
+        waiters.wake(0, &bells);
+        assert_eq!(bells.0[1].rung.lock().len(), 1);
+        assert_eq!(count.0.load(Ordering::Relaxed), 0);
+        waiters.wake_core(1);
+        assert_eq!(count.0.load(Ordering::Relaxed), 1);
     }
 }

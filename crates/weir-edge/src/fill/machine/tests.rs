@@ -49,7 +49,7 @@ fn a_window_waits_for_its_foremost_reader() {
     for event in [Event::Joined, Event::Storable(None), Event::Outgrown, Event::Bytes(AHEAD_BYTES_MAX)] {
         machine = machine.on(event).0;
     }
-    assert!(machine.must_wait());
-    let (machine, actions) = machine.on(Event::Advanced(1));
-    assert!(!machine.must_wait() && actions.has(Actions::WAKE));
+    assert!(machine.must_wait(AHEAD_BYTES_MAX));
+    let (machine, _) = machine.on(Event::Advanced(1));
+    assert!(!machine.must_wait(AHEAD_BYTES_MAX) && machine.must_wait(AHEAD_BYTES_MAX / 2));
 }

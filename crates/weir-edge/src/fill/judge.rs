@@ -1,0 +1,214 @@
+//! What an origin's head makes of a fill: a new generation, an unchanged one, a response that is not
+//! stored and for whom it is, a failure. RFC 9111 §3, §4.3.3, §4.3.4. It must not move a body.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use bytes::{Bytes, BytesMut};
+use http::header::{AGE, CONTENT_LENGTH, SET_COOKIE};
+use http::{HeaderMap, StatusCode};
+use weir_policy::{BodyEnd, NotStored, Now, SetCookie, Variant, is_selected_by, storable};
+use weir_store::Retirement;
+use weir_upstream::{OriginBody, OriginError, OriginResponse};
+use weir_wire::Framing;
+
+use super::machine::Event;
+use super::task::{Errand, Give, Handed, Sharing};
+use super::{Fill, FillHead, OriginFailure, SharedResponse};
+use crate::clock;
+
+/// Error responses up to this size are shared with those already waiting.
+const SHARED_BYTES_MAX: u64 = 64 << 10;
+
+impl Errand {
+    /// No response.
+    pub(super) fn fail(&self, fill: &Fill, error: &OriginError) {
+        let failure = OriginFailure::of(error);
+        self.observer.counters().error(failure.word);
+        if failure.status != StatusCode::SERVICE_UNAVAILABLE {
+            self.plane.desk.memory.fail(fill.key().digest, clock::mono(), failure.clone());
+        }
+        self.end(fill, FillHead::Failed(failure), Event::Failed);
+    }
+
+    /// Judges the head and does what it asks for; true when the fill ended as it should.
+    pub(super) async fn head(
+        &self,
+        fill: &Arc<Fill>,
+        requested: Now,
+        response: OriginResponse,
+        give: Give,
+    ) -> bool {
+        let received = clock::now();
+        let _ = fill.origin.set(response.origin.name().into());
+        fill.had_age.store(response.headers.contains_key(AGE), Ordering::Relaxed);
+        for _ in 0..response.times.retries {
+            self.observer.counters().retried();
+        }
+        if response.status == StatusCode::NOT_MODIFIED {
+            return self.unchanged(fill, (requested, received), response, give).await;
+        }
+        let end = match response.framing {
+            Framing::Close => BodyEnd::Close,
+            _ => BodyEnd::Framed,
+        };
+        let rules = &self.route.rules;
+        let judged =
+            storable(&self.view(), response.status, &response.headers, end, requested, received, rules);
+        // An error never takes the place of what may still go out instead of it (RFC 5861 §4).
+        let is_outage = response.status.is_server_error() && !self.validating.is_empty();
+        let reason = match judged {
+            Ok(_) if is_outage => NotStored::ServerError,
+            Ok(_) if self.is_too_large(response.framing) => NotStored::TooLarge,
+            Ok(storable) => {
+                let length = match response.framing {
+                    Framing::Length(length) => Some(length),
+                    Framing::None => Some(0),
+                    Framing::Chunked | Framing::Close => None,
+                };
+                let begun = self.plane.store.begin(storable, fill.key().clone(), fill.stamp(), length);
+                match begun {
+                    Ok((generation, writer)) => {
+                        self.plane.desk.memory.accept(fill.key().digest);
+                        if let Some(fields) = self.for_lead(&response.headers, &generation.head().stored.headers)
+                        {
+                            let _ = give.send(Handed::Fields(fields));
+                        }
+                        return self.fill(fill, generation, writer, length, response.body).await;
+                    }
+                    Err(_) => NotStored::NoRoom,
+                }
+            }
+            Err(reason) => reason,
+        };
+        match self.shareable(&response, reason) {
+            Some(variant) => self.share(fill, reason, variant, response).await,
+            None => self.decline(fill, reason, response, give),
+        }
+    }
+
+    fn is_too_large(&self, framing: Framing) -> bool {
+        matches!(framing, Framing::Length(length) if length > self.plane.object_bytes_max)
+    }
+
+    /// The lead keeps its stream; joiners are told to pass.
+    fn decline(&self, fill: &Fill, reason: NotStored, response: OriginResponse, give: Give) -> bool {
+        if self.shared == Sharing::Shared && reason.is_of_response() && !response.status.is_server_error() {
+            self.plane.desk.memory.decline(fill.key().digest, clock::mono(), reason);
+        }
+        self.supersede(reason, response.status);
+        let status = response.status;
+        // A lead that has gone drops the response, and with it the connection.
+        let _ = give.send(Handed::Response(Box::new(response)));
+        self.end(fill, FillHead::Declined(reason, status), Event::Declined(reason));
+        true
+    }
+
+    /// What was asked about has been replaced by something that is not stored: it must not go out again.
+    fn supersede(&self, reason: NotStored, status: StatusCode) {
+        let replaces = status.is_success()
+            || status.is_redirection()
+            || matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
+        let Some(old) = self.validating.first() else { return };
+        if replaces && (reason.is_of_response() || reason == NotStored::NoRoom) {
+            self.plane.store.retire(old);
+        }
+    }
+
+    /// For which of those waiting a response that is not stored may be, if it is short enough to be kept for
+    /// a moment.
+    fn shareable(&self, response: &OriginResponse, reason: NotStored) -> Option<Variant> {
+        let is_short = match response.framing {
+            Framing::Length(length) => length <= SHARED_BYTES_MAX,
+            Framing::None => true,
+            Framing::Chunked | Framing::Close => false,
+        };
+        if !is_short || !response.status.is_server_error() || !reason.may_be_shared() {
+            return None;
+        }
+        Variant::of(&self.client_headers, &response.headers)
+    }
+
+    /// A short server error is shared with those who wait.
+    async fn share(
+        &self,
+        fill: &Fill,
+        reason: NotStored,
+        variant: Variant,
+        mut response: OriginResponse,
+    ) -> bool {
+        match whole(&mut response.body).await {
+            Ok(body) => {
+                let origin = response.origin.name().into();
+                let (status, headers) = (response.status, response.headers);
+                let shared = SharedResponse { status, headers, body, reason, origin, variant };
+                self.end(fill, FillHead::Shared(Arc::new(shared)), Event::Shared);
+                true
+            }
+            Err(error) => {
+                self.fail(fill, &error);
+                false
+            }
+        }
+    }
+
+    /// A 304: every stored variant that it selects is freshened (RFC 9111 §4.3.4).
+    async fn unchanged(
+        &self,
+        fill: &Fill,
+        (requested, received): (Now, Now),
+        mut response: OriginResponse,
+        give: Give,
+    ) -> bool {
+        // Reading to the end makes the connection usable again.
+        let _ = response.body.next().await;
+        let count = self.validating.len();
+        let mut first = None;
+        for generation in &self.validating {
+            let fresh = {
+                let stored = &generation.head().stored;
+                if !is_selected_by(stored, &response.headers, count) {
+                    continue;
+                }
+                weir_policy::freshen(stored, &response.headers, requested, received, &self.route.rules)
+            };
+            // What was replaced or invalidated meanwhile stays so; who waits may have it all the same.
+            let is_gone = matches!(
+                generation.retirement(),
+                Some(Retirement::Replaced | Retirement::Outgrown | Retirement::Abandoned)
+            );
+            if !is_gone {
+                self.plane.store.freshen(generation, fresh, fill.stamp());
+            }
+            first.get_or_insert_with(|| generation.clone());
+        }
+        let Some(generation) = first else {
+            // A 304 that selects nothing that was asked for: the lead asks again on its own.
+            return self.decline(fill, NotStored::UnaskedNotModified, response, give);
+        };
+        self.plane.desk.memory.accept(fill.key().digest);
+        self.end(fill, FillHead::Unchanged(generation), Event::Unchanged);
+        true
+    }
+
+    /// The origin's fields, if the stored ones are not all of them.
+    fn for_lead(&self, origin: &HeaderMap, stored: &HeaderMap) -> Option<HeaderMap> {
+        let mut fields = origin.clone();
+        weir_policy::strip_hop_by_hop(&mut fields);
+        fields.remove(CONTENT_LENGTH);
+        fields.remove(AGE);
+        if self.route.rules.set_cookie == SetCookie::Strip {
+            fields.remove(SET_COOKIE);
+        }
+        fields.keys().any(|name| !stored.contains_key(name)).then_some(fields)
+    }
+}
+
+/// A short body as one piece.
+async fn whole(body: &mut OriginBody) -> Result<Bytes, OriginError> {
+    let mut all = BytesMut::new();
+    while let Some(bytes) = body.next().await? {
+        all.extend_from_slice(&bytes);
+    }
+    Ok(all.freeze())
+}
