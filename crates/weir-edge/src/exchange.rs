@@ -104,9 +104,10 @@ impl<'c> Exchange<'c> {
         }
     }
 
-    /// Whom the response's fields are written for.
-    pub(crate) fn reader(&self) -> Reader<'_> {
-        Reader { scheme: self.scheme, host: self.head.host.as_str(), own_id: &self.worker.plane.own_id }
+    /// Whom the response's fields are written for, and how old it is when it goes out.
+    pub(crate) fn reader(&self, age_s: u64) -> Reader<'_> {
+        let own_id = &self.worker.plane.own_id;
+        Reader { scheme: self.scheme, host: self.head.host.as_str(), own_id, age_s }
     }
 
     /// How the body of a response to this request is framed.

@@ -10,10 +10,10 @@ use weir_policy::{
 use weir_store::{Generation, Retirement};
 use weir_upstream::{Interim, InterimSender};
 
+use crate::clock;
 use crate::conn::After;
 use crate::conn::body::Upload;
 use crate::exchange::{Exchange, forwarded};
-use crate::clock;
 use crate::fill::desk::{self, Plan};
 use crate::fill::tail::Again;
 use crate::fill::task::{self, Errand, Handed, Sharing};

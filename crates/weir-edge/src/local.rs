@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{CONTENT_RANGE, CONTENT_TYPE, DATE, RETRY_AFTER};
+use http::header::{ALLOW, CONTENT_RANGE, CONTENT_TYPE, DATE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_policy::{ContentRange, cache_status};
 use weir_wire::{Persistence, Refusal, Target, Version, print};
@@ -20,7 +20,7 @@ use crate::observe::{Completion, Description, Facts, Outcome};
 use crate::pass;
 use crate::plan::{Answered, Route};
 use crate::told::Told;
-use crate::transform::request::is_loop;
+use crate::transform::request::{ends_here, is_loop};
 use crate::worker::Worker;
 
 /// A response that is made here.
@@ -85,6 +85,9 @@ pub(crate) fn route(exchange: &mut Exchange<'_>) -> Routed {
             Reply::error(StatusCode::LOOP_DETECTED, "loop", text).proxy_status("proxy_loop_detected"),
         );
     }
+    if ends_here(&exchange.head.method, &exchange.head.headers) {
+        return local(options());
+    }
     let Some(site) = plan.site(exchange.head.host.name()) else {
         return local(Reply::error(StatusCode::MISDIRECTED_REQUEST, "unknown-host", "no site has this host"));
     };
@@ -112,6 +115,15 @@ fn local(reply: Reply) -> Routed {
 fn of_route(answered: Answered) -> Reply {
     let Answered { status, headers, body, word } = answered;
     Reply { status, headers, body, word, outcome: Outcome::Local, proxy_status: None }
+}
+
+/// The answer to a question about Weir itself (RFC 9110 §9.3.7, §7.6.2).
+fn options() -> Reply {
+    let mut headers = HeaderMap::new();
+    let methods = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+    headers.insert(ALLOW, HeaderValue::from_static(methods));
+    let (status, body) = (StatusCode::NO_CONTENT, Bytes::new());
+    Reply { status, headers, body, word: "options", outcome: Outcome::Local, proxy_status: None }
 }
 
 /// What a balancer in front is told.

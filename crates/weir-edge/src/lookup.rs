@@ -26,7 +26,9 @@ pub(crate) fn find(exchange: &Exchange<'_>, route: &Route) -> Held {
     let headers = &exchange.head.headers;
     match worker.plane.store.find(digest, &key, &|stored| matches(&stored.variant, headers)) {
         Found::Ready(generation) => match generation {
-            Some(generation) if generation.is_whole() => Held { generation: Some(generation), others: Vec::new() },
+            Some(generation) if generation.is_whole() => {
+                Held { generation: Some(generation), others: Vec::new() }
+            }
             _ => among_variants(exchange, digest, &key),
         },
         // A tier that must be asked comes with the disk; until then what is not at hand is a miss.

@@ -4,10 +4,10 @@
 
 use std::sync::Arc;
 
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{AGE, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
-use weir_policy::RequestView;
+use weir_policy::{BodyEnd, HeadEffect, RequestView, head_effect, storable};
 use weir_store::Scope;
 use weir_upstream::{Interim, OriginError, OriginRequest, OriginResponse, OutBody, Retry, Upstream};
 use weir_wire::{Framing, Target, print};
@@ -21,7 +21,7 @@ use crate::exchange::{Exchange, forwarded};
 use crate::fill::OriginFailure;
 use crate::plan::Route;
 use crate::told::Told;
-use crate::{fetch, local, outgoing, present, tunnel};
+use crate::{clock, fetch, local, lookup, outgoing, present, tunnel};
 
 /// Parts of a request body under way to an origin: the rest waits in the client's socket.
 const PARTS_MAX: usize = 4;
@@ -141,6 +141,7 @@ pub(crate) async fn relay(
     exchange.origin = Some(response.origin.name().into());
     let told = told.answered(response.status);
     told.note(&mut exchange.facts);
+    learn(exchange, route, &response, &told);
     let length = match response.framing {
         Framing::Length(length) => Some(length),
         Framing::None => declared(&response.headers),
@@ -160,6 +161,32 @@ pub(crate) async fn relay(
     exchange.sent(sent, transfer, after)
 }
 
+/// What a response that passes says about what is held or remembered: a HEAD's about the stored GET
+/// (RFC 9111 §4.3.5), a storable one that the key is worth another fill.
+fn learn(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse, told: &Told) {
+    let (plane, now) = (&exchange.worker.plane, clock::now());
+    if exchange.head.method == Method::HEAD {
+        let Some(held) = lookup::find(exchange, route).generation else { return };
+        let effect = {
+            let said = (response.status, &response.headers);
+            let stored = &held.head().stored;
+            head_effect(stored, held.length(), said, exchange.now, now, &route.rules)
+        };
+        match effect {
+            HeadEffect::None => {}
+            HeadEffect::Freshen(fresh) => drop(plane.store.freshen(&held, *fresh, held.stamp())),
+            HeadEffect::Invalidate => plane.store.retire(&held),
+        }
+    } else if told.is_of_memory() && exchange.head.method == Method::GET {
+        let end = if response.framing == Framing::Close { BodyEnd::Close } else { BodyEnd::Framed };
+        let (status, headers) = (response.status, &response.headers);
+        let judged = storable(&exchange.view(), status, headers, end, exchange.now, now, &route.rules);
+        if judged.is_ok() {
+            plane.desk.memory.accept(lookup::key(exchange, route).digest);
+        }
+    }
+}
+
 /// Prints a response's head that is not stored.
 pub(crate) fn print_head(
     exchange: &mut Exchange<'_>,
@@ -170,9 +197,11 @@ pub(crate) fn print_head(
     transfer: Transfer,
     after: After,
 ) {
-    let mut fields = present::fields(headers, route, exchange.reader());
-    if let Some(age) = headers.get(http::header::AGE) {
-        fields.insert(http::header::AGE, age.clone());
+    let age = headers.get(AGE);
+    let age_s = age.and_then(|age| age.to_str().ok()?.parse().ok()).unwrap_or(0);
+    let mut fields = present::fields(headers, route, exchange.reader(age_s));
+    if let Some(age) = age {
+        fields.insert(AGE, age.clone());
     }
     let out = &mut exchange.conn.client.out;
     print::status_line(out, status);
@@ -201,11 +230,14 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 }
 
 /// Marks what an unsafe request has made invalid.
-fn invalidate(exchange: &Exchange<'_>, route: &Route, response: &OriginResponse) {
+fn invalidate(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse) {
     let view = exchange.view();
     let targets = weir_policy::invalidation(&view, response.status, &response.headers);
     for target in targets {
-        let view = RequestView { method: &Method::GET, path_and_query: &target, ..view };
+        let view = RequestView { method: &Method::GET, path_and_query: &target, has_body: false, ..view };
+        // Another route may answer for it, with another key.
+        let site = exchange.site.as_ref();
+        let route = site.and_then(|site| site.route(&Method::GET, view.scheme, view.path())).unwrap_or(route);
         let mut key = Vec::new();
         let digest = weir_policy::write_key(&route.rules.key, &view, &mut key);
         exchange.worker.plane.store.invalidate(Scope::Key(digest));

@@ -15,7 +15,7 @@ use weir_config::{Loaded, ResolvedSite};
 use weir_upstream::UpstreamSettings;
 
 use crate::conn::ClientLimits;
-use crate::listen::{Address, Trusted};
+use crate::listen::{Address, Trusted, UnixPeers};
 use crate::observe::SiteId;
 
 pub use crate::route::{Answered, Page, Route};
@@ -194,7 +194,11 @@ fn trusted(config: &Config) -> Trusted {
         TrustedProxy::Net(network) => Some(*network),
         TrustedProxy::Unix => None,
     };
-    Trusted::new(config.trusted_proxies.iter().filter_map(network).collect())
+    let unix = match config.trusted_proxies.contains(&TrustedProxy::Unix) {
+        true => UnixPeers::Trusted,
+        false => UnixPeers::Untrusted,
+    };
+    Trusted::new(config.trusted_proxies.iter().filter_map(network).collect(), unix)
 }
 
 fn client_limits(limits: &Limits) -> ClientLimits {

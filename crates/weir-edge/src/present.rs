@@ -13,6 +13,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) scheme: &'a str,
     pub(crate) host: &'a str,
     pub(crate) own_id: &'a str,
+    /// The `Age` that the response goes out with; 0 without one.
+    pub(crate) age_s: u64,
 }
 
 /// The fields for the client; `Age`, `Cache-Status` and framing are printed apart.
@@ -21,6 +23,6 @@ pub(crate) fn fields(headers: &HeaderMap, route: &Route, reader: Reader<'_>) -> 
     fields.remove(AGE);
     towards_client(&mut fields, reader.own_id);
     route.location_back(&mut fields, reader.scheme, reader.host);
-    route.present(&mut fields);
+    route.present(&mut fields, reader.age_s);
     fields
 }

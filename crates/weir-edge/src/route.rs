@@ -6,6 +6,7 @@ mod edits;
 mod pattern;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -134,9 +135,11 @@ impl Route {
 
     /// Changes the fields of a response on its way to the client: what browsers are told of its lifetime, then the fields
     /// that are removed and set.
-    pub fn present(&self, headers: &mut HeaderMap) {
+    ///
+    /// `age_s` is the `Age` that the response goes out with: a browser takes it off the lifetime it is told.
+    pub fn present(&self, headers: &mut HeaderMap, age_s: u64) {
         if let Some(ttl) = self.rules.browser_ttl {
-            edits::browser_ttl(headers, ttl);
+            edits::browser_ttl(headers, ttl.saturating_add(Duration::from_secs(age_s)));
         }
         edits::apply(&self.response_edits, headers);
     }

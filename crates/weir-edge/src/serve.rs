@@ -101,8 +101,11 @@ async fn generation_to(
     let transfer = exchange.transfer(status, length);
     let after = exchange.persistence(transfer);
     let own_fields = exchange.own_fields.take();
-    let reader =
-        Reader { scheme: exchange.scheme, host: exchange.head.host.as_str(), own_id: &exchange.worker.plane.own_id };
+    let has_age = told.is_from_store() || matches!(&from, From::Fill(seat, _) if seat.fill().had_age());
+    let age_s = has_age.then(|| freshness.age_s());
+    let own_id = &exchange.worker.plane.own_id;
+    let (scheme, host) = (exchange.scheme, exchange.head.host.as_str());
+    let reader = Reader { scheme, host, own_id, age_s: age_s.unwrap_or(0) };
     let out = &mut exchange.conn.client.out;
     match status {
         _ if own_fields.is_some() && status == head.stored.status => {
@@ -112,8 +115,7 @@ async fn generation_to(
         StatusCode::PARTIAL_CONTENT => partial(out, reader, route, &head, range.as_ref()),
         _ => whole(out, reader, route, &head),
     }
-    let has_age = told.is_from_store() || matches!(&from, From::Fill(seat, _) if seat.fill().had_age());
-    finish(out, has_age.then(|| freshness.age_s()), &told, transfer);
+    finish(out, age_s, &told, transfer);
     print_persistence(out, after, exchange.head.version);
     print::end(out);
     drop(head);
@@ -129,7 +131,10 @@ async fn generation_to(
 
 /// The status line and fields of a whole response, printed once for a plan.
 fn whole(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head) {
-    if let Some(printed) = &*head.printed.load()
+    // What browsers are told goes with the age of each response, so it is printed anew each time.
+    let is_the_same_for_all = route.rules.browser_ttl.is_none();
+    if is_the_same_for_all
+        && let Some(printed) = &*head.printed.load()
         && printed.plan == route.print_id
     {
         return out.extend_from_slice(&printed.head);
@@ -138,31 +143,21 @@ fn whole(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head) {
     let fields = present::fields(&head.stored.headers, route, reader);
     print::status_line(out, head.stored.status);
     print::fields(out, &fields);
-    let bytes = Bytes::copy_from_slice(&out[at..]);
-    head.printed.store(Some(Arc::new(Printed { plan: route.print_id, head: bytes })));
+    if is_the_same_for_all {
+        let bytes = Bytes::copy_from_slice(&out[at..]);
+        head.printed.store(Some(Arc::new(Printed { plan: route.print_id, head: bytes })));
+    }
 }
 
 /// The lead's own fields.
-fn own(
-    out: &mut Vec<u8>,
-    reader: Reader<'_>,
-    route: &Route,
-    status: StatusCode,
-    fields: Option<&HeaderMap>,
-) {
+fn own(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, status: StatusCode, fields: Option<&HeaderMap>) {
     print::status_line(out, status);
     if let Some(fields) = fields {
         print::fields(out, &present::fields(fields, route, reader));
     }
 }
 
-fn partial(
-    out: &mut Vec<u8>,
-    reader: Reader<'_>,
-    route: &Route,
-    head: &Head,
-    range: Option<&ContentRange>,
-) {
+fn partial(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head, range: Option<&ContentRange>) {
     let fields = present::fields(&head.stored.headers, route, reader);
     print::status_line(out, StatusCode::PARTIAL_CONTENT);
     print::fields(out, &fields);

@@ -43,6 +43,7 @@ pub(crate) struct Client {
     pub(crate) out: Vec<u8>,
     deadline: Deadline,
     send_stall: Duration,
+    is_half_closed: bool,
 }
 
 impl Client {
@@ -54,6 +55,7 @@ impl Client {
             out: Vec::with_capacity(1024),
             deadline: Deadline::after(send_stall),
             send_stall,
+            is_half_closed: false,
         }
     }
 
@@ -101,8 +103,13 @@ impl Client {
 
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         while self.input.len() < AHEAD_BYTES_MAX {
+            if self.is_half_closed {
+                break;
+            }
             match ready!(self.poll_read(cx)) {
-                Ok(0) | Err(_) => return Poll::Ready(()),
+                // A client may end its side and still wait for the response (RFC 9112 §9.6).
+                Ok(0) => self.is_half_closed = true,
+                Err(_) => return Poll::Ready(()),
                 Ok(_) => {}
             }
         }

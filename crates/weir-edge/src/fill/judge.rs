@@ -70,7 +70,8 @@ impl Errand {
                 match begun {
                     Ok((generation, writer)) => {
                         self.plane.desk.memory.accept(fill.key().digest);
-                        if let Some(fields) = self.for_lead(&response.headers, &generation.head().stored.headers)
+                        if let Some(fields) =
+                            self.for_lead(&response.headers, &generation.head().stored.headers)
                         {
                             let _ = give.send(Handed::Fields(fields));
                         }

@@ -19,7 +19,7 @@ pub use accept::{Arrival, Arrivals};
 pub use address::{Address, AddressError};
 pub use balance::{Held, Seat, seats};
 pub use bind::{BACKLOG, BindError, Bound, bind};
-pub use peer::{Peer, Trusted};
+pub use peer::{Peer, Trusted, UnixPeers};
 pub use proxy::{Announced, GreetError, Malformed, Parsed, V1_BYTES_MAX, V2_BYTES_MAX, greet, parse};
 pub use stream::Stream;
 

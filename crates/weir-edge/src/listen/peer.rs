@@ -40,31 +40,42 @@ impl fmt::Display for Peer {
     }
 }
 
-/// The networks whose word about the client is believed (`trusted_proxies`).
-/// Connections over a Unix socket are always trusted: the file's mode decides.
+/// Whose word about the client is believed (`trusted_proxies`).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Trusted(Vec<IpNet>);
+pub struct Trusted {
+    networks: Vec<IpNet>,
+    unix: UnixPeers,
+}
+
+/// Whether programs of this machine that a Unix socket's mode lets in are believed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnixPeers {
+    /// They are.
+    Trusted,
+    /// They are clients like any other.
+    Untrusted,
+}
 
 impl Trusted {
-    /// Trusts these networks and Unix sockets.
-    pub fn new(networks: Vec<IpNet>) -> Self {
-        Self(networks)
+    /// Trusts these networks, and Unix peers or not.
+    pub fn new(networks: Vec<IpNet>, unix: UnixPeers) -> Self {
+        Self { networks, unix }
     }
 
     /// Whether this peer is believed.
     pub fn contains(&self, peer: &Peer) -> bool {
         match peer {
-            Peer::Unix => true,
-            Peer::Ip(at) => self.0.iter().any(|network| network.contains(&at.ip())),
+            Peer::Unix => self.unix == UnixPeers::Trusted,
+            Peer::Ip(at) => self.networks.iter().any(|network| network.contains(&at.ip())),
         }
     }
 }
 
 impl Default for Trusted {
-    /// Loopback, both families.
+    /// Loopback, both families, and Unix peers.
     fn default() -> Self {
         let v4 = IpNet::new_assert(IpAddr::from([127, 0, 0, 0]), 8);
         let v6 = IpNet::new_assert(IpAddr::from(std::net::Ipv6Addr::LOCALHOST), 128);
-        Self(vec![v4, v6])
+        Self::new(vec![v4, v6], UnixPeers::Trusted)
     }
 }

@@ -141,7 +141,8 @@ fn a_unix_socket_is_served_by_every_worker_that_has_it() {
         let _client = UnixStream::connect(folder.0.join("socket")).await.unwrap();
         let arrival = arrivals.next().await;
         assert_eq!(arrival.peer, Peer::Unix);
-        assert!(Trusted::new(vec![]).contains(&arrival.peer));
+        assert!(Trusted::new(vec![], UnixPeers::Trusted).contains(&arrival.peer));
+        assert!(!Trusted::new(vec![], UnixPeers::Untrusted).contains(&arrival.peer));
     });
 }
 

@@ -111,7 +111,7 @@ fn fields_are_removed_then_set() {
     route.edit_request(&mut fields);
     assert_eq!(fields, headers(&[("x-a", "new"), ("accept", "*")]));
     let mut fields = headers(&[("x-a", "1"), ("server", "s"), ("etag", "e")]);
-    route.present(&mut fields);
+    route.present(&mut fields, 0);
     assert_eq!(fields, headers(&[("x-a", "out"), ("etag", "e")]));
 }
 
@@ -130,7 +130,7 @@ fn browsers_are_told_another_lifetime() {
         if let Some(given) = given {
             fields.insert(CACHE_CONTROL, given.parse().unwrap());
         }
-        route.present(&mut fields);
+        route.present(&mut fields, 0);
         assert_eq!(fields[CACHE_CONTROL], expected);
         assert_eq!(fields.contains_key(EXPIRES), expected != "max-age=60" && !expected.contains("=60"));
     }
