@@ -255,3 +255,6 @@ impl Drop for Seat {
         self.fill.apply(Event::Left);
     }
 }
+
+#[cfg(test)]
+mod tests;

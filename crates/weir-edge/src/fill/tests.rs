@@ -1,0 +1,392 @@
+//! Fills, their readers and the store in random interleavings, without sockets and on one thread: readers join, read and
+//! leave, the origin sends, ends and fails, the store runs out of memory and invalidates. Each reader gets its interval
+//! of one generation, then one end or one error; who waits is woken, for a reader is only polled when it was.
+
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+
+use http::{HeaderValue, Method};
+use proptest::prelude::*;
+use weir_policy::{BodyEnd, CacheRules, Interval, RequestView, Storable, storable};
+use weir_store::{Full, Scope, Settings, Store, Writer};
+use weir_upstream::{Upstream, UpstreamSettings};
+
+use super::desk::{Desk, Plan};
+use super::machine::{AHEAD_BYTES_MAX, Storing};
+use super::tail::{Again, Tail};
+use super::*;
+use crate::clock;
+use crate::deliver::{Body, bytes_of};
+
+const MEMORY: u64 = 1 << 20;
+const CORES: usize = 2;
+const PIECE_BYTES_MAX: usize = 40_000;
+
+/// Bytes that are known by their place.
+fn body(start: u64, count: u64) -> Bytes {
+    let words = (start / 8..(start + count).div_ceil(8)).map(|word| word.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+    let mut bytes = Vec::with_capacity(count as usize + 16);
+    words.for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+    let skip = (start % 8) as usize;
+    Bytes::from(bytes).slice(skip..skip + count as usize)
+}
+
+fn key() -> CacheKey {
+    CacheKey::new(Bytes::from_static(b"http://example.test/"))
+}
+
+fn proof() -> Storable {
+    let mut headers = HeaderMap::new();
+    headers.insert("cache-control", HeaderValue::from_static("max-age=60"));
+    let view = RequestView {
+        method: &Method::GET,
+        scheme: "http",
+        host: "example.test",
+        path_and_query: "/",
+        headers: &HeaderMap::new(),
+        has_body: false,
+        is_trusted: false,
+    };
+    let (now, rules) = (clock::now(), CacheRules::default());
+    storable(&view, StatusCode::OK, &headers, BodyEnd::Framed, now, now, &rules).unwrap()
+}
+
+#[derive(Default)]
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Something that is polled when it was woken.
+struct Task<T> {
+    future: Pin<Box<dyn Future<Output = T>>>,
+    flag: Arc<Flag>,
+}
+
+impl<T> Task<T> {
+    fn new(future: impl Future<Output = T> + 'static) -> Task<T> {
+        Task { future: Box::pin(future), flag: Arc::new(Flag(AtomicBool::new(true))) }
+    }
+
+    fn poll(&mut self) -> Option<T> {
+        if !self.flag.0.swap(false, Ordering::Relaxed) {
+            return None;
+        }
+        let waker = Waker::from(self.flag.clone());
+        match self.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => None,
+        }
+    }
+}
+
+/// How a reader's response ended, and at which offset.
+#[derive(Debug, PartialEq)]
+enum Outcome {
+    End(u64),
+    Cut(u64),
+    NoBody,
+}
+
+/// A reader: waits for the head, then reads its interval piece by piece.
+async fn reader(seat: Seat, interval: Interval, again: Again) -> Outcome {
+    let FillHead::New(generation) = seat.fill().wait_head(seat.core()).await else { return Outcome::NoBody };
+    let length = generation.length().unwrap_or(u64::MAX);
+    let interval = Interval { start: interval.start.min(length), end: interval.end.min(length) };
+    let mut tail = Tail::new(seat, generation, interval, again);
+    let mut at = interval.start;
+    loop {
+        match tail.next(PIECE_BYTES_MAX).await {
+            Ok(Some(piece)) => {
+                let bytes = bytes_of(&piece);
+                assert!(!bytes.is_empty() && bytes == body(at, bytes.len() as u64), "wrong bytes at {at}");
+                at += bytes.len() as u64;
+            }
+            Ok(None) => return Outcome::End(at),
+            Err(_) => return Outcome::Cut(at),
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Act {
+    Head,
+    Send { bytes: u64 },
+    Finish,
+    Fail,
+    Join { core: usize, start: u64, bytes: u64 },
+    Leave { index: usize },
+    Read { index: usize },
+    Crowd { bytes: u64 },
+    Invalidate,
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let start = prop_oneof![3 => Just(0u64), 1 => 0u64..900_000];
+    let bytes = prop_oneof![2 => Just(u64::MAX), 1 => 1u64..500_000];
+    prop_oneof![
+        4 => Just(Act::Head),
+        16 => (1u64..150_000).prop_map(|bytes| Act::Send { bytes }),
+        2 => Just(Act::Finish),
+        1 => Just(Act::Fail),
+        6 => (0..CORES, start, bytes).prop_map(|(core, start, bytes)| Act::Join { core, start, bytes }),
+        3 => (0usize..8).prop_map(|index| Act::Leave { index }),
+        20 => (0usize..8).prop_map(|index| Act::Read { index }),
+        2 => (1u64..300_000).prop_map(|bytes| Act::Crowd { bytes }),
+        1 => Just(Act::Invalidate),
+    ]
+}
+
+/// The origin's side of a fill, as its task does it.
+struct Origin {
+    length: u64,
+    is_known: bool,
+    writer: Option<Writer>,
+    unsent: Bytes,
+}
+
+/// One fill with all around it.
+struct Scene {
+    store: Store,
+    desk: Arc<Desk>,
+    bells: Arc<Bells>,
+    fill: Arc<Fill>,
+    origin: Origin,
+    again: Again,
+    readers: Vec<(Task<Outcome>, Interval)>,
+    bell: Task<()>,
+    is_failed: bool,
+    was_windowed: bool,
+    crowd: u64,
+}
+
+impl Scene {
+    fn new(length: u64, is_known: bool) -> Scene {
+        let settings = Settings { window_bytes: 200_000, ..Settings::of(MEMORY) };
+        let (store, bells) = (Store::with(settings), Arc::new(Bells::new(CORES)));
+        let desk = Arc::new(Desk::new(bells.clone()));
+        let upstream = UpstreamSettings::single("origin", "http://127.0.0.1:1".parse().unwrap());
+        let again = Again {
+            upstream: Upstream::new(upstream).unwrap(),
+            target: "/".to_owned(),
+            headers: HeaderMap::new(),
+        };
+        let whole = Interval::new(0, u64::MAX);
+        let now = clock::mono();
+        let Plan::Lead(lead) = desk.plan(0, (&key(), store.ledger()), whole, &HeaderMap::new(), now) else {
+            panic!("nothing else runs")
+        };
+        let seat = lead.begin().unwrap();
+        let fill = seat.fill().clone();
+        let bell = Task::new({
+            let bells = bells.clone();
+            async move { bells.answer(1).await }
+        });
+        let readers = vec![(Task::new(reader(seat, whole, again.clone())), whole)];
+        let origin = Origin { length, is_known, writer: None, unsent: Bytes::new() };
+        let (is_failed, was_windowed, crowd) = (false, false, 0);
+        Scene { store, desk, bells, fill, origin, again, readers, bell, is_failed, was_windowed, crowd }
+    }
+
+    fn act(&mut self, act: &Act) {
+        match *act {
+            Act::Head => self.head(),
+            Act::Send { bytes } => self.send(bytes),
+            Act::Finish => self.finish(),
+            Act::Fail => self.fail(),
+            Act::Join { core, start, bytes } => {
+                // A range of a body whose length is not known is answered with the whole.
+                let part = Interval { start, end: start.saturating_add(bytes) };
+                self.join(core, if self.origin.is_known { part } else { Interval::new(0, u64::MAX) });
+            }
+            Act::Leave { index } if index < self.readers.len() => drop(self.readers.swap_remove(index)),
+            Act::Read { index } if index < self.readers.len() => self.read(index),
+            Act::Leave { .. } | Act::Read { .. } => {}
+            Act::Crowd { bytes } => self.crowd(bytes),
+            Act::Invalidate => drop(self.store.invalidate(Scope::Key(key().digest))),
+        }
+        self.settle();
+    }
+
+    /// What the task does between two turns: an ended fill is closed, core 1 answers its bell.
+    fn settle(&mut self) {
+        if let State::Ended(end) = self.fill.machine().state()
+            && let Some(writer) = self.origin.writer.take()
+        {
+            match end {
+                End::Whole => writer.seal().unwrap(),
+                _ => writer.abandon(),
+            }
+            self.desk.done(&self.fill);
+            self.fill.wake(0);
+        }
+        assert!(self.bell.poll().is_none());
+    }
+
+    fn is_filling(&self) -> bool {
+        matches!(self.fill.machine().state(), State::Filling { .. })
+    }
+
+    fn head(&mut self) {
+        if self.fill.machine().state() != State::Asking {
+            return;
+        }
+        let length = self.origin.is_known.then_some(self.origin.length);
+        let (generation, writer) = self.store.begin(proof(), key(), self.fill.stamp(), length).unwrap();
+        self.origin.writer = Some(writer);
+        let _ = self.fill.head.set(FillHead::New(generation));
+        self.fill.apply(Event::Storable(length));
+        self.fill.wake(0);
+    }
+
+    /// One turn of the task: what could not be stored the last time goes first.
+    fn send(&mut self, bytes: u64) {
+        let Some(writer) = self
+            .origin
+            .writer
+            .as_mut()
+            .filter(|_| matches!(self.fill.machine().state(), State::Filling { .. }))
+        else {
+            return;
+        };
+        if let Some(window_bytes) = writer.window_bytes() {
+            self.was_windowed = true;
+            let front = self.fill.front();
+            writer.let_go(front);
+            self.fill.apply(Event::Advanced(front));
+            if self.origin.unsent.is_empty()
+                && self.fill.machine().must_wait(AHEAD_BYTES_MAX.min(window_bytes / 2))
+            {
+                return;
+            }
+        }
+        let count = bytes.min(self.origin.length - writer.position());
+        let piece = match std::mem::take(&mut self.origin.unsent) {
+            unsent if unsent.is_empty() => body(writer.position(), count),
+            unsent => unsent,
+        };
+        if piece.is_empty() {
+            return;
+        }
+        let count = piece.len() as u64;
+        let result = writer.push(piece);
+        let is_windowed = writer.window_bytes().is_some();
+        if is_windowed
+            && matches!(self.fill.machine().state(), State::Filling { storing: Storing::Whole, .. })
+        {
+            self.was_windowed = true;
+            self.fill.apply(Event::Outgrown);
+        }
+        let taken = match result {
+            Ok(()) => count,
+            Err(Full { rest }) => {
+                self.origin.unsent = rest;
+                count - self.origin.unsent.len() as u64
+            }
+        };
+        self.fill.apply(Event::Bytes(taken));
+        self.fill.wake(0);
+    }
+
+    fn finish(&mut self) {
+        let position = self.origin.writer.as_ref().map_or(0, Writer::position);
+        if self.is_filling() && position == self.origin.length {
+            self.fill.apply(Event::Finished);
+        }
+    }
+
+    fn fail(&mut self) {
+        if self.is_filling() {
+            self.is_failed = true;
+            self.fill.apply(Event::Failed);
+        }
+    }
+
+    fn join(&mut self, core: usize, interval: Interval) {
+        let (ledger, now) = (self.store.ledger(), clock::mono());
+        if self.readers.len() < 8
+            && let Plan::Join(seat) = self.desk.plan(core, (&key(), ledger), interval, &HeaderMap::new(), now)
+        {
+            let task = Task::new(reader(seat, interval, self.again.clone()));
+            self.readers.push((task, interval));
+        }
+    }
+
+    fn read(&mut self, index: usize) {
+        if let Some(outcome) = self.readers[index].0.poll() {
+            let (_, interval) = self.readers.swap_remove(index);
+            self.judge(&outcome, interval);
+        }
+    }
+
+    /// A reader ends at its interval's end, or is cut for a reason.
+    fn judge(&self, outcome: &Outcome, interval: Interval) {
+        let end = interval.end.min(self.origin.length).max(interval.start.min(self.origin.length));
+        match *outcome {
+            Outcome::End(at) => assert_eq!(at, end, "a clean end in the middle of {interval:?}"),
+            Outcome::Cut(at) => {
+                assert!(at <= end);
+                let may_be_cut = self.is_failed || self.was_windowed;
+                assert!(may_be_cut, "cut at {at} of {interval:?} in {:?}", self.fill.machine());
+            }
+            Outcome::NoBody => panic!("a head always comes here"),
+        }
+    }
+
+    /// Other objects take memory.
+    fn crowd(&mut self, bytes: u64) {
+        self.crowd += 1;
+        let other = CacheKey::new(Bytes::from(format!("http://example.test/{}", self.crowd)));
+        let begun = self.store.begin(proof(), other, self.store.ledger().current(), Some(bytes));
+        if let Ok((_, mut writer)) = begun
+            && writer.push(body(0, bytes)).is_ok()
+        {
+            writer.seal().unwrap();
+        }
+    }
+
+    /// Lets everything come to its end: the origin sends all, the readers read when they are woken.
+    fn run_out(&mut self) {
+        self.head();
+        for _ in 0..10_000 {
+            self.send(60_000);
+            self.finish();
+            self.settle();
+            for index in (0..self.readers.len()).rev() {
+                self.read(index);
+            }
+            assert!(self.store.usage().used_bytes <= MEMORY);
+            let is_over = matches!(self.fill.machine().state(), State::Ended(_));
+            if is_over && self.readers.iter().all(|(task, _)| !task.flag.0.load(Ordering::Relaxed)) {
+                break;
+            }
+        }
+        self.settle();
+        let state = self.fill.machine();
+        assert!(matches!(state.state(), State::Ended(_)), "the fill stands still: {state:?}");
+        assert!(self.readers.is_empty(), "{} readers wait for ever after {state:?}", self.readers.len());
+        assert_eq!(self.desk.running(), 0);
+        let _ = &self.bells;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+    #[test]
+    fn every_reader_gets_its_interval_then_one_end_or_one_error(
+        length in prop_oneof![0u64..200_000, 300_000u64..520_000, 520_000u64..1_500_000],
+        is_known in any::<bool>(),
+        acts in prop::collection::vec(act(), 0..60),
+    ) {
+        let mut scene = Scene::new(length, is_known);
+        for act in &acts {
+            scene.act(act);
+        }
+        scene.run_out();
+    }
+}
