@@ -93,8 +93,8 @@ class Peer:
 
     def _weir(self):
         """$WEIR_CMD may replace the command; it knows {port} {origin} {admin} {dir} {memory}."""
-        words = os.environ.get("WEIR_CMD") or (
-            shlex.quote(program("weir")) + " run --origin http://127.0.0.1:{origin} --listen 127.0.0.1:{port} --admin 127.0.0.1:{admin}"
+        words = (not self.options.get("program") and os.environ.get("WEIR_CMD")) or (
+            shlex.quote(self.options.get("program") or program("weir")) + " run --origin http://127.0.0.1:{origin} --listen 127.0.0.1:{port} --admin 127.0.0.1:{admin}"
             " --state {dir}/state --memory {memory}")
         return shlex.split(words.format(port=self.port, origin=self.origin, admin=free_port(), dir=self.dir, memory=MEMORY))
 
