@@ -222,3 +222,15 @@ proptest! {
         prop_assert_eq!(budget.used_bytes(), 0);
     }
 }
+
+#[test]
+fn what_is_asked_for_again_and_again_outlives_a_scan() {
+    let store = Store::new(MEMORY);
+    (0..30).for_each(|number| drop(put(&store, number, 10_000)));
+    for scanned in 1000..4000 {
+        put(&store, scanned, 10_000);
+        if scanned % 4 == 0 {
+            assert!((0..30).all(|number| find(&store, number).is_some()), "lost at {scanned}");
+        }
+    }
+}
