@@ -329,15 +329,17 @@ fn bytes_after_an_upgrade_wait_until_the_origin_agrees() {
 }
 
 #[test]
-fn a_client_that_half_closes_gets_what_is_held() {
+fn a_client_that_half_closes_gets_its_answers() {
     let origin = Origin::start();
-    origin.put("/x", Resource::fresh("hello"));
+    origin.put("/x", Resource::fresh("hello").head_delay(Duration::from_millis(200)));
     let weir = before(&origin);
-    weir.get("/x");
-    let mut client = weir.client();
-    client.send_get("localhost", "/x", &[]);
-    client.finish();
-    assert_eq!(client.recv().unwrap().text(), "hello");
+    for hit in [false, true] {
+        let mut client = weir.client();
+        client.send_get("localhost", "/x", &[]);
+        client.finish();
+        let answer = client.recv().unwrap();
+        assert_eq!((answer.text().as_str(), answer.is_hit()), ("hello", hit));
+    }
 }
 
 #[test]
