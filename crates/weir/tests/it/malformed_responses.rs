@@ -10,6 +10,7 @@ use std::time::Duration;
 use weir_testkit::{Client, Origin, Trouble, Weir};
 
 use crate::house::before;
+use crate::malformed_requests::change::{Random, environment, mutate};
 use table::{Row, rows};
 
 /// What the client must see.
@@ -140,4 +141,42 @@ fn malformed_responses_do_not_pass() {
         lanes.into_iter().flat_map(|lane| lane.join().unwrap()).collect()
     });
     assert!(wrong.is_empty(), "{} of {} rows:\n{}", wrong.len(), rows.len(), wrong.join("\n"));
+}
+
+/// Rows that were changed at random: whatever the origin says, what the client gets is one well-formed response, whole
+/// or cut, and the next request of anybody is answered as if nothing had been. `WEIR_FUZZ_SEED` and
+/// `WEIR_FUZZ_ROUNDS` widen it.
+#[test]
+fn changed_rows_reach_clients_well_formed_or_not_at_all() {
+    let seed = environment("WEIR_FUZZ_SEED", 1);
+    let mut random = Random(seed);
+    let origin = Origin::start();
+    let answer = Arc::new(Mutex::new(Vec::new()));
+    let script = answer.clone();
+    origin.on("/plain", |exchange| {
+        exchange.reply(200, &[("Cache-Control", "no-store")], "plain");
+    });
+    origin.otherwise(move |exchange| {
+        let bytes = script.lock().unwrap().clone();
+        exchange.send(bytes);
+        exchange.close();
+    });
+    let weir = before(&origin);
+    let rows: Vec<Row> = rows().into_iter().filter(|row| row.4.len() < 1000).collect();
+    for round in 0..environment("WEIR_FUZZ_ROUNDS", 1500) {
+        let mut bytes = rows[random.below(rows.len())].4.clone();
+        for _ in 0..=random.below(3) {
+            mutate(&mut bytes, &mut random);
+        }
+        answer.lock().unwrap().clone_from(&bytes);
+        let what = || format!("seed {seed}, round {round}: {}", bytes.escape_ascii());
+        let mut client = weir.client().patience(PATIENCE);
+        client.send_get("localhost", &format!("/{round}"), &[]);
+        match client.recv() {
+            Ok(_) | Err(Trouble::Cut(_)) => {}
+            Err(why) => panic!("{why}; {}", what()),
+        }
+        let plain = weir.get("/plain");
+        assert_eq!((plain.status(), plain.text().as_str()), (200, "plain"), "{}", what());
+    }
 }
