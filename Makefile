@@ -60,7 +60,8 @@ bench: tools
 
 tools:
 	@command -v $(CARGO) >/dev/null || { echo "make: no cargo: install Rust by rustup, see https://rustup.rs" >&2; exit 1; }
-	@$(call need,cc:gcc cmake:cmake)
+	@$(call need,cc:build-essential cmake:cmake)
+	@$(CARGO) --version >/dev/null 2>&1 || { echo "make: installing the stable compiler"; rustup default stable; }
 
 test-tools: $(SUITE)/node_modules/.package-lock.json
 	@$(call need,curl:curl)
