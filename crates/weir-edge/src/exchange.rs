@@ -88,7 +88,7 @@ impl<'c> Exchange<'c> {
     pub(crate) fn request_id(&self) -> &str {
         self.request_id.get_or_init(|| match known_id(&self.head.headers, self.conn.trust) {
             Some(id) => id.to_owned(),
-            None => format!("{:016x}{:016x}", fastrand::u64(..), fastrand::u64(..)),
+            None => made_id(fastrand::u128(..)),
         })
     }
 
@@ -185,6 +185,13 @@ impl<'c> Exchange<'c> {
         }
         description
     }
+}
+
+/// A request id: 32 hexadecimal digits.
+fn made_id(number: u128) -> String {
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    let digit = |at: u32| char::from(DIGITS[(number >> (4 * at)) as usize & 15]);
+    (0..32).map(digit).collect()
 }
 
 /// What a route's key keeps of the target, which is also what the origin is asked for.

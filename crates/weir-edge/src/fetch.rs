@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use tokio::sync::{mpsc, oneshot};
 use weir_policy::{
     Ask, AskKind, Failure, Interval, PassReason, Reusable, Verdict, error_reusable, joined, matches, verdict,
@@ -134,7 +135,7 @@ async fn filled(
     route: &Arc<Route>,
     ask: &Ask,
     generation: Arc<Generation>,
-    from: (Seat, Again),
+    from: (Seat, Arc<Again>),
     told: Told,
 ) -> After {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
@@ -328,12 +329,12 @@ pub(crate) fn interim_sender(exchange: &Exchange<'_>, sender: InterimSender) -> 
 
 /// How this request asks the origin for a whole representation; none when the route's upstream does not
 /// exist.
-fn again(exchange: &Exchange<'_>, route: &Arc<Route>) -> Option<Again> {
-    Some(Again {
+fn again(exchange: &Exchange<'_>, route: &Arc<Route>) -> Option<Arc<Again>> {
+    Some(Arc::new(Again {
         upstream: exchange.running.upstream(route)?.clone(),
         target: forwarded(route, exchange.path_and_query()).into_owned(),
         headers: outgoing::for_fill(exchange, route),
-    })
+    }))
 }
 
 /// What the fill has to know.
@@ -355,5 +356,6 @@ pub(crate) fn errand(
         client_headers: exchange.head.headers.clone(),
         validating: validating.to_vec(),
         shared,
+        seat: Mutex::new(None),
     })
 }

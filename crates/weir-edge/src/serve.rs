@@ -26,7 +26,7 @@ pub(crate) enum From {
     /// It is whole.
     Whole,
     /// Its fill runs.
-    Fill(Seat, Again),
+    Fill(Seat, Arc<Again>),
 }
 
 /// Serves what is held; `reusable` proves that the policy allowed it.
@@ -47,7 +47,7 @@ pub(crate) async fn filled(
     route: &Route,
     ask: &Ask,
     generation: Arc<Generation>,
-    (seat, again): (Seat, Again),
+    (seat, again): (Seat, Arc<Again>),
     told: Told,
 ) -> After {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());

@@ -1,6 +1,7 @@
 //! Which fields belong to one connection only (RFC 9110 §7.6.1) or must not be stored (RFC 9111 §3.1).
 
 use http::{HeaderMap, HeaderName, header};
+use smallvec::SmallVec;
 
 /// Fields of one connection, wherever they are found: those of RFC 9110 §7.6.1 and of proxies themselves
 /// (RFC 9111 §3.1).
@@ -25,16 +26,15 @@ pub fn is_hop_by_hop(name: &HeaderName) -> bool {
 /// Removes what belongs to one connection only: the fixed list, and every field that Connection names. What
 /// Connection may not name is for the wire to refuse; here Connection cannot remove what frames or keys a message.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
-    let named: Vec<HeaderName> = headers
-        .get_all(header::CONNECTION)
-        .iter()
-        .flat_map(|line| line.as_bytes().split(|byte| *byte == b','))
-        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
-        .collect();
-    for name in &named {
-        headers.remove(name);
+    // Most heads have none or one of them: looking once costs less than a search for each name there is.
+    let mut gone: SmallVec<[HeaderName; 4]> =
+        headers.keys().filter(|name| is_hop_by_hop(name)).cloned().collect();
+    if gone.contains(&header::CONNECTION) {
+        let lines = headers.get_all(header::CONNECTION).iter();
+        let names = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+        gone.extend(names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()));
     }
-    for name in &HOP_BY_HOP {
+    for name in &gone {
         headers.remove(name);
     }
 }

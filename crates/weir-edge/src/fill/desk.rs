@@ -2,6 +2,7 @@
 //! held with a [`Plan`]. It must not do I/O.
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -22,7 +23,27 @@ const NEAR_BYTES_MAX: u64 = 1 << 20;
 /// Fills of one key at a time; more variants than that pass.
 const FILLS_PER_KEY_MAX: usize = 32;
 
-type Shard = Mutex<HashMap<u128, SmallVec<[Arc<Fill>; 1]>>>;
+type Shard = Mutex<HashMap<u128, SmallVec<[Arc<Fill>; 1]>, BuildHasherDefault<OfDigest>>>;
+
+/// Keys are digests: their bits are spread already.
+#[derive(Default)]
+struct OfDigest(u64);
+
+impl Hasher for OfDigest {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u128(&mut self, digest: u128) {
+        self.0 = digest as u64;
+    }
+}
 
 /// What to do about bytes that are not held.
 pub(crate) enum Plan {

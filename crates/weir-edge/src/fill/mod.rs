@@ -10,7 +10,7 @@ pub(crate) mod tail;
 pub(crate) mod task;
 pub(crate) mod waiters;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -143,16 +143,20 @@ impl Fill {
 
     /// How far the foremost reader is.
     pub(crate) fn front(&self) -> u64 {
+        // Pairs with the fence in `advance`: either the reader sees that only a window is kept, or the fill that has
+        // just become one sees the reader.
+        fence(Ordering::SeqCst);
         self.front.load(Ordering::Acquire)
     }
 
-    /// A reader has come to `offset`; only the foremost writes, and only a windowed fill is told.
-    pub(crate) fn advance(&self, offset: u64, is_windowed: bool) {
+    /// A reader has come to `offset`, or waits for it; only the foremost writes, and only a windowed fill is told.
+    pub(crate) fn advance(&self, offset: u64, generation: &Generation) {
         if self.front.load(Ordering::Relaxed) >= offset {
             return;
         }
         self.front.fetch_max(offset, Ordering::AcqRel);
-        if is_windowed {
+        fence(Ordering::SeqCst);
+        if is_windowed(generation) {
             self.turn.notify_one();
         }
     }

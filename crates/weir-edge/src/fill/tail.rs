@@ -30,20 +30,20 @@ pub(crate) struct Tail {
     seat: Option<Seat>,
     generation: Arc<Generation>,
     rest: Interval,
-    again: Again,
+    again: Arc<Again>,
     own: Option<OriginBody>,
 }
 
 impl Tail {
     /// Reads the interval `of` a generation; `of.end` is `u64::MAX` where the length is not known.
-    pub(crate) fn new(seat: Seat, generation: Arc<Generation>, of: Interval, again: Again) -> Tail {
+    pub(crate) fn new(seat: Seat, generation: Arc<Generation>, of: Interval, again: Arc<Again>) -> Tail {
         Tail { seat: Some(seat), generation, rest: of, again, own: None }
     }
 
     fn take(&mut self, piece: Piece) -> Piece {
         self.rest.start += bytes_of(&piece).len() as u64;
         if let Some(seat) = &self.seat {
-            seat.fill().advance(self.rest.start, is_windowed(&self.generation));
+            seat.fill().advance(self.rest.start, &self.generation);
         }
         piece
     }
@@ -51,6 +51,8 @@ impl Tail {
     async fn wait(&self, bytes_max: usize) -> Read {
         let (generation, start) = (&self.generation, self.rest.start);
         let Some(seat) = &self.seat else { return Read::Gone };
+        // A reader whose interval lies ahead of a window pulls it on, as one does that has read everything.
+        seat.fill().advance(start, generation);
         seat.fill()
             .wait(seat.core(), || match generation.read(start, bytes_max) {
                 Read::NotYet => None,

@@ -8,6 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, StatusCode};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use weir_policy::{RequestView, conditional};
 use weir_store::{Generation, Writer};
@@ -31,7 +32,7 @@ pub(crate) struct Errand {
     pub(crate) observer: Observer,
     pub(crate) core: usize,
     pub(crate) route: Arc<Route>,
-    pub(crate) again: Again,
+    pub(crate) again: Arc<Again>,
     /// Scheme, authority, path and query of the key's request, and the client's fields, for the policy.
     pub(crate) scheme: &'static str,
     pub(crate) host: Arc<str>,
@@ -41,6 +42,8 @@ pub(crate) struct Errand {
     pub(crate) validating: Vec<Arc<Generation>>,
     /// Whether the key is remembered when a response is not storable.
     pub(crate) shared: Sharing,
+    /// The seat of a fill that nobody waits for, for as long as it is stored.
+    pub(crate) seat: Mutex<Option<Seat>>,
 }
 
 /// Whether others may join the fill.
@@ -70,17 +73,22 @@ pub(crate) fn start(
     interim: Option<InterimSender>,
 ) -> oneshot::Receiver<Handed> {
     let (give, handed) = oneshot::channel();
-    tokio::spawn(run(errand, fill, interim, give, None));
+    tokio::spawn(Box::pin(run(errand, fill, interim, give)));
     handed
 }
 
 /// Starts a fill that nobody waits for; it keeps its own seat to the end. It asks for no client, so it
 /// shows nobody's credentials.
 pub(crate) fn start_in_background(mut errand: Errand, seat: Seat) {
-    errand.again.headers.remove(AUTHORIZATION);
-    errand.client_headers.remove(AUTHORIZATION);
+    if errand.client_headers.remove(AUTHORIZATION).is_some() {
+        let mut again = Again::clone(&errand.again);
+        again.headers.remove(AUTHORIZATION);
+        errand.again = Arc::new(again);
+    }
     let (give, _) = oneshot::channel();
-    tokio::spawn(run(errand, seat.fill().clone(), None, give, Some(seat)));
+    let fill = seat.fill().clone();
+    errand.seat = Mutex::new(Some(seat));
+    tokio::spawn(Box::pin(run(errand, fill, None, give)));
 }
 
 /// Ends what the task leaves unfinished, by a panic or by the runtime going down: readers get an error.
@@ -112,20 +120,13 @@ impl Drop for Closing {
     }
 }
 
-async fn run(
-    errand: Errand,
-    fill: Arc<Fill>,
-    interim: Option<InterimSender>,
-    give: Give,
-    seat: Option<Seat>,
-) {
+async fn run(errand: Errand, fill: Arc<Fill>, interim: Option<InterimSender>, give: Give) {
     let closing = Closing {
         plane: errand.plane.clone(),
         observer: errand.observer.clone(),
         core: errand.core,
         fill: fill.clone(),
     };
-    let _seat = seat;
     let counters = errand.observer.counters();
     counters.fill_begun();
     counters.origin_asked();
@@ -259,6 +260,8 @@ impl Errand {
         let state = fill.machine().state();
         if is_windowed(generation) && matches!(state, State::Filling { storing: Storing::Whole, .. }) {
             fill.apply(Event::Outgrown);
+            // Nobody reads what a background refresh keeps only a window of.
+            drop(self.seat.lock().take());
         }
     }
 }

@@ -93,7 +93,7 @@ enum Outcome {
 }
 
 /// A reader: waits for the head, then reads its interval piece by piece.
-async fn reader(seat: Seat, interval: Interval, again: Again) -> Outcome {
+async fn reader(seat: Seat, interval: Interval, again: Arc<Again>) -> Outcome {
     let FillHead::New(generation) = seat.fill().wait_head(seat.core()).await else { return Outcome::NoBody };
     let length = generation.length().unwrap_or(u64::MAX);
     let interval = Interval { start: interval.start.min(length), end: interval.end.min(length) };
@@ -157,7 +157,7 @@ struct Scene {
     bells: Arc<Bells>,
     fill: Arc<Fill>,
     origin: Origin,
-    again: Again,
+    again: Arc<Again>,
     readers: Vec<(Task<Outcome>, Interval)>,
     bell: Task<()>,
     is_failed: bool,
@@ -171,11 +171,11 @@ impl Scene {
         let (store, bells) = (Store::with(settings), Arc::new(Bells::new(CORES)));
         let desk = Arc::new(Desk::new(bells.clone()));
         let upstream = UpstreamSettings::single("origin", "http://127.0.0.1:1".parse().unwrap());
-        let again = Again {
+        let again = Arc::new(Again {
             upstream: Upstream::new(upstream).unwrap(),
             target: "/".to_owned(),
             headers: HeaderMap::new(),
-        };
+        });
         let whole = Interval::new(0, u64::MAX);
         let now = clock::mono();
         let Plan::Lead(lead) = desk.plan(0, (&key(), store.ledger()), whole, &HeaderMap::new(), now) else {

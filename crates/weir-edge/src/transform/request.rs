@@ -4,11 +4,13 @@
 
 use std::net::IpAddr;
 
+use bytes::Bytes;
 use http::header::{
     ACCEPT_ENCODING, EXPECT, HOST, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
     MAX_FORWARDS, RANGE, VIA,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use smallvec::SmallVec;
 use weir_policy::{SURROGATE_CAPABILITY, accept_encoding, strip_hop_by_hop};
 
 use super::Trust;
@@ -201,7 +203,9 @@ fn is_decided_spelling(hyphenated: &str) -> bool {
 /// What a fill's request does not carry on, for it belongs to one client alone; and the content codings in
 /// their normal form, so that clients that can do the same ask the same.
 pub fn for_fill(headers: &mut HeaderMap) {
-    for name in &OF_ONE_CLIENT {
+    let gone: SmallVec<[HeaderName; 4]> =
+        headers.keys().filter(|name| OF_ONE_CLIENT.contains(name)).cloned().collect();
+    for name in &gone {
         headers.remove(name);
     }
     match accept_encoding(headers) {
@@ -230,13 +234,20 @@ fn forwarded_for(out: &mut HeaderMap, headers: &HeaderMap, from: &From<'_>) {
 
 /// Makes one list of all lines of a field and a further member.
 fn continue_list(out: &mut HeaderMap, name: HeaderName, member: &[&str]) {
-    let mut list = Vec::new();
+    let mut list = Vec::with_capacity(32);
     for value in out.get_all(&name) {
         join(&mut list, &[value.as_bytes()]);
     }
-    let parts: Vec<&[u8]> = member.iter().map(|part| part.as_bytes()).collect();
-    join(&mut list, &parts);
-    put(out, name, &list);
+    if !list.is_empty() {
+        list.extend_from_slice(b", ");
+    }
+    for part in member {
+        list.extend_from_slice(part.as_bytes());
+    }
+    match HeaderValue::from_maybe_shared(Bytes::from(list)) {
+        Ok(value) => drop(out.insert(name, value)),
+        Err(_) => drop(out.remove(name)),
+    }
 }
 
 fn join(list: &mut Vec<u8>, member: &[&[u8]]) {

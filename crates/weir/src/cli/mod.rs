@@ -7,6 +7,7 @@ mod reload;
 mod run;
 mod schema;
 mod status;
+mod stress;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Status(status::ShowStatus),
     /// Explain what the running Weir would do with a request, and why; nothing is sent to an origin.
     Explain(explain::Explain),
+    /// Load an HTTP server of this machine, verify what comes back, and measure it.
+    Stress(Box<weir_stress::StressArgs>),
     /// Print the JSON Schema of the configuration file.
     Schema(schema::Schema),
 }
@@ -49,6 +52,7 @@ impl Command {
             Command::Reload(reload) => reload.run(),
             Command::Status(status) => status.run(),
             Command::Explain(explain) => explain.run(),
+            Command::Stress(args) => stress::run(&args),
             Command::Schema(schema) => schema.run(),
         }
     }
