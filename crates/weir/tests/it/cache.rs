@@ -441,3 +441,21 @@ fn the_ceiling_of_memory_holds() {
     assert!(client.get("localhost", "/99", &[]).is_hit());
     assert!(!client.get("localhost", "/0", &[]).is_hit());
 }
+
+#[test]
+fn the_variants_of_a_key_are_bounded() {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        let own = exchange.request.header("x-own").unwrap_or_default();
+        exchange.reply(200, &[("Cache-Control", "max-age=60"), ("Vary", "X-Own")], own);
+    });
+    let weir = before(&origin);
+    let mut client = weir.client();
+    for number in 0..100 {
+        let own = number.to_string();
+        assert_eq!(client.get("x", "/", &[("X-Own", &own)]).text(), own);
+    }
+    let objects = weir.metric("weir_cache_objects").unwrap();
+    assert!((1.0..=32.0).contains(&objects), "{objects} variants");
+    assert!(client.get("x", "/", &[("X-Own", "99")]).is_hit());
+}

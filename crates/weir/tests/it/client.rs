@@ -354,3 +354,17 @@ fn conditional_and_ranged_passes_reach_the_origin_as_they_are() {
         assert!(text.contains(line), "{line} is not in {text}");
     }
 }
+
+#[test]
+fn a_request_trailer_is_not_taken_for_a_field() {
+    let (origin, weir) = echoing();
+    let mut client = weir.client();
+    client.send(
+        "POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, X-Forwarded-For\r\n\r\n\
+         5\r\nhello\r\n0\r\nX-Sum: 1\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n",
+    );
+    assert_eq!(client.recv().unwrap().text(), "POST /x hello");
+    let asked = &origin.requests("/x")[0];
+    assert_eq!(asked.header("x-forwarded-for").as_deref(), Some("127.0.0.1"));
+    assert_eq!(client.get("localhost", "/y", &[]).text(), "GET /y ");
+}

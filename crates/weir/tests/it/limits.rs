@@ -252,3 +252,22 @@ fn noise_is_refused_and_harms_nobody() {
     assert_eq!(weir.get("/x").status(), 200);
     assert_eq!(weir.metric("weir_panics_total"), Some(0.0));
 }
+
+#[test]
+fn another_protocol_is_turned_away() {
+    let origin = origin();
+    let weir = before(&origin);
+    let preface = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0".as_slice();
+    let hello = b"\x16\x03\x01\x02\0\x01\0\x01\xfc\x03\x03".as_slice();
+    for bytes in [preface, hello, b"SSH-2.0-x\r\n", b"HELO mail.example\r\n"] {
+        let mut client = weir.client();
+        client.send(bytes);
+        client.finish();
+        let said = client.read_to_end();
+        assert!(
+            said.is_empty() || said.starts_with(b"HTTP/1.1 4") || said.starts_with(b"HTTP/1.1 505"),
+            "{said:?}"
+        );
+    }
+    assert_eq!(origin.total(), 0);
+}

@@ -235,3 +235,39 @@ fn no_answer_mixes_two_versions() {
         reader.join().unwrap();
     }
 }
+
+#[test]
+fn idle_connections_are_cheap() {
+    const CONNECTIONS: usize = 1000;
+    let (_origin, house) = served("");
+    let weir = house.start();
+    weir.get("/hit");
+    let resting = weir.rss();
+    let mut clients: Vec<Client> = (0..CONNECTIONS).map(|_| weir.client()).collect();
+    for client in &mut clients {
+        assert_eq!(client.get("x", "/hit", &[]).status(), 200);
+    }
+    let each = weir.rss().saturating_sub(resting) / CONNECTIONS as u64;
+    println!("{each} bytes an idle connection");
+    assert!(each < 64 << 10, "{each} bytes an idle connection");
+    assert!(clients.iter_mut().all(|client| client.get("x", "/hit", &[]).status() == 200));
+}
+
+#[test]
+fn slow_readers_of_what_is_not_stored_are_cheap() {
+    const READERS: usize = 40;
+    let (origin, house) = served("");
+    origin.put("/pass", Resource::new(pattern(3, 20 << 20)).header("Cache-Control", "no-store"));
+    let weir = house.start();
+    weir.get("/hit");
+    let resting = weir.rss();
+    let mut readers: Vec<Client> = (0..READERS).map(|_| weir.client()).collect();
+    for reader in &mut readers {
+        reader.send_get("x", "/pass", &[]);
+        reader.recv_head_only().unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let each = weir.rss_peak().saturating_sub(resting) / READERS as u64;
+    println!("{each} bytes a slow reader");
+    assert!(each < 2 << 20, "{each} bytes a slow reader");
+}

@@ -161,3 +161,19 @@ fn the_admin_listener_refuses_nonsense_and_lives_on() {
     }
     assert_eq!(weir.admin_get("/metrics").status(), 200);
 }
+
+#[test]
+fn one_id_names_a_request_everywhere() {
+    let origin = Origin::start();
+    origin.echo("/x", &[("Cache-Control", "no-store")]);
+    let weir = logged(&origin, "json");
+    weir.get("/x");
+    weir.get_with("/x", &[("X-Request-Id", "from-the-balancer")]);
+    let lines = lines(&weir.folder().join("access.log"), 2);
+    let asked = origin.requests("/x");
+    for request in asked {
+        let id = request.header("x-request-id").unwrap();
+        assert!(lines.iter().any(|line| field(line, "request_id") == id), "{id} is not in {lines:?}");
+    }
+    assert!(lines.iter().any(|line| field(line, "request_id") == "from-the-balancer"), "{lines:?}");
+}

@@ -110,3 +110,20 @@ fn as_many_files_as_allowed_may_be_opened() {
     let numbers: Vec<&str> = line.split_whitespace().filter(|word| word.parse::<u64>().is_ok()).collect();
     assert_eq!(numbers[0], numbers[1], "{line}");
 }
+
+#[test]
+fn the_flags_do_what_they_say() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::new("hello"));
+    let weir = setup().arg("--ttl").arg("60s").arg("--memory").arg("32MiB").run(&origin.url());
+    weir.get("/x");
+    assert!(weir.get("/x").is_hit());
+    assert_eq!(weir.metric("weir_cache_memory_bytes_max"), Some(f64::from(32 << 20)));
+    for wrong in [["--ttl", "60 parsecs"], ["--memory", "much"], ["--origin", "ftp://x"]] {
+        let output = setup().command(&["run", "--origin", "http://127.0.0.1:9", wrong[0], wrong[1]]);
+        assert!(
+            output.code.is_some_and(|code| code != 0) && !output.stderr.contains("panicked"),
+            "{output:?}"
+        );
+    }
+}
