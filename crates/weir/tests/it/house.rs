@@ -2,9 +2,9 @@
 
 use weir_testkit::{Origin, Setup, Weir};
 
-/// A Weir of the binary under test, not yet started.
+/// A Weir of the binary under test, not yet started. `WEIR_BINARY` names another build, such as the release.
 pub fn setup() -> Setup {
-    Setup::new(env!("CARGO_BIN_EXE_weir"))
+    Setup::new(std::env::var("WEIR_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_weir").to_owned()))
 }
 
 /// `weir run` in front of one origin.
