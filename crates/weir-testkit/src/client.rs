@@ -4,6 +4,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::time::{Duration, Instant};
 
+use crate::fields::lines;
 use crate::response::{Head, Response, Trouble};
 use crate::socket::{Address, Socket};
 
@@ -58,7 +59,7 @@ impl Client {
 
     /// Sends a GET of HTTP/1.1 with `Host: host` and more header lines.
     pub fn send_get(&mut self, host: &str, target: &str, headers: &[(&str, &str)]) -> bool {
-        let lines: String = headers.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect();
+        let lines = lines(headers.iter().copied());
         self.send(format!("GET {target} HTTP/1.1\r\nHost: {host}\r\n{lines}\r\n"))
     }
 

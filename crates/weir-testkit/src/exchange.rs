@@ -3,6 +3,7 @@
 use std::io::{Read, Write};
 use std::time::Duration;
 
+use crate::fields::{joined, lines};
 use crate::socket::Socket;
 
 /// A request as it came.
@@ -42,13 +43,7 @@ impl Request {
 
     /// The values of `name`, joined by `, `; `None` where the field is absent.
     pub fn header(&self, name: &str) -> Option<String> {
-        let all: Vec<&str> = self
-            .headers
-            .iter()
-            .filter(|(n, _)| n.eq_ignore_ascii_case(name))
-            .map(|(_, v)| v.as_str())
-            .collect();
-        (!all.is_empty()).then(|| all.join(", "))
+        joined(&self.headers, name)
     }
 
     fn wants_close(&self) -> bool {
@@ -99,7 +94,7 @@ impl<'a> Exchange<'a> {
     /// Sends a whole small response with a Content-Length.
     pub fn reply(&mut self, status: u16, headers: &[(&str, &str)], body: impl AsRef<[u8]>) -> bool {
         let body = body.as_ref();
-        let lines: String = headers.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect();
+        let lines = lines(headers.iter().copied());
         let length = body.len();
         let mut out =
             format!("HTTP/1.1 {status} Status\r\n{lines}Content-Length: {length}\r\n\r\n").into_bytes();

@@ -11,6 +11,7 @@
 
 mod client;
 mod exchange;
+mod fields;
 mod origin;
 mod pattern;
 mod ports;

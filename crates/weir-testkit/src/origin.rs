@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crate::exchange::{After, Exchange, Request};
+use crate::fields::{borrowed, owned};
 use crate::resource::Resource;
 use crate::socket::{Address, PATIENCE, Socket};
 use crate::tls::{Authority, Clients};
@@ -180,10 +181,10 @@ impl Origin {
 
     /// Answers a path with the head of the request as the body.
     pub fn echo(&self, path: &str, headers: &[(&str, &str)]) -> &Origin {
-        let headers: Vec<_> = headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
+        let headers = owned(headers);
         self.on(path, move |exchange| {
             exchange.body();
-            let headers: Vec<_> = headers.iter().map(|(n, v)| (n.as_str(), v.as_str())).collect();
+            let headers: Vec<_> = borrowed(&headers).collect();
             let raw = exchange.request.raw.clone();
             exchange.reply(200, &headers, raw);
         })

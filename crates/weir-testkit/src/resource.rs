@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use crate::exchange::Exchange;
+use crate::fields::{Fields, borrowed, lines, owned};
 use crate::wait::Gate;
 
 /// How a body is delimited.
@@ -39,7 +40,7 @@ impl Fault {
 #[derive(Clone)]
 pub struct Resource {
     status: u16,
-    headers: Vec<(String, String)>,
+    headers: Fields,
     body: Arc<[u8]>,
     etag: Option<String>,
     last_modified: Option<SystemTime>,
@@ -49,8 +50,8 @@ pub struct Resource {
     body_gates: Vec<(usize, Gate)>,
     bytes_per_second: Option<u64>,
     fault: Option<Fault>,
-    interim: Vec<(u16, Vec<(String, String)>)>,
-    trailers: Vec<(String, String)>,
+    interim: Vec<(u16, Fields)>,
+    trailers: Fields,
     knows_ranges: bool,
 }
 
@@ -153,8 +154,7 @@ impl Resource {
     /// An interim response before the final one.
     #[must_use]
     pub fn interim(mut self, status: u16, headers: &[(&str, &str)]) -> Self {
-        let headers = headers.iter().map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
-        self.interim.push((status, headers));
+        self.interim.push((status, owned(headers)));
         self
     }
 
@@ -213,11 +213,7 @@ impl Resource {
     }
 
     /// The status and the part of the body that a request's Range asks for.
-    fn part(
-        &self,
-        exchange: &Exchange<'_>,
-        headers: &mut Vec<(String, String)>,
-    ) -> (u16, std::ops::Range<usize>) {
+    fn part(&self, exchange: &Exchange<'_>, headers: &mut Fields) -> (u16, std::ops::Range<usize>) {
         let all = 0..self.body.len();
         if !self.knows_ranges || self.status != 200 {
             return (self.status, all);
@@ -246,7 +242,7 @@ impl Resource {
         &self,
         exchange: &mut Exchange<'_>,
         status: u16,
-        mut headers: Vec<(String, String)>,
+        mut headers: Fields,
         part: std::ops::Range<usize>,
     ) {
         let bodiless = matches!(status, 204 | 304);
@@ -269,7 +265,7 @@ impl Resource {
             Shape::Length => {}
             Shape::Close => exchange.close(),
             Shape::Chunked(_) => {
-                let lines: String = self.trailers.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect();
+                let lines = lines(borrowed(&self.trailers));
                 exchange.send(format!("0\r\n{lines}\r\n"));
             }
         }
@@ -330,6 +326,6 @@ impl Resource {
 }
 
 fn head(status: u16, headers: &[(String, String)]) -> String {
-    let lines: String = headers.iter().map(|(n, v)| format!("{n}: {v}\r\n")).collect();
+    let lines = lines(borrowed(headers));
     format!("HTTP/1.1 {status} Status\r\n{lines}\r\n")
 }

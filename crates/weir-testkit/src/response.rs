@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::fields::joined;
+
 /// A response's first lines.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
@@ -43,8 +45,7 @@ impl Head {
 
     /// The values of `name`, joined by `, `; `None` where the field is absent.
     pub fn header(&self, name: &str) -> Option<String> {
-        let all = self.all(name);
-        (!all.is_empty()).then(|| all.join(", "))
+        joined(&self.headers, name)
     }
 
     /// Each value of `name`.
