@@ -3,14 +3,26 @@
 //! Besides tokio's traits it offers the direct `try_*` calls: on a hit one `read`
 //! and one `writev`, without the readiness dance in between.
 
+use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::BytesMut;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use rustix::net::{self, RecvFlags, SendFlags};
+use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
+
+/// Most that one read brings.
+pub const READ_BYTES: usize = 16 << 10;
+
+/// Reserved at least, when a connection's buffer is too small.
+const ROOM_BYTES: usize = 2 << 10;
+
+thread_local! {
+    static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into_boxed_slice());
+}
 
 /// A connection's two directions. It belongs to the runtime that accepted it.
 #[derive(Debug)]
@@ -22,16 +34,23 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Reads what is there into `buffer`'s spare room, which must not be empty.
-    /// `Ok(0)` is the end of the input.
+    /// Reads what is there, at most [`READ_BYTES`], behind what `buffer` holds. `Ok(0)` is the end of the input.
+    ///
+    /// A read that did not fill its buffer has drained the socket, so the readiness ends without a second read
+    /// that finds nothing; and the bytes come by way of one buffer a thread, so that an idle connection holds none.
     ///
     /// # Errors
     /// `WouldBlock` when nothing is there: wait for [`Stream::readable`].
     pub fn try_read_buf(&self, buffer: &mut BytesMut) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.try_read_buf(buffer),
-            Self::Unix(stream) => stream.try_read_buf(buffer),
-        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            let bytes = self.try_read(scratch)?;
+            if buffer.capacity() - buffer.len() < bytes {
+                // Room for some requests more: an allocation for each would cost more than the copy.
+                buffer.reserve(bytes.max(ROOM_BYTES));
+            }
+            buffer.extend_from_slice(&scratch[..bytes]);
+            Ok(bytes)
+        })
     }
 
     /// Reads what is there into `bytes`.
@@ -39,9 +58,19 @@ impl Stream {
     /// # Errors
     /// `WouldBlock` when nothing is there.
     pub fn try_read(&self, bytes: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.try_read(bytes),
-            Self::Unix(stream) => stream.try_read(bytes),
+        let room = bytes.len();
+        self.transfer(Interest::READABLE, room, || Ok(net::recv(self, bytes, RecvFlags::empty())?.0))
+    }
+
+    /// Polls for bytes as [`Stream::try_read_buf`] reads them.
+    pub fn poll_read_buf(&self, cx: &mut Context<'_>, buffer: &mut BytesMut) -> Poll<io::Result<usize>> {
+        loop {
+            ready!(self.poll_readable(cx))?;
+            match self.try_read_buf(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return Poll::Ready(read),
+            }
         }
     }
 
@@ -50,10 +79,7 @@ impl Stream {
     /// # Errors
     /// `WouldBlock` when it takes nothing: wait for [`Stream::writable`].
     pub fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.try_write(bytes),
-            Self::Unix(stream) => stream.try_write(bytes),
-        }
+        self.transfer(Interest::WRITABLE, bytes.len(), || Ok(net::send(self, bytes, SendFlags::NOSIGNAL)?))
     }
 
     /// Writes as much of the slices as the kernel takes now, in one system call.
@@ -61,9 +87,32 @@ impl Stream {
     /// # Errors
     /// `WouldBlock` when it takes nothing.
     pub fn try_write_vectored(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(stream) => stream.try_write_vectored(slices),
-            Self::Unix(stream) => stream.try_write_vectored(slices),
+        let bytes = slices.iter().map(|slice| slice.len()).sum();
+        self.transfer(Interest::WRITABLE, bytes, || Ok(rustix::io::writev(self, slices)?))
+    }
+
+    /// One system call for `wanted` bytes, if the runtime thinks that it may succeed. Fewer than wanted have
+    /// emptied or filled the socket's buffer, so that the readiness ends with them and not with one more call that
+    /// moves nothing; epoll tells when it begins anew. The call is made without the C library, whose calls are
+    /// points of cancellation and cost more instructions than the entry into the kernel.
+    fn transfer(
+        &self,
+        interest: Interest,
+        wanted: usize,
+        call: impl FnOnce() -> io::Result<usize>,
+    ) -> io::Result<usize> {
+        let mut moved = 0;
+        let call = || {
+            moved = call()?;
+            if 0 < moved && moved < wanted { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        };
+        let whole = match self {
+            Self::Tcp(stream) => stream.try_io(interest, call),
+            Self::Unix(stream) => stream.try_io(interest, call),
+        };
+        match whole {
+            Err(error) if moved == 0 => Err(error),
+            _ => Ok(moved),
         }
     }
 

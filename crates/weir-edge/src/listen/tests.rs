@@ -1,5 +1,6 @@
 //! Addresses, real sockets, the PROXY table and its properties.
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -126,6 +127,30 @@ fn what_is_accepted_is_undelayed_and_carries_bytes_both_ways() {
         assert_eq!(answer, "pong");
         drop(arrival);
         assert_eq!(arrivals.seat().held(), 0);
+    });
+}
+
+#[test]
+fn a_drained_socket_is_not_read_again_and_nothing_is_missed() {
+    runtime().block_on(async {
+        let (mut sender, receiver) = UnixStream::pair().unwrap();
+        let stream = Stream::Unix(receiver);
+        let mut buffer = BytesMut::new();
+        let read =
+            async |buffer: &mut BytesMut| poll_fn(|cx| stream.poll_read_buf(cx, buffer)).await.unwrap();
+        sender.write_all(b"one").await.unwrap();
+        assert_eq!(read(&mut buffer).await, 3);
+        // The read did not fill its buffer: the readiness is over without a system call that says so.
+        assert_eq!(stream.try_read_buf(&mut buffer).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+        let much = vec![b'x'; 3 * READ_BYTES + 5];
+        sender.write_all(&much).await.unwrap();
+        drop(sender);
+        let mut total = 0;
+        while total < much.len() {
+            total += read(&mut buffer).await;
+        }
+        assert_eq!((total, buffer.len()), (much.len(), much.len() + 3));
+        assert_eq!(read(&mut buffer).await, 0, "the end is seen after the bytes");
     });
 }
 
