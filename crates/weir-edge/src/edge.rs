@@ -19,6 +19,9 @@ use crate::plan::Plan;
 use crate::plane::{Plane, Running};
 use crate::worker::{self, JOIN_TIME_MAX, Manner, Order, Start};
 
+/// Between two looks for space that invalidations left behind.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
 /// Why the data plane cannot start, or cannot take a plan.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
@@ -82,6 +85,7 @@ impl Edge {
         let upstreams = make_upstreams(&plan, &HashMap::new(), &mut settings, &keeper)?;
         let store = Store::new(plan.memory_bytes());
         let plane = Arc::new(Plane::new(store, workers, running(plan, upstreams), observatory));
+        keeper.sweep(plane.store.clone());
         let manners: Vec<Manner> =
             listeners.iter().map(|(_, greeting)| Manner { greeting: *greeting }).collect();
         let mut hands = Vec::with_capacity(workers);
@@ -275,6 +279,18 @@ impl Keeper {
         self.runtime.spawn(async move {
             for (origin, error) in upstream.probe().await {
                 tracing::warn!(origin = origin.name(), %error, "origin cannot be reached; requests will be tried all the same");
+            }
+        });
+    }
+
+    /// Gives back, step by step, the space of what was invalidated.
+    fn sweep(&self, store: Store) {
+        self.runtime.spawn(async move {
+            loop {
+                tokio::time::sleep(SWEEP_EVERY).await;
+                while store.sweep() {
+                    tokio::task::yield_now().await;
+                }
             }
         });
     }
