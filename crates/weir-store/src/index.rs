@@ -16,7 +16,7 @@ use crate::generation::{Generation, Label};
 pub const VARIANTS_MAX: usize = 32;
 
 /// A map from digests, which need no second hash.
-pub(crate) type DigestMap<V> = HashMap<u128, V, BuildHasherDefault<Folded>>;
+pub type DigestMap<V> = HashMap<u128, V, BuildHasherDefault<Folded>>;
 
 pub(crate) fn digest_map<V>() -> DigestMap<V> {
     HashMap::with_hasher(BuildHasherDefault::default())
@@ -24,7 +24,7 @@ pub(crate) fn digest_map<V>() -> DigestMap<V> {
 
 /// The lower half of a digest as its hash.
 #[derive(Debug, Default)]
-pub(crate) struct Folded(u64);
+pub struct Folded(u64);
 
 impl Hasher for Folded {
     fn finish(&self) -> u64 {

@@ -30,7 +30,7 @@ pub use body::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece, Read};
 pub use budget::Budget;
 pub use generation::{Generation, Retirement};
 pub use head::{Head, HeadRef, Printed};
-pub use index::VARIANTS_MAX;
+pub use index::{DigestMap, Folded, VARIANTS_MAX};
 pub use ledger::{Ledger, MARKS_MAX, Scope, Stamp};
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
 pub use writer::{Full, Unsealed, Writer};

@@ -32,6 +32,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-rocks",
             "weir-edge",
             "weir-control",
+            "weir-stress",
         ],
     ),
     ("weir-testkit", &[]),
