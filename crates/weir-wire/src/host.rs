@@ -2,8 +2,9 @@
 
 use crate::fault::Fault;
 use crate::framing::Scheme;
-use crate::syntax::is_host_name;
+use crate::syntax::{Spelling, host_name};
 use bytes::Bytes;
+use bytestring::ByteString;
 use memchr::memchr;
 use std::net::Ipv6Addr;
 
@@ -16,7 +17,7 @@ const NAME_BYTES_MAX: usize = 255;
 /// may have none: then it is empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Host {
-    text: Bytes,
+    text: ByteString,
     name_bytes: usize,
     port: Option<u16>,
 }
@@ -35,7 +36,7 @@ impl Host {
     /// The normalised host with its port where it has one that is not the default.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        str::from_utf8(&self.text).unwrap_or_default()
+        &self.text
     }
 
     /// The normalised host without a port; an IPv6 literal keeps its brackets.
@@ -60,8 +61,8 @@ impl Host {
     #[must_use]
     pub fn under(self, scheme: Scheme) -> Self {
         let text = match self.port {
-            Some(port) if port != scheme.default_port() => Bytes::from(format!("{}:{port}", self.name())),
-            _ => self.text.slice(..self.name_bytes),
+            Some(port) if port != scheme.default_port() => format!("{}:{port}", self.name()).into(),
+            _ => self.text.slice_ref(self.name()),
         };
         Self { text, ..self }
     }
@@ -71,31 +72,36 @@ pub(crate) fn parse(mut authority: Bytes, scheme: Option<Scheme>) -> Result<Host
     if authority.first() == Some(&b'[') {
         return parse_literal(&authority, scheme);
     }
-    let colon = memchr(b':', &authority);
-    let name_end = colon.unwrap_or(authority.len());
+    let (spelling, name_end, port) = parse_name(&authority).map_err(|fault| {
+        // No name and no port holds an at sign: it is looked for only to say what is wrong.
+        if memchr(b'@', &authority).is_some() { Fault::HostUserinfo } else { fault }
+    })?;
     let name = &authority[..name_end];
-    if memchr(b'@', &authority).is_some() {
-        return Err(Fault::HostUserinfo);
-    }
-    if !is_host_name(name) {
-        return Err(Fault::HostForm);
-    }
-    let port = colon.map(|at| parse_port(&authority[at + 1..])).transpose()?;
     let name = name.strip_suffix(b".").unwrap_or(name);
-    let empty_label = name.first() == Some(&b'.') || name.windows(2).any(|pair| pair == b"..");
-    if name.is_empty() || name.len() > NAME_BYTES_MAX || empty_label || name.ends_with(b".") {
-        return Err(Fault::HostForm);
-    }
-    let shown = shown_port(port, scheme);
     let name_bytes = name.len();
-    if name_bytes < name_end || name.iter().any(u8::is_ascii_uppercase) {
-        let text = joined(&name.to_ascii_lowercase(), shown);
+    let shown = shown_port(port, scheme);
+    if spelling == Spelling::Other {
+        let text = joined(&name.to_ascii_lowercase(), shown)?;
         return Ok(Host { text, name_bytes, port });
     }
     if shown.is_none() {
         authority.truncate(name_end);
     }
-    Ok(Host { text: authority, name_bytes, port })
+    let text = ByteString::try_from(authority).map_err(|_| Fault::HostForm)?;
+    Ok(Host { text, name_bytes, port })
+}
+
+/// How the name is spelled, where it ends, and the port behind it.
+fn parse_name(authority: &[u8]) -> Result<(Spelling, usize, Option<u16>), Fault> {
+    let colon = memchr(b':', authority);
+    let name_end = colon.unwrap_or(authority.len());
+    let name = &authority[..name_end];
+    let spelling = host_name(name).ok_or(Fault::HostForm)?;
+    if name.strip_suffix(b".").unwrap_or(name).len() > NAME_BYTES_MAX {
+        return Err(Fault::HostForm);
+    }
+    let port = colon.map(|at| parse_port(&authority[at + 1..])).transpose()?;
+    Ok((spelling, name_end, port))
 }
 
 fn parse_literal(authority: &Bytes, scheme: Option<Scheme>) -> Result<Host, Fault> {
@@ -108,7 +114,7 @@ fn parse_literal(authority: &Bytes, scheme: Option<Scheme>) -> Result<Host, Faul
         _ => return Err(Fault::HostForm),
     };
     let name = format!("[{address}]");
-    Ok(Host { text: joined(name.as_bytes(), shown_port(port, scheme)), name_bytes: name.len(), port })
+    Ok(Host { text: joined(name.as_bytes(), shown_port(port, scheme))?, name_bytes: name.len(), port })
 }
 
 /// RFC 3986 section 3.2.3 allows an empty port and leading zeros; both are refused here, as peers differ on them.
@@ -125,11 +131,11 @@ fn shown_port(port: Option<u16>, scheme: Option<Scheme>) -> Option<u16> {
     port.filter(|port| *port != default)
 }
 
-fn joined(name: &[u8], port: Option<u16>) -> Bytes {
+fn joined(name: &[u8], port: Option<u16>) -> Result<ByteString, Fault> {
     let mut text = name.to_vec();
     if let Some(port) = port {
         text.push(b':');
         crate::print::number(&mut text, u64::from(port));
     }
-    text.into()
+    ByteString::try_from(Bytes::from(text)).map_err(|_| Fault::HostForm)
 }

@@ -2,6 +2,10 @@
 
 const TCHAR: u8 = 1;
 const HOST: u8 = 2;
+const UPPER: u8 = 4;
+const DOT: u8 = 8;
+/// No byte's class: what a dot behind a dot becomes.
+const DOT_TWICE: u8 = DOT << 1;
 
 static CLASS: [u8; 256] = classes();
 
@@ -19,6 +23,12 @@ const fn classes() -> [u8; 256] {
         table[hosts[index] as usize] |= HOST;
         index += 1;
     }
+    let mut letter = b'A';
+    while letter <= b'Z' {
+        table[letter as usize] |= UPPER;
+        letter += 1;
+    }
+    table[b'.' as usize] |= DOT;
     table
 }
 
@@ -36,15 +46,41 @@ pub(crate) fn is_token(bytes: &[u8]) -> bool {
     !bytes.is_empty() && all(bytes, TCHAR)
 }
 
-/// Whether all bytes are visible ASCII (`VCHAR`), as a request target must be.
+/// Whether all bytes may stand in a request target: visible ASCII (`VCHAR`), and no fragment.
+pub(crate) fn is_target(bytes: &[u8]) -> bool {
+    bytes.iter().fold(true, |so_far, byte| so_far & byte.is_ascii_graphic() & (*byte != b'#'))
+}
+
+/// Whether all bytes are visible ASCII (`VCHAR`).
 pub(crate) fn is_visible(bytes: &[u8]) -> bool {
     bytes.iter().fold(true, |so_far, byte| so_far & byte.is_ascii_graphic())
 }
 
-/// Letters, digits, `-`, `.` and `_`: what Weir takes in a host name. The other sub-delims of RFC 3986 section
-/// 3.2.2 are refused, as nothing that is resolved holds one.
-pub(crate) fn is_host_name(bytes: &[u8]) -> bool {
-    all(bytes, HOST)
+/// How the name of a host is spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Spelling {
+    /// In lower case, without a dot at its end.
+    Normal,
+    /// Otherwise.
+    Other,
+}
+
+/// How a host name is spelled, if it is one: labels of letters, digits, `-` and `_`, with one dot between them and
+/// at most one behind. The sub-delims of RFC 3986 section 3.2.2 are refused, as nothing that is resolved holds one.
+pub(crate) fn host_name(bytes: &[u8]) -> Option<Spelling> {
+    let mut all = HOST;
+    let mut any = 0;
+    let mut before = DOT;
+    for byte in bytes {
+        let class = CLASS[usize::from(*byte)];
+        all &= class;
+        any |= class | (class & before & DOT) << 1;
+        before = class;
+    }
+    if all & HOST == 0 || any & DOT_TWICE != 0 || bytes.is_empty() {
+        return None;
+    }
+    Some(if any & UPPER == 0 && before & DOT == 0 { Spelling::Normal } else { Spelling::Other })
 }
 
 /// Optional whitespace: space or tab (RFC 9110 section 5.6.3).

@@ -3,8 +3,9 @@
 use crate::fault::Fault;
 use crate::framing::Scheme;
 use crate::host::{self, Host};
-use crate::syntax::is_visible;
+use crate::syntax::{is_target, is_visible};
 use bytes::Bytes;
+use bytestring::ByteString;
 use http::Method;
 use memchr::{memchr, memchr2};
 
@@ -12,13 +13,13 @@ use memchr::{memchr, memchr2};
 ///
 /// Nothing is decoded, joined or removed; what a `%2e` or a `//` means is for the origin to say.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct PathAndQuery(Bytes);
+pub struct PathAndQuery(ByteString);
 
 impl PathAndQuery {
     /// The whole, as it goes into a request line.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        str::from_utf8(&self.0).unwrap_or_default()
+        &self.0
     }
 
     /// What stands before the first `?`.
@@ -38,7 +39,12 @@ impl PathAndQuery {
     /// The bytes, shared with the head they came in.
     #[must_use]
     pub fn as_bytes(&self) -> &Bytes {
-        &self.0
+        self.0.as_bytes()
+    }
+
+    /// From bytes that were checked.
+    fn new(raw: Bytes) -> Result<Self, Fault> {
+        ByteString::try_from(raw).map(Self).map_err(|_| Fault::TargetBytes)
     }
 }
 
@@ -73,7 +79,7 @@ pub(crate) struct Parsed {
 /// CONNECT, refused before.
 pub(crate) fn parse(method: &Method, raw: Bytes) -> Result<Parsed, Fault> {
     if raw.first() == Some(&b'/') {
-        return Ok(Parsed { target: Target::Path(PathAndQuery(raw)), authority: None });
+        return Ok(Parsed { target: Target::Path(PathAndQuery::new(raw)?), authority: None });
     }
     if raw.as_ref() == b"*" {
         let target = Target::Asterisk;
@@ -89,15 +95,14 @@ pub(crate) fn parse(method: &Method, raw: Bytes) -> Result<Parsed, Fault> {
 /// The bytes of a target, looked at as soon as its line is whole.
 pub(crate) fn check_bytes(raw: &[u8]) -> Result<(), Fault> {
     if raw.is_empty() {
-        return Err(Fault::StartLine);
+        Err(Fault::StartLine)
+    } else if is_target(raw) {
+        Ok(())
+    } else if is_visible(raw) {
+        Err(Fault::TargetFragment)
+    } else {
+        Err(Fault::TargetBytes)
     }
-    if !is_visible(raw) {
-        return Err(Fault::TargetBytes);
-    }
-    if memchr(b'#', raw).is_some() {
-        return Err(Fault::TargetFragment);
-    }
-    Ok(())
 }
 
 fn parse_absolute(method: &Method, raw: &Bytes) -> Result<Parsed, Fault> {
@@ -112,10 +117,10 @@ fn parse_absolute(method: &Method, raw: &Bytes) -> Result<Parsed, Fault> {
     let host = host::parse(raw.slice(rest_at..rest_at + authority_end), Some(scheme))?;
     let path = raw.slice(rest_at + authority_end..);
     let target = match path.first() {
-        Some(b'/') => Target::Path(PathAndQuery(path)),
+        Some(b'/') => Target::Path(PathAndQuery::new(path)?),
         None if *method == Method::OPTIONS => Target::Asterisk,
-        None => Target::Path(PathAndQuery(Bytes::from_static(b"/"))),
-        Some(_) => Target::Path(PathAndQuery([b"/", path.as_ref()].concat().into())),
+        None => Target::Path(PathAndQuery(ByteString::from_static("/"))),
+        Some(_) => Target::Path(PathAndQuery::new([b"/", path.as_ref()].concat().into())?),
     };
     Ok(Parsed { target, authority: Some((scheme, host)) })
 }

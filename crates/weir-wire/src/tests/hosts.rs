@@ -43,8 +43,8 @@ fn what_is_no_host() {
     }
     check("[::1]:", "host-port");
     check(&"a".repeat(256), "host");
-    check("::1", "host-port");
-    check("::1]", "host-port");
+    check("::1", "host");
+    check("::1]", "host");
 }
 
 #[test]
