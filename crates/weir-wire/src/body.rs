@@ -198,7 +198,7 @@ fn trailers(block: &Bytes, ends: &[usize]) -> Result<Option<HeaderMap>, Fault> {
     if ends.is_empty() {
         return Ok(None);
     }
-    let mut all = HeaderMap::with_capacity(ends.len());
+    let mut all = fields::map_for(ends.len());
     fields::read(block, 0, ends, &mut all)?;
     let allowed: HeaderMap = all
         .iter()

@@ -43,6 +43,12 @@ pub(crate) struct Notes {
     pub(crate) host: Range<usize>,
 }
 
+/// A map for so many field lines. It grows where there are more than any plain head has: `HeaderMap` takes no
+/// more than 32,768 names, and says so by a panic only if they are asked for at once.
+pub(crate) fn map_for(lines: usize) -> HeaderMap {
+    HeaderMap::with_capacity(lines.min(256))
+}
+
 /// Reads the field lines of `block`: the first begins at `start`, each ends before the CR at one of `ends`.
 ///
 /// # Errors

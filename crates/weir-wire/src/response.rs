@@ -87,7 +87,7 @@ fn assemble(
     lines: &[usize],
     to: &Method,
 ) -> Result<ResponseHead, Fault> {
-    let mut headers = HeaderMap::with_capacity(lines.len());
+    let mut headers = fields::map_for(lines.len());
     let seen = fields::read(head, lines[0] + 2, &lines[1..], &mut headers)?.seen;
     let declared = framing::declared(&headers, seen, version)?;
     let (framing, forced) = framing::of_response(to, status, declared)?;

@@ -1,7 +1,7 @@
 //! Response heads: what is taken, and what is malformed.
 
-use super::{describe_response, response_line_of};
-use crate::{Limits, ResponseReader};
+use super::{describe_response, read_body, response_line_of};
+use crate::{Framing, Limits, RequestReader, ResponseReader};
 use bytes::BytesMut;
 use http::Method;
 
@@ -120,4 +120,17 @@ fn a_malformed_connection_stays_malformed() {
     let malformed = reader.read(&mut buf, &Method::GET).unwrap_err();
     let mut next = BytesMut::from("HTTP/1.1 200 OK\r\n\r\n");
     assert_eq!(reader.read(&mut next, &Method::GET).unwrap_err(), malformed);
+}
+
+#[test]
+fn no_limit_is_wide_enough_to_break_the_map() {
+    let limits = Limits { line_bytes_max: 8192, head_bytes_max: 8 << 20, fields_max: 1_000_000 };
+    let fields: String = (0..40_000).map(|number| format!("X-{number}: a\r\n")).collect();
+    let mut buf = BytesMut::from(format!("HTTP/1.1 200 OK\r\n{fields}\r\n").as_bytes());
+    let malformed = ResponseReader::new(limits).read(&mut buf, &Method::GET).unwrap_err();
+    assert_eq!(malformed.reason(), "too-many-fields");
+    let whole = read_body(Framing::Chunked, &limits, [format!("0\r\n{fields}\r\n").as_bytes()]);
+    assert_eq!(whole.end.unwrap_err().reason(), "too-many-fields");
+    let mut buf = BytesMut::from(format!("GET / HTTP/1.1\r\nHost: a\r\n{fields}\r\n").as_bytes());
+    assert_eq!(RequestReader::new(limits).read(&mut buf).unwrap_err().reason(), "too-many-fields");
 }
