@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weir_testkit::{Address, Client, Gate, Origin, Resource, Weir, pattern};
+use weir_testkit::{Address, Client, Gate, Origin, Random, Resource, Weir, pattern};
 
 use crate::house::{House, house};
 
@@ -209,17 +209,14 @@ fn no_answer_mixes_two_versions() {
     let weir = house(&[&origin]).start();
     let addr = weir.addr();
     let read = move |reader: u64| {
-        let mut state = reader.wrapping_mul(0x2545_f491_4f6c_dd1d) | 1;
+        let mut random = Random::new(reader);
         for _ in 0..60 {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
             let mut client = Client::connect(addr);
-            let start = (state >> 8) as usize % 120_000;
+            let start = random.below(120_000) as usize;
             let range = format!("bytes={start}-{}", start + 20_000);
-            let headers: &[(&str, &str)] = if state % 4 == 0 { &[("Range", &range)] } else { &[] };
+            let headers: &[(&str, &str)] = if random.below(4) == 0 { &[("Range", &range)] } else { &[] };
             client.send_get("x", "/x", headers);
-            if state % 7 == 0 {
+            if random.below(7) == 0 {
                 client.reset();
                 continue;
             }
