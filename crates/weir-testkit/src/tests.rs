@@ -108,3 +108,14 @@ fn interim_responses_and_trailers_are_kept_apart() {
     assert_eq!(response.interim[0].status, 103);
     assert_eq!(response.trailers, [("X-Sum".to_owned(), "1".to_owned())]);
 }
+
+#[test]
+fn random_numbers_repeat_and_spread() {
+    let numbers = |seed| -> Vec<u64> {
+        let mut random = crate::Random::new(seed);
+        (0..1000).map(|_| random.below(10)).collect()
+    };
+    assert_eq!(numbers(1), numbers(1));
+    assert_ne!(numbers(1), numbers(2));
+    assert!((0..10).all(|digit| numbers(3).iter().filter(|n| **n == digit).count() > 50));
+}

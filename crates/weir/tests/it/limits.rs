@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_testkit::{Client, Origin, Resource, Trouble, Weir};
+use weir_testkit::{Client, Origin, Random, Resource, Trouble, Weir};
 
 use crate::house::{before, house};
 
@@ -217,13 +217,7 @@ fn a_silent_tunnel_is_cut() {
 fn noise_is_refused_and_harms_nobody() {
     let origin = origin();
     let weir = before(&origin);
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut random = Random::new(1);
     let words: [&[u8]; 14] = [
         b"GET ",
         b"POST ",
@@ -241,8 +235,7 @@ fn noise_is_refused_and_harms_nobody() {
         b"\xff",
     ];
     for _ in 0..300 {
-        let noise: Vec<u8> =
-            (0..random() % 40).flat_map(|_| words[(random() % 14) as usize].to_vec()).collect();
+        let noise: Vec<u8> = (0..random.below(40)).flat_map(|_| random.one_of(&words).to_vec()).collect();
         let mut client = weir.client().patience(Duration::from_millis(20));
         client.send(&noise);
         client.finish();
