@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use http_desync_guardian::RequestSafetyTier;
 use http_desync_guardian::request_analyzer::HttpRequestData;
-use weir_testkit::{Client, Exchange, Origin, Trouble, Weir, until};
+use weir_testkit::{Client, Exchange, Origin, Random, Trouble, Weir, until};
 
 use crate::house::before;
-use change::{Random, environment, mutate};
+use change::{environment, mutate};
 use table::{Row, rows};
 
 /// What Weir must do with a request.
@@ -232,13 +232,13 @@ fn malformed_requests_are_refused_in_whatever_pieces_they_come() {
 #[test]
 fn changed_rows_reach_the_origin_clear_or_not_at_all() {
     let seed = environment("WEIR_FUZZ_SEED", 1);
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let witness = Witness::new();
     let weir = before(&witness.origin);
     let rows: Vec<Row> = rows().into_iter().filter(|row| row.2.len() < 1000).collect();
     let rounds = environment("WEIR_FUZZ_ROUNDS", 3000);
     for round in 0..rounds {
-        let mut bytes = rows[random.below(rows.len())].2.clone();
+        let mut bytes = random.one_of(&rows).2.clone();
         for _ in 0..=random.below(3) {
             mutate(&mut bytes, &mut random);
         }

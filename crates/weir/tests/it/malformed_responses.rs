@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use weir_testkit::{Client, Origin, Trouble, Weir};
+use weir_testkit::{Client, Origin, Random, Trouble, Weir};
 
 use crate::house::before;
-use crate::malformed_requests::change::{Random, environment, mutate};
+use crate::malformed_requests::change::{environment, mutate};
 use table::{Row, rows};
 
 /// What the client must see.
@@ -149,7 +149,7 @@ fn malformed_responses_do_not_pass() {
 #[test]
 fn changed_rows_reach_clients_well_formed_or_not_at_all() {
     let seed = environment("WEIR_FUZZ_SEED", 1);
-    let mut random = Random(seed);
+    let mut random = Random::new(seed);
     let origin = Origin::start();
     let answer = Arc::new(Mutex::new(Vec::new()));
     let script = answer.clone();
@@ -164,7 +164,7 @@ fn changed_rows_reach_clients_well_formed_or_not_at_all() {
     let weir = before(&origin);
     let rows: Vec<Row> = rows().into_iter().filter(|row| row.4.len() < 1000).collect();
     for round in 0..environment("WEIR_FUZZ_ROUNDS", 1500) {
-        let mut bytes = rows[random.below(rows.len())].4.clone();
+        let mut bytes = random.one_of(&rows).4.clone();
         for _ in 0..=random.below(3) {
             mutate(&mut bytes, &mut random);
         }
