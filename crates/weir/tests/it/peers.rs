@@ -2,7 +2,7 @@
 
 use std::net::TcpListener;
 
-use weir_testkit::{Address, Client, Origin, Weir};
+use weir_testkit::{Address, Client, Origin, Weir, until};
 
 use crate::house::{House, house, setup};
 
@@ -86,7 +86,10 @@ fn a_unix_listener_serves() {
     let path = setup.folder().join("weir.sock");
     let text = house(&[&origin]).more("[[listen]]\naddress = \"unix:{folder}/weir.sock\"").text();
     let weir = setup.run_config(&text);
-    let mut client = Client::connect(Address::Unix(path));
+    // Weir counts as started once its first listener answers.
+    let address = Address::Unix(path);
+    until("the unix listener takes connections", || address.connect().is_ok());
+    let mut client = Client::connect(address);
     assert_eq!(client.get("localhost", "/x", &[("X-Forwarded-For", "192.0.2.9")]).status(), 200);
     let text = client.get("localhost", "/y", &[("X-Forwarded-For", "192.0.2.9")]).text();
     assert!(seen(&text, "x-forwarded-for").is_some_and(|v| v.starts_with("192.0.2.9")), "{text}");
@@ -100,6 +103,7 @@ fn an_ipv6_listener_serves() {
     drop(probe);
     let origin = echo();
     let weir = house(&[&origin]).more(&format!("[[listen]]\naddress = \"{addr}\"")).start();
+    until("the IPv6 listener takes connections", || Address::Tcp(addr).connect().is_ok());
     let text = weir_testkit::get(addr, "/x").text();
     assert!(seen(&text, "x-forwarded-for").is_some_and(|v| v.ends_with("::1")), "{text}");
     assert_eq!(weir.get("/y").status(), 200);
