@@ -41,8 +41,10 @@ pub(crate) struct Exchange<'c> {
 
 impl<'c> Exchange<'c> {
     /// Begins with a head that has just been read.
-    pub(crate) fn begin(worker: &'c Rc<Worker>, conn: &'c mut Conn, head: RequestHead) -> Exchange<'c> {
+    pub(crate) fn begin(worker: &'c Rc<Worker>, conn: &'c mut Conn, mut head: RequestHead) -> Exchange<'c> {
         let now = clock::now();
+        // Key and variant must be of what the origin gets to see.
+        weir_policy::strip_named(&mut head.headers);
         worker.observer.counters().request_begun();
         conn.body = RequestBody::begin(head.framing, head.expect, &conn.limits, now.mono);
         let listener = head.scheme.as_ref().map_or(conn.scheme, |_| conn.scheme);

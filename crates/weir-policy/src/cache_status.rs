@@ -44,11 +44,13 @@ impl Forward {
 
 impl From<crate::PassReason> for Forward {
     fn from(reason: crate::PassReason) -> Forward {
-        use crate::PassReason::{Body, BypassCookie, BypassHeader, BypassPath, Method, NoStore, Uncacheable};
+        use crate::PassReason::{
+            Body, BypassCookie, BypassHeader, BypassPath, DotSegment, Method, NoStore, Uncacheable,
+        };
         match reason {
             Method | Body => Forward::Method,
             NoStore => Forward::Request,
-            BypassCookie | BypassHeader | BypassPath => Forward::Bypass,
+            BypassCookie | BypassHeader | BypassPath | DotSegment => Forward::Bypass,
             Uncacheable => Forward::UriMiss,
         }
     }

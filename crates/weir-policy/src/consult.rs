@@ -88,6 +88,9 @@ pub enum PassReason {
     BypassHeader,
     /// A path that the route passes.
     BypassPath,
+    /// A path with a segment `.` or `..`, plain or encoded: an origin that resolves it answers for another path than
+    /// the one that the route was chosen by.
+    DotSegment,
     /// Responses to this key were found not to be storable a moment ago; the edge's memory says so.
     Uncacheable,
 }
@@ -102,6 +105,7 @@ impl PassReason {
             PassReason::BypassCookie => "bypass-cookie",
             PassReason::BypassHeader => "bypass-header",
             PassReason::BypassPath => "bypass-path",
+            PassReason::DotSegment => "dot-segment",
             PassReason::Uncacheable => "uncacheable",
         }
     }
@@ -122,6 +126,9 @@ pub fn consult(request: &RequestView<'_>, rules: &CacheRules) -> Consult {
     if let Some(reason) = bypass(request, &rules.bypass) {
         return Consult::Pass(reason);
     }
+    if has_dot_segment(request.path()) {
+        return Consult::Pass(PassReason::DotSegment);
+    }
     let (mut marks, has_directives) = scan(request.headers);
     let directives =
         if has_directives { RequestDirectives::read(request, rules) } else { RequestDirectives::default() };
@@ -132,6 +139,45 @@ pub fn consult(request: &RequestView<'_>, rules: &CacheRules) -> Consult {
         marks.0 |= AskMarks::REFRESH;
     }
     Consult::Use(Ask { kind, directives, marks })
+}
+
+/// Whether a path has a segment `.` or `..`, its dots and slashes plain or encoded (RFC 3986 §3.3, §6.2.2.3). Some origins
+/// take `\\` for `/`, and let parameters follow the dots.
+fn has_dot_segment(path: &str) -> bool {
+    let path = path.as_bytes();
+    // Most paths have neither: this look is all that they cost.
+    let mut before = b' ';
+    let is_plain = path.iter().all(|byte| {
+        let is_plain = *byte != b'%' && !(*byte == b'.' && matches!(before, b'/' | b'\\'));
+        before = *byte;
+        is_plain
+    });
+    if is_plain {
+        return false;
+    }
+    let mut dots = None;
+    let mut at = 0;
+    while at < path.len() {
+        let (byte, length) = decoded(&path[at..]);
+        dots = match (byte, dots) {
+            (b'/' | b'\\', Some(1 | 2)) => return true,
+            (b'/' | b'\\', _) => Some(0),
+            (b'.', Some(count)) => Some(count + 1),
+            (b';', Some(1 | 2)) => return true,
+            _ => None,
+        };
+        at += length;
+    }
+    matches!(dots, Some(1 | 2))
+}
+
+/// The first byte of a path, decoded where it is encoded, and how many it takes.
+fn decoded(path: &[u8]) -> (u8, usize) {
+    let digit = |at: usize| path.get(at).and_then(|digit| char::from(*digit).to_digit(16));
+    match (path[0], digit(1), digit(2)) {
+        (b'%', Some(high), Some(low)) => (u8::try_from(high * 16 + low).unwrap_or(b'%'), 3),
+        (byte, ..) => (byte, 1),
+    }
 }
 
 /// One look over the fields, in place of a dozen look-ups: what is there, and whether directives are.

@@ -39,6 +39,32 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
+/// Removes the fields that Connection names beyond those of one connection: an origin does not see them, so no key and
+/// no variant may be told apart by them. `Connection` itself stays, with what it says of the connection.
+pub fn strip_named(headers: &mut HeaderMap) {
+    if !headers.contains_key(header::CONNECTION) {
+        return;
+    }
+    let lines = headers.get_all(header::CONNECTION).iter();
+    let names = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    let gone: SmallVec<[HeaderName; 4]> = names
+        .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
+        .filter(|name| !is_hop_by_hop(name) && headers.contains_key(name))
+        .collect();
+    for name in &gone {
+        headers.remove(name);
+    }
+}
+
+/// Whether two names are one to an origin behind CGI, for which an underscore is a hyphen (RFC 3875 §4.1.18), though they
+/// are two here.
+pub(crate) fn is_respelled(name: &HeaderName, other: &HeaderName) -> bool {
+    let hyphenated = |byte: u8| if byte == b'_' { b'-' } else { byte };
+    name != other
+        && name.as_str().len() == other.as_str().len()
+        && name.as_str().bytes().map(hyphenated).eq(other.as_str().bytes().map(hyphenated))
+}
+
 /// Whether a stored field goes into a 304 (RFC 9110 §15.4.5). What describes a body that is not sent stays out.
 pub fn is_in_304(name: &HeaderName) -> bool {
     const OF_THE_BODY: [HeaderName; 7] = [

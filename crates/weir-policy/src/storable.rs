@@ -2,7 +2,7 @@
 
 use crate::consult::cookies;
 use crate::control::{Directives, RequestDirectives, ResponseControl};
-use crate::fields::strip_hop_by_hop;
+use crate::fields::{is_respelled, strip_hop_by_hop};
 use crate::freshness::{LifetimeSource, initial_age, lifetime};
 use crate::invalidate::same_origin_target;
 use crate::now::Now;
@@ -50,8 +50,11 @@ pub enum NotStored {
     RequestNoStore,
     /// The request goes past the cache by the route's rules.
     Bypass,
-    /// Not a whole response (206, 304), one to this request alone (412, 416), or one that is never stored (429).
+    /// Not a whole response (206, 304), or one that is never stored (511).
     Status,
+    /// The status finds fault with this one request (400, 412, 414, 431, 501, ...), and the origin named no lifetime that
+    /// counts: others will most likely be answered otherwise.
+    Refused,
     /// A 5xx without a lifetime of its own, or on a route that stores none.
     ServerError,
     /// must-understand with a status whose caching is not known.
@@ -64,6 +67,9 @@ pub enum NotStored {
     VaryAny,
     /// Vary: Cookie.
     VaryCookie,
+    /// The request has another spelling of a field that the response varies on, or that is in the key: an origin may
+    /// have taken the one for the other.
+    Respelled,
     /// The request was authenticated and the response is not marked for sharing (RFC 9111 §3.5).
     Authorization,
     /// It sets a cookie.
@@ -95,12 +101,14 @@ impl NotStored {
             NotStored::RequestNoStore => "request-no-store",
             NotStored::Bypass => "bypass",
             NotStored::Status => "status",
+            NotStored::Refused => "refused",
             NotStored::ServerError => "server-error",
             NotStored::MustUnderstand => "must-understand",
             NotStored::NoStore => "no-store",
             NotStored::Private => "private",
             NotStored::VaryAny => "vary-any",
             NotStored::VaryCookie => "vary-cookie",
+            NotStored::Respelled => "respelled",
             NotStored::Authorization => "authorization",
             NotStored::SetCookie => "set-cookie",
             NotStored::SetKeyCookie => "set-key-cookie",
@@ -124,11 +132,20 @@ impl NotStored {
     /// storable either: only such reasons may be remembered for a key.
     pub fn is_of_response(self) -> bool {
         use NotStored::{
-            Authorization, Bypass, Method, NoRoom, RequestBody, RequestNoStore, UnaskedNotModified,
+            Authorization, Bypass, Method, NoRoom, Refused, RequestBody, RequestNoStore, Respelled,
+            UnaskedNotModified,
         };
         !matches!(
             self,
-            Method | RequestBody | RequestNoStore | Bypass | Authorization | NoRoom | UnaskedNotModified
+            Method
+                | RequestBody
+                | RequestNoStore
+                | Bypass
+                | Refused
+                | Respelled
+                | Authorization
+                | NoRoom
+                | UnaskedNotModified
         )
     }
 }
@@ -161,6 +178,9 @@ pub fn storable(
         Varies::Any => return Err(NotStored::VaryAny),
         Varies::Cookie => return Err(NotStored::VaryCookie),
     };
+    if is_ambiguous(request.headers, &variant, rules) {
+        return Err(NotStored::Respelled);
+    }
     if request.headers.contains_key(header::AUTHORIZATION) && !is_shareable(&control) {
         return Err(NotStored::Authorization);
     }
@@ -170,7 +190,7 @@ pub fn storable(
     }
     if status.is_server_error() && rules.errors == Errors::NoStore {
         let is_bound = control.has(Directives::NO_CACHE);
-        return Err(if is_bound { NotStored::NoCache } else { NotStored::ServerError });
+        return Err(if is_bound { NotStored::NoCache } else { without_lifetime(status) });
     }
     let stored = assemble(status, headers, (control, field), variant, requested, received, rules);
     is_of_use(&stored)?;
@@ -195,12 +215,18 @@ fn request_allows(request: &RequestView<'_>, rules: &CacheRules) -> Result<(), N
     Ok(())
 }
 
+/// Whether a response says that it is not for a shared cache (RFC 9111 §5.2.2.5, §5.2.2.7).
+pub(crate) fn is_refused(control: &ResponseControl) -> bool {
+    control.has(Directives::PRIVATE)
+        || (control.has(Directives::NO_STORE) && !control.has(Directives::MUST_UNDERSTAND))
+}
+
 /// What of the status stands against storing, and no-store, which must-understand overrules where the status is
 /// understood (RFC 9111 §5.2.2.3).
 fn status_allows(status: StatusCode, control: &ResponseControl) -> Result<(), NotStored> {
     let code = status.as_u16();
     if !is_whole(code) {
-        return Err(NotStored::Status);
+        return Err(if is_of_request(code) { NotStored::Refused } else { NotStored::Status });
     }
     let must_understand = control.has(Directives::MUST_UNDERSTAND);
     if must_understand && !is_understood(code) {
@@ -216,6 +242,27 @@ fn status_allows(status: StatusCode, control: &ResponseControl) -> Result<(), No
 /// 412, 416), nor those that RFC 6585 keeps out of caches (428, 429, 431, 511).
 fn is_whole(code: u16) -> bool {
     code >= 200 && !matches!(code, 206 | 304 | 412 | 416 | 428 | 429 | 431 | 511)
+}
+
+/// Statuses that find fault with one request, as long, odd or badly framed as it came, and say nothing of the resource.
+fn is_of_request(code: u16) -> bool {
+    matches!(code, 400 | 408 | 411..=417 | 421 | 422 | 425 | 426 | 428 | 429 | 431 | 501 | 505)
+}
+
+/// Why a response without a lifetime is not stored.
+fn without_lifetime(status: StatusCode) -> NotStored {
+    match status.as_u16() {
+        code if is_of_request(code) => NotStored::Refused,
+        500..=599 => NotStored::ServerError,
+        _ => NotStored::NoFreshness,
+    }
+}
+
+/// Whether the request has a second spelling of a field that tells objects or variants apart.
+fn is_ambiguous(headers: &HeaderMap, variant: &Variant, rules: &CacheRules) -> bool {
+    let selecting = || variant.selecting.iter().map(|field| &field.name).chain(&rules.key.headers);
+    selecting().next().is_some()
+        && headers.keys().any(|name| selecting().any(|selecting| is_respelled(name, selecting)))
 }
 
 /// Final statuses whose caching is known: those of RFC 9110 §15 and 451 that ask for no partial storage.
@@ -305,10 +352,7 @@ pub(crate) fn facts(
     let named = lifetime(status, headers, control, validators, received, rules);
     let (lifetime, source) = named.unwrap_or((Duration::ZERO, LifetimeSource::Nothing));
     let mut flags = StoredFlags::default();
-    // no-store and private get here only by a 304 for what is stored: it is not used again without asking.
-    let is_refused = said.has(Directives::PRIVATE)
-        || (said.has(Directives::NO_STORE) && !said.has(Directives::MUST_UNDERSTAND));
-    if said.has(Directives::NO_CACHE) || is_refused {
+    if said.has(Directives::NO_CACHE) {
         flags.insert(StoredFlags::NO_CACHE);
     }
     let forbids_stale = said.has(Directives::MUST_REVALIDATE) || said.has(Directives::PROXY_REVALIDATE);
@@ -344,11 +388,7 @@ fn is_of_use(stored: &Stored) -> Result<(), NotStored> {
     let needs_validation = facts.flags.has(StoredFlags::NO_CACHE);
     let has_validators = !stored.validators.is_empty();
     if facts.source == LifetimeSource::Nothing && !(needs_validation && has_validators) {
-        return Err(match (needs_validation, stored.status.is_server_error()) {
-            (true, _) => NotStored::NoCache,
-            (false, true) => NotStored::ServerError,
-            (false, false) => NotStored::NoFreshness,
-        });
+        return Err(if needs_validation { NotStored::NoCache } else { without_lifetime(stored.status) });
     }
     if has_validators {
         return Ok(());

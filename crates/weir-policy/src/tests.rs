@@ -104,3 +104,15 @@ proptest! {
         prop_assert_eq!(key(&a, scheme) == key(&b, "http"), is_same);
     }
 }
+
+#[test]
+fn what_connection_names_is_gone() {
+    use crate::tests::given::fields;
+    let mut headers = fields(
+        "connection: keep-alive, X-A\nconnection: te, x-c, ?\nx-a: 1\nx-b: 2\nte: trailers\nx-c: 3\nx-c: 4",
+    );
+    crate::strip_named(&mut headers);
+    let mut left: Vec<&str> = headers.keys().map(http::HeaderName::as_str).collect();
+    left.sort_unstable();
+    assert_eq!(left, ["connection", "te", "x-b"]);
+}

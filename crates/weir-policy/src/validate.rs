@@ -4,10 +4,11 @@
 use crate::fields::strip_hop_by_hop;
 use crate::now::Now;
 use crate::rules::{CacheRules, SetCookie};
-use crate::storable::facts;
-use crate::stored::{ETag, Stored, Validators};
+use crate::storable::{facts, is_refused};
+use crate::stored::{ETag, Stored, StoredFlags, Validators};
 use crate::targeted::effective;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use std::time::Duration;
 
 /// The most entity tags sent in one conditional request.
 const ETAGS_MAX: usize = 32;
@@ -18,14 +19,17 @@ const ETAGS_MAX: usize = 32;
 /// where one response alone is held. The client's own preconditions are removed: the edge evaluates those on what
 /// comes back.
 pub fn conditional(stored: &[&Stored], headers: &mut HeaderMap) {
-    for name in [
+    const CONDITIONS: [header::HeaderName; 5] = [
         header::IF_NONE_MATCH,
         header::IF_MODIFIED_SINCE,
         header::IF_MATCH,
         header::IF_UNMODIFIED_SINCE,
         header::IF_RANGE,
-    ] {
-        headers.remove(name);
+    ];
+    if headers.keys().any(|name| CONDITIONS.contains(name)) {
+        for name in &CONDITIONS {
+            headers.remove(name);
+        }
     }
     let Some(first) = stored.first() else { return };
     let modified = first.validators.last_modified.and_then(|_| first.headers.get(header::LAST_MODIFIED));
@@ -78,6 +82,9 @@ pub fn is_selected_by(stored: &Stored, headers_304: &HeaderMap, count: usize) ->
 
 /// The stored response as a 304 leaves it: its fields replaced by those of the 304 except what belongs to the body,
 /// its age and lifetime counted anew (RFC 9111 §3.2, §4.3.4). The variant stays.
+///
+/// A 304 that names another entity tag changes nothing, so that what is stale stays so (§4.3.4). Of one that is private
+/// or no-store no field is taken, since it is for one client, and what is held is not used again without asking.
 pub fn freshen(
     stored: &Stored,
     headers_304: &HeaderMap,
@@ -85,7 +92,31 @@ pub fn freshen(
     received: Now,
     rules: &CacheRules,
 ) -> Stored {
-    updated(stored, headers_304, requested, received, rules)
+    let fresh = updated(stored, headers_304, requested, received, rules);
+    if is_refused(&effective(&fresh.headers, rules).0) {
+        let mut bound = stored.clone();
+        bound.facts.flags.insert(StoredFlags::NO_CACHE);
+        (bound.facts.while_revalidate, bound.facts.if_error) = (Duration::ZERO, Duration::ZERO);
+        return bound;
+    }
+    let said = Validators::read(headers_304).etag;
+    match (&stored.validators.etag, said) {
+        (Some(held), Some(said)) if !said.is_weak() && !is_same_but_coding(held, &said) => stored.clone(),
+        _ => fresh,
+    }
+}
+
+/// Whether two entity tags are the same but for the name of a content coding at their end: some servers add it to the tag
+/// of a response and leave it away in the 304.
+fn is_same_but_coding(held: &ETag, said: &ETag) -> bool {
+    fn stem(tag: &ETag) -> &[u8] {
+        let tag = tag.value().as_bytes().trim_ascii();
+        let opaque = tag.strip_prefix(b"W/").unwrap_or(tag);
+        let opaque = opaque.strip_suffix(b"\"").unwrap_or(opaque);
+        let codings: [&[u8]; 5] = [b"-gzip", b"-br", b"-zstd", b"-deflate", b"-"];
+        codings.iter().fold(opaque, |opaque, coding| opaque.strip_suffix(*coding).unwrap_or(opaque))
+    }
+    stem(held) == stem(said)
 }
 
 fn updated(stored: &Stored, news: &HeaderMap, requested: Now, received: Now, rules: &CacheRules) -> Stored {
@@ -160,7 +191,9 @@ pub fn head_effect(
     if status == StatusCode::NOT_FOUND || status == StatusCode::GONE {
         return HeadEffect::Invalidate;
     }
-    if status != stored.status {
+    let fresh = updated(stored, headers, requested, received, rules);
+    // What is for one client alone says nothing of what is for all.
+    if status != stored.status || is_refused(&effective(&fresh.headers, rules).0) {
         return HeadEffect::None;
     }
     let said = Validators::read(headers);
@@ -173,7 +206,7 @@ pub fn head_effect(
     if differs {
         return HeadEffect::Invalidate;
     }
-    HeadEffect::Freshen(Box::new(updated(stored, headers, requested, received, rules)))
+    HeadEffect::Freshen(Box::new(fresh))
 }
 
 #[cfg(test)]

@@ -87,3 +87,45 @@ fn reads_cookies() {
     let expect: [(&[u8], &[u8]); 5] = [(b"a", b"1"), (b"b", b"2"), (b"c", b""), (b"d", b"x=y"), (b"e", b"")];
     assert_eq!(found, expect);
 }
+
+#[test]
+fn dot_segments_pass() {
+    let rules = CacheRules::default();
+    for path in [
+        "/..",
+        "/a/../b",
+        "/a/./b",
+        "/a/.",
+        "/a/%2e%2E/b",
+        "/a/.%2e",
+        "/a/..%2fb",
+        "/a%2F..%2fb",
+        "/a/..%5cb",
+        "/a\\..\\b",
+        "/a/..;/b",
+        "/a/..;x=y/b",
+        "/%2e",
+        "/a/..?x",
+    ] {
+        assert_eq!(pass("GET", path, "", &rules), Some(PassReason::DotSegment), "{path}");
+    }
+    for path in [
+        "/",
+        "/a.b",
+        "/.well-known/x",
+        "/a/...",
+        "/a/..b",
+        "/a/b..",
+        "/a/%2e%2e%2e",
+        "/a%2Fb",
+        "/.%20",
+        "/?x=/../y",
+        "/%",
+        "/a%2",
+        "/%2e.x/",
+        "/a;..",
+        "*",
+    ] {
+        assert_eq!(pass("GET", path, "", &rules), None, "{path}");
+    }
+}

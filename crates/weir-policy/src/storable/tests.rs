@@ -62,22 +62,30 @@ fn statuses() {
     for status in [200, 203, 204, 300, 301, 308, 404, 405, 410] {
         check(status, &modified, Ok((Heuristic, 8640)));
     }
-    for status in [201, 202, 302, 303, 307, 400, 401, 403, 413, 414, 418, 499] {
+    for status in [201, 202, 302, 303, 307, 401, 403, 418, 499] {
         check(status, &modified, Err(NotStored::NoFreshness));
         check(status, "cache-control: max-age=9", Ok((MaxAge, 9)));
     }
+    for status in [400, 413, 414] {
+        check(status, &modified, Err(NotStored::Refused));
+        check(status, "cache-control: max-age=9", Ok((MaxAge, 9)));
+    }
     for status in [500, 501, 502, 503, 504, 599] {
-        check(status, &modified, Err(NotStored::ServerError));
+        let reason = if status == 501 { NotStored::Refused } else { NotStored::ServerError };
+        check(status, &modified, Err(reason));
         check(status, "cache-control: max-age=9", Ok((MaxAge, 9)));
         check(status, &format!("{modified}\ncache-control: public"), Ok((Heuristic, 8640)));
     }
-    for status in [206, 304, 412, 416, 428, 429, 431, 511, 103] {
+    for status in [206, 304, 511, 103] {
         check(status, "cache-control: max-age=9", Err(NotStored::Status));
+    }
+    for status in [412, 416, 428, 429, 431] {
+        check(status, "cache-control: max-age=9", Err(NotStored::Refused));
     }
     let whole = CacheRules { heuristics: Heuristics::Whole, ..CacheRules::default() };
     check_by(&whole, "", 414, &modified, Ok((Heuristic, 8640)));
     check_by(&whole, "", 501, &modified, Ok((Heuristic, 8640)));
-    check_by(&whole, "", 413, &modified, Err(NotStored::NoFreshness));
+    check_by(&whole, "", 413, &modified, Err(NotStored::Refused));
     let off = CacheRules { heuristics: Heuristics::Off, ..CacheRules::default() };
     check_by(&off, "", 200, &modified, Err(NotStored::NoFreshness));
     let strict = CacheRules { errors: Errors::NoStore, ..CacheRules::default() };
@@ -87,7 +95,7 @@ fn statuses() {
     check_by(&ttl, "", 404, "", Ok((Route, 5)));
     check_by(&ttl, "", 200, "cache-control: max-age=9", Ok((MaxAge, 9)));
     check_by(&ttl, "", 503, "", Err(NotStored::ServerError));
-    check_by(&ttl, "", 400, "", Err(NotStored::NoFreshness));
+    check_by(&ttl, "", 400, "", Err(NotStored::Refused));
 }
 
 #[test]
@@ -299,4 +307,38 @@ fn what_may_be_remembered() {
     assert!(NotStored::NoStore.is_of_response());
     assert!(!NotStored::Authorization.is_of_response());
     assert!(!NotStored::RequestNoStore.is_of_response());
+}
+
+#[test]
+fn what_finds_fault_with_one_request_is_not_of_the_resource() {
+    for status in [400, 408, 411, 412, 413, 414, 415, 416, 417, 421, 422, 425, 426, 428, 429, 431, 501, 505] {
+        for rules in [CacheRules::default(), CacheRules { errors: Errors::NoStore, ..CacheRules::default() }]
+        {
+            check_by(&rules, "", status, "", Err(NotStored::Refused));
+        }
+    }
+    check(412, "cache-control: max-age=9", Err(NotStored::Refused));
+    check(400, "cache-control: max-age=9", Ok((LifetimeSource::MaxAge, 9)));
+    assert!(!NotStored::Refused.is_of_response() && !NotStored::Refused.may_be_shared());
+    check(503, "", Err(NotStored::ServerError));
+    check(403, "", Err(NotStored::NoFreshness));
+}
+
+#[test]
+fn a_second_spelling_of_what_tells_variants_apart() {
+    let fresh = "cache-control: max-age=9\nvary: x-device";
+    let rules = CacheRules::default();
+    let mut keyed = CacheRules::default();
+    keyed.key.headers.push(http::HeaderName::from_static("x-device"));
+    let good = Ok((LifetimeSource::MaxAge, 9));
+    for (request, expect) in [
+        ("x-device: 1", good),
+        ("x_devices: 1", good),
+        ("x_device: 1", Err(NotStored::Respelled)),
+        ("x-device: 1\nx_device: 2", Err(NotStored::Respelled)),
+    ] {
+        check_by(&rules, request, 200, fresh, expect);
+        check_by(&keyed, request, 200, "cache-control: max-age=9", expect);
+        check_by(&rules, request, 200, "cache-control: max-age=9", good);
+    }
 }

@@ -66,7 +66,7 @@ fn a_304_replaces_fields() {
     let response = "cache-control: max-age=9\netag: \"a\"\na: 1\nb: 1\nb: 2\nc: 1\ncontent-encoding: gzip
         content-length: 5\ncontent-type: text/plain\nvary: foo";
     let news =
-        "cache-control: max-age=99\netag: \"b\"\nb: 3\nc: 4\nc: 5\ncontent-encoding: br\ncontent-length: 0
+        "cache-control: max-age=99\netag: W/\"b\"\nb: 3\nc: 4\nc: 5\ncontent-encoding: br\ncontent-length: 0
         content-type: text/html\nset-cookie: x=y\nconnection: d\nd: 1\nvary: bar\nage: 3\ncontent-range: x";
     let fresh = freshened(response, news, 20, &CacheRules::default());
     for (name, expect) in [
@@ -118,6 +118,42 @@ fn a_304_that_forbids_storing_ends_reuse() {
 }
 
 #[test]
+fn a_304_for_one_client_leaves_no_field() {
+    for word in ["no-store", "private"] {
+        let news = format!("cache-control: {word}\nx-user: alice");
+        let held = "cache-control: max-age=9, stale-if-error=99\netag: \"a\"";
+        let fresh = freshened(held, &news, 5, &CacheRules::default());
+        assert!(!fresh.headers.contains_key("x-user"), "{word}");
+        assert_eq!(fresh.facts.if_error.as_secs(), 0);
+    }
+    let targeted = "cdn-cache-control: max-age=9\ncache-control: private\netag: \"a\"";
+    let fresh = freshened(targeted, "cache-control: private\nx: 1", 20, &CacheRules::default());
+    assert!(matches!(verdict(&ask(""), Some(&fresh), at(20)), Verdict::Hit(_)));
+}
+
+#[test]
+fn a_304_of_another_entity_tag_changes_nothing() {
+    for (held, said, expect) in [
+        ("\"a\"", "\"a\"", true),
+        ("\"a\"", "\"b\"", false),
+        ("W/\"a\"", "\"a\"", true),
+        ("\"a\"", "W/\"b\"", true),
+        ("\"a-gzip\"", "\"a\"", true),
+        ("\"a\"", "\"a--br\"", true),
+        ("\"a-gzip\"", "\"b-gzip\"", false),
+    ] {
+        let held_lines = format!("cache-control: max-age=9\netag: {held}");
+        let fresh = freshened(&held_lines, &format!("etag: {said}\nx: 1"), 20, &CacheRules::default());
+        assert_eq!(fresh.headers.contains_key("x"), expect, "{held} {said}");
+        assert_eq!(
+            matches!(verdict(&ask(""), Some(&fresh), at(20)), Verdict::Hit(_)),
+            expect,
+            "{held} {said}"
+        );
+    }
+}
+
+#[test]
 fn a_304_leaves_the_variant() {
     let held = stored_for("foo: 1", "cache-control: max-age=9\netag: \"a\"\nvary: foo");
     let fresh = freshen(&held, &fields("vary: *"), at(1), at(1), &CacheRules::default());
@@ -136,6 +172,8 @@ fn a_head_tells() {
         (404, "", "invalidate"),
         (410, "", "invalidate"),
         (500, "etag: \"b\"", "none"),
+        (200, "etag: \"a\"\ncache-control: private\nx-user: alice", "none"),
+        (200, "etag: \"b\"\ncache-control: no-store", "none"),
         (304, "", "none"),
     ] {
         let status = StatusCode::from_u16(status).unwrap();

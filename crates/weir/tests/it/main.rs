@@ -23,5 +23,6 @@ mod malformed_requests;
 mod malformed_responses;
 mod observe;
 mod peers;
+mod poisoning;
 mod start;
 mod upstream;
