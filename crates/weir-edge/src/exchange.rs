@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Instant;
 
 use http::{HeaderMap, StatusCode, header};
 use weir_policy::{Now, RequestView};
@@ -24,24 +25,31 @@ use crate::worker::{HeldPlan, Worker};
 pub(crate) struct Exchange<'c> {
     pub(crate) worker: &'c Rc<Worker>,
     pub(crate) conn: &'c mut Conn,
-    pub(crate) head: RequestHead,
+    pub(crate) head: Box<RequestHead>,
     pub(crate) scheme: &'static str,
     /// When the head had been read.
     pub(crate) now: Now,
-    pub(crate) running: HeldPlan,
-    pub(crate) site: Option<Arc<Site>>,
-    pub(crate) route: Option<Arc<Route>>,
+    pub(crate) running: &'c HeldPlan,
+    pub(crate) site: Option<&'c Arc<Site>>,
+    pub(crate) route: Option<&'c Arc<Route>>,
     pub(crate) facts: Facts,
     /// The origin that was asked.
     pub(crate) origin: Option<Arc<str>>,
     /// The origin's fields as the lead of a fill got them, where they are not those that are stored.
     pub(crate) own_fields: Option<HeaderMap>,
     request_id: OnceCell<String>,
+    /// When the last byte of the response was written, where that is known.
+    ended: Option<Instant>,
 }
 
 impl<'c> Exchange<'c> {
     /// Begins with a head that has just been read.
-    pub(crate) fn begin(worker: &'c Rc<Worker>, conn: &'c mut Conn, mut head: RequestHead) -> Exchange<'c> {
+    pub(crate) fn begin(
+        worker: &'c Rc<Worker>,
+        running: &'c HeldPlan,
+        conn: &'c mut Conn,
+        mut head: Box<RequestHead>,
+    ) -> Exchange<'c> {
         let now = clock::now();
         // Key and variant must be of what the origin gets to see.
         weir_policy::strip_named(&mut head.headers);
@@ -50,7 +58,7 @@ impl<'c> Exchange<'c> {
         let listener = head.scheme.as_ref().map_or(conn.scheme, |_| conn.scheme);
         let scheme = scheme(&head.headers, conn.trust, listener);
         Exchange {
-            running: worker.running(),
+            running,
             worker,
             conn,
             head,
@@ -62,6 +70,7 @@ impl<'c> Exchange<'c> {
             origin: None,
             own_fields: None,
             request_id: OnceCell::new(),
+            ended: None,
         }
     }
 
@@ -128,6 +137,7 @@ impl<'c> Exchange<'c> {
     /// Notes what was sent and says what becomes of the connection.
     pub(crate) fn sent(&mut self, sent: Sent, transfer: Transfer, meant: After) -> After {
         self.facts.body_bytes = sent.body_bytes;
+        self.ended = sent.last_byte;
         self.facts.first_byte = sent.first_byte.map(|at| at.saturating_duration_since(self.now.mono));
         match sent.ended {
             Ended::Whole => meant,
@@ -145,7 +155,9 @@ impl<'c> Exchange<'c> {
 
     /// Counts and logs the finished request.
     pub(crate) fn finish(mut self) {
-        self.facts.total = clock::mono().saturating_duration_since(self.now.mono);
+        let ended = self.ended.unwrap_or_else(clock::mono);
+        self.conn.free_since = ended;
+        self.facts.total = ended.saturating_duration_since(self.now.mono);
         self.worker.observer.record(&self.facts, || self.describe());
         self.worker.observer.counters().request_ended();
         self.conn.reader.recycle(std::mem::take(&mut self.head.headers));

@@ -62,16 +62,16 @@ impl Reply {
 }
 
 /// Where a request goes.
-pub(crate) enum Routed {
+pub(crate) enum Routed<'r> {
     /// It is answered here.
     Local(Box<Reply>),
     /// To a route with an upstream.
-    To(Arc<Route>),
+    To(&'r Arc<Route>),
 }
 
 /// Finds the route of a request, or what is answered without one.
-pub(crate) fn route(exchange: &mut Exchange<'_>) -> Routed {
-    let plan = exchange.running.plan.clone();
+pub(crate) fn route<'r>(exchange: &mut Exchange<'r>) -> Routed<'r> {
+    let plan = &exchange.running.plan;
     let path = match &exchange.head.target {
         Target::Path(path) => path.path(),
         Target::Asterisk => "*",
@@ -91,7 +91,7 @@ pub(crate) fn route(exchange: &mut Exchange<'_>) -> Routed {
     let Some(site) = plan.site(exchange.head.host.name()) else {
         return local(Reply::error(StatusCode::MISDIRECTED_REQUEST, "unknown-host", "no site has this host"));
     };
-    exchange.site = Some(site.clone());
+    exchange.site = Some(site);
     exchange.facts.site = site.id;
     let Some(route) = site.route(&exchange.head.method, exchange.scheme, path) else {
         return local(Reply::error(
@@ -100,15 +100,15 @@ pub(crate) fn route(exchange: &mut Exchange<'_>) -> Routed {
             "no route of this site takes this path",
         ));
     };
-    exchange.route = Some(route.clone());
+    exchange.route = Some(route);
     let view = exchange.view();
     match route.answer(&view) {
         Some(answered) => Routed::Local(Box::new(of_route(answered))),
-        None => Routed::To(route.clone()),
+        None => Routed::To(route),
     }
 }
 
-fn local(reply: Reply) -> Routed {
+fn local(reply: Reply) -> Routed<'static> {
     Routed::Local(Box::new(reply))
 }
 

@@ -18,11 +18,12 @@ use crate::worker::Worker;
 use crate::{fetch, pass, serve};
 
 /// Walks one request to its response; says what becomes of the connection.
-pub(crate) async fn walk(worker: &Rc<Worker>, conn: &mut Conn, head: RequestHead) -> After {
-    let mut exchange = Exchange::begin(worker, conn, head);
+pub(crate) async fn walk(worker: &Rc<Worker>, conn: &mut Conn, head: Box<RequestHead>) -> After {
+    let running = worker.running();
+    let mut exchange = Exchange::begin(worker, &running, conn, head);
     let after = match local::route(&mut exchange) {
         Routed::Local(reply) => local::answer(&mut exchange, *reply).await,
-        Routed::To(route) => respond(&mut exchange, &route).await,
+        Routed::To(route) => respond(&mut exchange, route).await,
     };
     exchange.finish();
     after

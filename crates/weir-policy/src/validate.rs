@@ -99,7 +99,9 @@ pub fn freshen(
         (bound.facts.while_revalidate, bound.facts.if_error) = (Duration::ZERO, Duration::ZERO);
         return bound;
     }
-    let said = Validators::read(headers_304).etag;
+    // Several tags name none.
+    let is_one = headers_304.get_all(header::ETAG).iter().nth(1).is_none();
+    let said = Validators::read(headers_304).etag.filter(|_| is_one);
     match (&stored.validators.etag, said) {
         (Some(held), Some(said)) if !said.is_weak() && !is_same_but_coding(held, &said) => stored.clone(),
         _ => fresh,

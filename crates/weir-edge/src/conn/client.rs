@@ -1,20 +1,18 @@
 //! The client's side of an HTTP/1 connection: bytes in, bytes out, each with its deadline. It must not
 //! know what a request is; the codec and the walk do.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::io::{self, IoSlice};
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use smallvec::SmallVec;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::AsyncWriteExt;
 
 use crate::clock::{self, Deadline};
 use crate::listen::Stream;
 
-/// What one read of the socket asks for when the buffer is empty.
-const READ_BYTES: usize = 4 << 10;
 /// Pipelined bytes kept while a response is awaited; more stay in the kernel.
 const AHEAD_BYTES_MAX: usize = 64 << 10;
 /// Up to this size a piece is copied behind the head and sent with it.
@@ -86,11 +84,7 @@ impl Client {
     }
 
     fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
-        if self.input.capacity() - self.input.len() < READ_BYTES / 4 {
-            self.input.reserve(READ_BYTES);
-        }
-        let read = std::pin::pin!(self.stream.read_buf(&mut self.input));
-        read.poll(cx)
+        self.stream.poll_read_buf(cx, &mut self.input)
     }
 
     /// Ready when the client has gone away; bytes it sends meanwhile are kept, up to a limit.

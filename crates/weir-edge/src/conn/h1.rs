@@ -52,13 +52,14 @@ pub(crate) async fn serve(
         trust,
         limits,
         scheme: "http",
+        free_since: clock::mono(),
     };
     loop {
         presence.set_idle(conn.client.input.is_empty());
         let next = conn.next().await;
         presence.set_idle(false);
         let after = match next {
-            Next::Request(head) => walk::walk(&worker, &mut conn, *head).await,
+            Next::Request(head) => walk::walk(&worker, &mut conn, head).await,
             Next::Refused(refusal) => local::refuse(&worker, &mut conn, &refusal).await,
             Next::Late => local::late(&worker, &mut conn).await,
             Next::Ended => return,
@@ -77,7 +78,7 @@ pub(crate) async fn serve(
 impl Conn {
     /// Waits for the next request's head.
     async fn next(&mut self) -> Next {
-        let mut until = clock::mono() + self.limits.idle_time_max;
+        let mut until = self.free_since + self.limits.idle_time_max;
         let mut begun = false;
         loop {
             if !self.client.input.is_empty() {

@@ -6,7 +6,7 @@ pub(crate) mod client;
 pub(crate) mod h1;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_wire::{RequestReader, Version};
 
@@ -58,6 +58,8 @@ pub(crate) struct Conn {
     pub(crate) limits: Arc<ClientLimits>,
     /// `http`, until listeners speak TLS.
     pub(crate) scheme: &'static str,
+    /// Since when no request is under way.
+    pub(crate) free_since: Instant,
 }
 
 /// Whether another request may follow.

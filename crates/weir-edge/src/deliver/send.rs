@@ -84,6 +84,8 @@ pub(crate) struct Sent {
     pub(crate) body_bytes: u64,
     /// When the first byte was written.
     pub(crate) first_byte: Option<Instant>,
+    /// When the last byte was written, where that is known.
+    pub(crate) last_byte: Option<Instant>,
     /// How it ended.
     pub(crate) ended: Ended,
 }
@@ -116,7 +118,7 @@ pub(crate) async fn send_while(
     transfer: Transfer,
     mut meanwhile: Meanwhile<'_>,
 ) -> Sent {
-    let mut sent = Sent { body_bytes: 0, first_byte: None, ended: Ended::Whole };
+    let mut sent = Sent { body_bytes: 0, first_byte: None, last_byte: None, ended: Ended::Whole };
     if matches!(transfer, Transfer::Nothing(_)) {
         return flush(client, sent, Ended::Whole).await;
     }
@@ -172,7 +174,9 @@ async fn send_held(client: &mut Client, held: &mut Held, mut sent: Sent) -> Sent
         if written.is_err() {
             return sent.ended(Ended::ClientGone);
         }
-        sent.first_byte.get_or_insert_with(clock::mono);
+        let now = clock::mono();
+        sent.first_byte.get_or_insert(now);
+        sent.last_byte = Some(now);
         sent.body_bytes += bytes;
         held.advance(bytes);
     }

@@ -141,6 +141,7 @@ fn a_304_of_another_entity_tag_changes_nothing() {
         ("\"a-gzip\"", "\"a\"", true),
         ("\"a\"", "\"a--br\"", true),
         ("\"a-gzip\"", "\"b-gzip\"", false),
+        ("\"a\"", "\"b\"\netag: \"c\"", true),
     ] {
         let held_lines = format!("cache-control: max-age=9\netag: {held}");
         let fresh = freshened(&held_lines, &format!("etag: {said}\nx: 1"), 20, &CacheRules::default());
