@@ -127,6 +127,12 @@ impl Edge {
             }
         }
         self.plane.running.store(Arc::new(running(plan, upstreams)));
+        for (number, address) in &state.listening {
+            let Some((_, greeting)) = listeners.iter().find(|(kept, _)| kept == address) else { continue };
+            for hand in &self.workers {
+                let _ = hand.orders.send(Order::Greet(*number, Manner { greeting: *greeting }));
+            }
+        }
         for (address, greeting, bound) in added {
             let number = state.next_listener;
             state.next_listener += 1;

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, LocalSet};
 
 use crate::conn::h1;
-use crate::listen::{self, Arrival, Arrivals, Bound, Peer, Seat, Stream};
+use crate::listen::{self, Arrival, Arrivals, Bound, Form, Peer, Seat, Stream};
 use crate::observe::Observer;
 use crate::plan::ProxyProtocol;
 use crate::plane::{Plane, Running};
@@ -29,6 +29,8 @@ pub(crate) struct Manner {
 pub(crate) enum Order {
     /// Listen at one more address.
     Listen(usize, Bound, Manner),
+    /// Connections of a listener begin in another manner from now on.
+    Greet(usize, Manner),
     /// Stop listening by a listener.
     Deafen(usize),
     /// Take no more connections, close the idle ones, finish the rest.
@@ -112,7 +114,8 @@ pub(crate) fn start(start: Start) -> std::io::Result<thread::JoinHandle<()>> {
     })
 }
 
-async fn run(start: Start) {
+/// A worker, until there is nobody left to give it orders.
+pub(crate) async fn run(start: Start) {
     let Start { core, plane, bound, manners, seat, mut orders, held } = start;
     let worker = Rc::new(Worker {
         core,
@@ -144,6 +147,7 @@ async fn run(start: Start) {
                         tracing::error!(%error, "worker cannot listen");
                     }
                 }
+                Some(Order::Greet(index, manner)) => drop(manners.insert(index, manner)),
                 Some(Order::Deafen(index)) => arrivals.remove(index),
                 Some(Order::Drain) => {
                     arrivals.close();
@@ -188,8 +192,13 @@ async fn greet(
     version: ProxyProtocol,
     input: &mut BytesMut,
 ) -> Option<Peer> {
+    let form = match version {
+        ProxyProtocol::V1 => Form::V1,
+        ProxyProtocol::V2 => Form::V2,
+        ProxyProtocol::Any => Form::Any,
+    };
     let running = worker.running();
-    let greeted = listen::greet(stream, peer, &running.trusted, input);
+    let greeted = listen::greet(stream, peer, &running.trusted, form, input);
     match tokio::time::timeout(running.limits.head_time_max, greeted).await {
         Ok(Ok(peer)) => Some(peer),
         Ok(Err(error)) => {

@@ -20,7 +20,7 @@ pub use address::{Address, AddressError};
 pub use balance::{Held, Seat, seats};
 pub use bind::{BACKLOG, BindError, Bound, bind};
 pub use peer::{Peer, Trusted, UnixPeers};
-pub use proxy::{Announced, GreetError, Malformed, Parsed, V1_BYTES_MAX, V2_BYTES_MAX, greet, parse};
+pub use proxy::{Announced, Form, GreetError, Malformed, Parsed, V1_BYTES_MAX, V2_BYTES_MAX, greet, parse};
 pub use stream::{READ_BYTES, Stream};
 
 #[cfg(test)]

@@ -50,6 +50,28 @@ pub enum Parsed {
     },
 }
 
+/// Which version a listener demands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// The text form.
+    V1,
+    /// The binary form.
+    V2,
+    /// Either.
+    Any,
+}
+
+impl Form {
+    /// Whether a header that begins with these bytes may be of this form.
+    fn begins(self, bytes: &[u8]) -> bool {
+        match (self, bytes.first()) {
+            (Form::Any, _) | (_, None) => true,
+            (Form::V1, Some(first)) => *first == b'P',
+            (Form::V2, Some(first)) => *first == V2_SIGNATURE[0],
+        }
+    }
+}
+
 /// Why bytes are no PROXY header. The connection is to be closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
@@ -112,12 +134,16 @@ pub async fn greet(
     stream: &Stream,
     peer: Peer,
     trusted: &Trusted,
+    form: Form,
     buffer: &mut BytesMut,
 ) -> Result<Peer, GreetError> {
     if !trusted.contains(&peer) {
         return Err(GreetError::Untrusted(peer));
     }
     loop {
+        if !form.begins(buffer) {
+            return Err(Malformed::Missing.into());
+        }
         if let Parsed::Complete { announced, header_bytes } = parse(buffer)? {
             buffer.advance(header_bytes);
             return Ok(match announced {

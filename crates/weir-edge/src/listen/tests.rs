@@ -312,7 +312,7 @@ fn greeting_is_for_the_trusted_and_leaves_what_follows() {
         let stream = Stream::Unix(receiver);
         let mut buffer = BytesMut::new();
         let stranger = Peer::at("192.0.2.9:1".parse().unwrap());
-        let refused = greet(&stream, stranger, &Trusted::default(), &mut buffer).await;
+        let refused = greet(&stream, stranger, &Trusted::default(), Form::Any, &mut buffer).await;
         assert!(matches!(refused, Err(GreetError::Untrusted(_))));
 
         let send = async {
@@ -321,7 +321,7 @@ fn greeting_is_for_the_trusted_and_leaves_what_follows() {
             sender.write_all(b"\r\nGET").await.unwrap();
         };
         let trusted = Trusted::default();
-        let (peer, ()) = tokio::join!(greet(&stream, Peer::Unix, &trusted, &mut buffer), send);
+        let (peer, ()) = tokio::join!(greet(&stream, Peer::Unix, &trusted, Form::Any, &mut buffer), send);
         assert_eq!(peer.unwrap(), Peer::Ip("192.0.2.7:5".parse().unwrap()));
         assert_eq!(&buffer[..], b"GET");
     });
