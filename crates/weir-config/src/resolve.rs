@@ -19,6 +19,9 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use std::{collections::BTreeMap, fmt, time::Duration};
 use weir_policy::CacheRules;
 
+/// The default of `stale_after`.
+const STALE_AFTER: Duration = Duration::from_secs(2);
+
 /// A site after inheritance.
 #[derive(Debug, Clone)]
 pub struct ResolvedSite {
@@ -47,6 +50,8 @@ pub struct ResolvedRoute {
     pub action: Action,
     /// The caching rules.
     pub cache: CacheRules,
+    /// How long a request waits for a revalidation before what is stale goes out where it may.
+    pub stale_after: Duration,
     /// Changes to requests on their way to the origin.
     pub request_edits: Edits,
     /// Changes to responses on their way to the client.
@@ -256,6 +261,7 @@ impl<'a> Resolver<'a> {
             conditions: conditions(route),
             action: self.action(route, rules, layers),
             cache: rules.cache_rules(),
+            stale_after: rules.stale_after.map_or(STALE_AFTER, |after| after.0),
             request_edits: self.edits(rules.request_headers.as_ref(), "request_headers", layers),
             response_edits: self.edits(rules.response_headers.as_ref(), "response_headers", layers),
             error_pages: self.error_pages(rules, layers),

@@ -30,6 +30,10 @@ pub struct Rules {
     /// For how long responses may be used when they are stale, in place of what the origin says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stale: Option<Stale>,
+    /// How long a request waits for the origin to confirm what is stale; then that goes out where `stale` or the origin
+    /// allows it, and the origin's answer is for the next. Default: 2 s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stale_after: Option<Duration>,
     /// Which requests go past the cache, neither answered from it nor stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bypass: Option<Triggers>,

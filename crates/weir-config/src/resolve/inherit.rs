@@ -24,6 +24,7 @@ impl Rules {
                 while_revalidate: near.while_revalidate.or(far.while_revalidate),
                 if_error: near.if_error.or(far.if_error),
             }),
+            stale_after: self.stale_after.or(base.stale_after),
             bypass: joined(&self.bypass, &base.bypass, join_triggers),
             refresh: joined(&self.refresh, &base.refresh, join_triggers),
             key: joined(&self.key, &base.key, |near, far| Key {
