@@ -83,8 +83,9 @@ pub fn is_selected_by(stored: &Stored, headers_304: &HeaderMap, count: usize) ->
 /// The stored response as a 304 leaves it: its fields replaced by those of the 304 except what belongs to the body,
 /// its age and lifetime counted anew (RFC 9111 §3.2, §4.3.4). The variant stays.
 ///
-/// A 304 that names another entity tag changes nothing, so that what is stale stays so (§4.3.4). Of one that is private
-/// or no-store no field is taken, since it is for one client, and what is held is not used again without asking.
+/// Of a 304 that names another entity tag (§4.3.4) the time alone is taken: it says that what was asked about is good, and
+/// its fields belong to something else. Of one that is private or no-store no field is taken, since it is for one client,
+/// and what is held is not used again without asking.
 pub fn freshen(
     stored: &Stored,
     headers_304: &HeaderMap,
@@ -99,11 +100,17 @@ pub fn freshen(
         (bound.facts.while_revalidate, bound.facts.if_error) = (Duration::ZERO, Duration::ZERO);
         return bound;
     }
-    // Several tags name none.
-    let is_one = headers_304.get_all(header::ETAG).iter().nth(1).is_none();
-    let said = Validators::read(headers_304).etag.filter(|_| is_one);
+    let said = Validators::read(headers_304).etag;
     match (&stored.validators.etag, said) {
-        (Some(held), Some(said)) if !said.is_weak() && !is_same_but_coding(held, &said) => stored.clone(),
+        (Some(held), Some(said)) if !said.is_weak() && !is_same_but_coding(held, &said) => {
+            let mut time = headers_304.clone();
+            let gone: Vec<HeaderName> =
+                time.keys().filter(|name| !matches!(**name, header::DATE | header::AGE)).cloned().collect();
+            for name in &gone {
+                time.remove(name);
+            }
+            updated(stored, &time, requested, received, rules)
+        }
         _ => fresh,
     }
 }

@@ -132,7 +132,7 @@ fn a_304_for_one_client_leaves_no_field() {
 }
 
 #[test]
-fn a_304_of_another_entity_tag_changes_nothing() {
+fn of_a_304_of_another_entity_tag_the_time_alone_is_taken() {
     for (held, said, expect) in [
         ("\"a\"", "\"a\"", true),
         ("\"a\"", "\"b\"", false),
@@ -141,16 +141,11 @@ fn a_304_of_another_entity_tag_changes_nothing() {
         ("\"a-gzip\"", "\"a\"", true),
         ("\"a\"", "\"a--br\"", true),
         ("\"a-gzip\"", "\"b-gzip\"", false),
-        ("\"a\"", "\"b\"\netag: \"c\"", true),
     ] {
         let held_lines = format!("cache-control: max-age=9\netag: {held}");
         let fresh = freshened(&held_lines, &format!("etag: {said}\nx: 1"), 20, &CacheRules::default());
         assert_eq!(fresh.headers.contains_key("x"), expect, "{held} {said}");
-        assert_eq!(
-            matches!(verdict(&ask(""), Some(&fresh), at(20)), Verdict::Hit(_)),
-            expect,
-            "{held} {said}"
-        );
+        assert!(matches!(verdict(&ask(""), Some(&fresh), at(20)), Verdict::Hit(_)), "{held} {said}");
     }
 }
 
