@@ -1,9 +1,11 @@
 //! Fetching what is not held: lead a fill, join one, or go past the cache, as the desk says; and what a
 //! fill's head means to each request that waits for it. RFC 9111 §4 (collapsed requests), §4.2.4.
 
-use std::sync::Arc;
+pub(crate) mod posted;
 
-use parking_lot::Mutex;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
 use tokio::sync::{mpsc, oneshot};
 use weir_policy::{
     Ask, AskKind, Failure, Interval, PassReason, Reusable, Verdict, error_reusable, joined, matches, verdict,
@@ -15,10 +17,11 @@ use crate::clock;
 use crate::conn::After;
 use crate::conn::body::Upload;
 use crate::exchange::{Exchange, forwarded};
+use crate::fill::again::Again;
 use crate::fill::desk::{self, Plan};
-use crate::fill::tail::Again;
 use crate::fill::task::{self, Errand, Handed, Sharing};
-use crate::fill::{FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
+use crate::fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place};
+use crate::fill::{Fill, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
 use crate::local;
 use crate::lookup;
 use crate::observe::Outcome;
@@ -28,12 +31,27 @@ use crate::{outgoing, pass, serve};
 
 /// How often a request plans anew because the fill that it joined brought another variant.
 const PLANS_MAX: usize = 3;
+/// The longest that a request waits for the head of a fill that another leads; then it passes by itself.
+const JOIN_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Why what is stale goes out: the origin failed, or it has not answered within the route's `stale_after`.
+pub(crate) const STALE_IF_ERROR: &str = "stale-if-error";
+const STALE_AFTER: &str = "stale-after";
 
 /// What a joiner makes of a fill.
 enum Joined {
     Answered(After),
     Again,
+    /// Confirmed for its lead alone: this request has to ask about it on its own.
+    Own(Arc<Generation>),
     Pass,
+}
+
+/// How waiting for a head ended.
+enum Waited {
+    Head(FillHead),
+    Late,
+    Gone,
 }
 
 /// Fetches what the request asks for; `validating` is what is held and may still be good.
@@ -53,7 +71,7 @@ pub(crate) async fn fetch(
         let core = exchange.worker.core;
         let (desk, ledger) = (&exchange.worker.plane.desk, exchange.worker.plane.store.ledger());
         let plan = match ask.is_authenticated() {
-            true => Plan::Lead(desk.alone(core, (&key, ledger))),
+            true => Plan::Lead(desk.alone(core, (&key, ledger), exchange.now.mono)),
             false => desk.plan(core, (&key, ledger), want, &exchange.head.headers, exchange.now.mono),
         };
         match plan {
@@ -61,6 +79,10 @@ pub(crate) async fn fetch(
             Plan::Join(seat) => match join(exchange, route, ask, &validating, seat, told).await {
                 Joined::Answered(after) => return after,
                 Joined::Again => {}
+                Joined::Own(held) => {
+                    let place = desk.alone(core, (&key, ledger), clock::mono());
+                    return lead(exchange, route, ask, vec![held], place, told).await;
+                }
                 Joined::Pass => return pass::pass(exchange, route, told).await,
             },
             Plan::Pass(reason) => {
@@ -100,14 +122,31 @@ async fn lead(
         true => Sharing::Alone,
         false => Sharing::Shared,
     };
-    let Some(errand) = errand(exchange, route, &validating, sharing) else {
-        return local::no_upstream(exchange).await;
+    let Some(again) = again(exchange, route) else { return local::no_upstream(exchange).await };
+    let Some(among) = place_among_fills(exchange, &again) else {
+        drop(place);
+        return match stale_instead(exchange, route, ask, &validating, Failure::Slow, told).await {
+            Some(after) => after,
+            None => pass::pass(exchange, route, told).await,
+        };
     };
+    let errand = errand(exchange, route, &validating, sharing, (again.clone(), among));
     let Some(seat) = place.begin() else { return local::internal(exchange, "no-seat").await };
-    let again = errand.again.clone();
+    let kept = errand.seat.clone();
     let (interim, mut interims) = mpsc::unbounded_channel();
     let mut handed = task::start(errand, seat.fill().clone(), interim_sender(exchange, interim));
-    let Some(head) = wait_head(exchange, &seat, &mut interims).await else { return After::Cut };
+    let slow_at = slow_at(exchange, route, ask, &validating, seat.fill());
+    let mut waited = wait_head(exchange, &seat, &mut interims, slow_at).await;
+    if let Waited::Late = waited {
+        if let Some(stale) = usable(exchange, ask, &validating, Failure::Slow) {
+            // The fill goes on as one of the background.
+            *kept.lock() = Some(seat);
+            drop((kept, handed));
+            return stale_out(exchange, route, ask, stale, STALE_AFTER, told).await;
+        }
+        waited = wait_head(exchange, &seat, &mut interims, None).await;
+    }
+    let Waited::Head(head) = waited else { return After::Cut };
     exchange.origin = seat.fill().origin().cloned();
     match head {
         FillHead::Declined(reason, status) => {
@@ -176,9 +215,15 @@ async fn join(
 ) -> Joined {
     exchange.worker.observer.counters().collapsed();
     let told = told.collapsed();
-    let (_, mut none) = mpsc::unbounded_channel();
-    let Some(head) = wait_head(exchange, &seat, &mut none).await else {
-        return Joined::Answered(After::Cut);
+    let head = match join_head(exchange, route, ask, validating, &seat).await {
+        Waited::Head(head) => head,
+        Waited::Gone => return Joined::Answered(After::Cut),
+        Waited::Late => {
+            return match stale_instead(exchange, route, ask, validating, Failure::Slow, told).await {
+                Some(after) => Joined::Answered(after),
+                None => Joined::Pass,
+            };
+        }
     };
     exchange.origin = seat.fill().origin().cloned();
     match head {
@@ -190,13 +235,16 @@ async fn join(
         FillHead::New(generation) => {
             // What only a window is kept of streams to each client by itself.
             let may = joined(ask, &generation.head().stored, exchange.now, clock::now());
+            if may.is_none() && generation.is_whole() {
+                return Joined::Own(generation);
+            }
             let again = again(exchange, route).filter(|_| may.is_some() && !is_windowed(&generation));
             let Some(again) = again else { return Joined::Pass };
             Joined::Answered(filled(exchange, route, ask, generation, (seat, again), told).await)
         }
         FillHead::Unchanged(ref generation) => {
             if joined(ask, &generation.head().stored, exchange.now, clock::now()).is_none() {
-                return Joined::Pass;
+                return Joined::Own(generation.clone());
             }
             Joined::Answered(settled(exchange, route, ask, validating, head, &seat, told).await)
         }
@@ -210,6 +258,26 @@ async fn join(
         }
         FillHead::Withdrawn => Joined::Again,
         head => Joined::Answered(settled(exchange, route, ask, validating, head, &seat, told).await),
+    }
+}
+
+/// A joiner's wait: until what is stale may go out, and no longer than [`JOIN_WAIT_MAX`].
+async fn join_head(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    validating: &[Arc<Generation>],
+    seat: &Seat,
+) -> Waited {
+    let (_, mut none) = mpsc::unbounded_channel();
+    let longest = clock::mono() + JOIN_WAIT_MAX;
+    let slow_at = slow_at(exchange, route, ask, validating, seat.fill());
+    let until = slow_at.map_or(longest, |slow_at| slow_at.min(longest));
+    let waited = wait_head(exchange, seat, &mut none, Some(until)).await;
+    let is_early = until < longest && usable(exchange, ask, validating, Failure::Slow).is_none();
+    match waited {
+        Waited::Late if is_early => wait_head(exchange, seat, &mut none, Some(longest)).await,
+        waited => waited,
     }
 }
 
@@ -293,30 +361,95 @@ async fn stale_instead(
     failure: Failure,
     told: Told,
 ) -> Option<After> {
+    let stale = usable(exchange, ask, validating, failure)?;
+    let why = match failure {
+        Failure::Slow => STALE_AFTER,
+        Failure::NoAnswer | Failure::Status(_) => STALE_IF_ERROR,
+    };
+    Some(stale_out(exchange, route, ask, stale, why, told).await)
+}
+
+/// What is held and may go out because of this failure.
+fn usable(
+    exchange: &Exchange<'_>,
+    ask: &Ask,
+    validating: &[Arc<Generation>],
+    failure: Failure,
+) -> Option<(Arc<Generation>, Reusable)> {
     let is_good = |generation: &&Arc<Generation>| {
         matches!(generation.retirement(), None | Some(Retirement::Evicted))
             && matches(&generation.head().stored.variant, &exchange.head.headers)
     };
-    let generation = validating.first().filter(is_good)?.clone();
+    let generation = validating.first().filter(is_good)?;
     let reusable = error_reusable(ask, &generation.head().stored, failure, clock::now())?;
-    let told = told.stale_because("stale-if-error", reusable.freshness().left_s());
-    Some(serve::held(exchange, route, ask, generation, reusable, told).await)
+    Some((generation.clone(), reusable))
 }
 
-/// The head; none when the client went away first.
+pub(crate) async fn stale_out(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    (generation, reusable): (Arc<Generation>, Reusable),
+    why: &'static str,
+    told: Told,
+) -> After {
+    let told = told.stale_because(why, reusable.freshness().left_s());
+    serve::held(exchange, route, ask, generation, reusable, told).await
+}
+
+/// What is held, where the upstream gave no answer a moment ago and need not be waited for.
+pub(crate) fn instead_of_asking(
+    exchange: &Exchange<'_>,
+    route: &Route,
+    ask: &Ask,
+    generation: &Arc<Generation>,
+) -> Option<Reusable> {
+    let upstreams = &exchange.worker.plane.desk.upstreams;
+    if !upstreams.is_down(route.upstream.as_deref()?, exchange.now.mono) {
+        return None;
+    }
+    let stale = usable(exchange, ask, std::slice::from_ref(generation), Failure::NoAnswer)?;
+    Some(stale.1)
+}
+
+/// From when on what is held may go out in place of what is waited for; never, where nothing held may.
+fn slow_at(
+    exchange: &Exchange<'_>,
+    route: &Route,
+    ask: &Ask,
+    validating: &[Arc<Generation>],
+    fill: &Fill,
+) -> Option<Instant> {
+    usable(exchange, ask, validating, Failure::Slow)?;
+    Some(fill.begun() + route.stale_after)
+}
+
+/// Waits for the head until then, or for as long as its fill does.
 async fn wait_head(
     exchange: &mut Exchange<'_>,
     seat: &Seat,
     interims: &mut mpsc::UnboundedReceiver<Interim>,
-) -> Option<FillHead> {
+    until: Option<Instant>,
+) -> Waited {
+    let mut late = std::pin::pin!(async {
+        match until {
+            Some(until) => tokio::time::sleep_until(until.into()).await,
+            None => std::future::pending().await,
+        }
+    });
     loop {
         tokio::select! {
             biased;
-            Some(interim) = interims.recv() => pass::send_interim(exchange.conn, &interim).await.ok()?,
-            head = seat.fill().wait_head(seat.core()) => return Some(head),
+            Some(interim) = interims.recv() => {
+                if pass::send_interim(exchange.conn, &interim).await.is_err() {
+                    return Waited::Gone;
+                }
+            }
+            head = seat.fill().wait_head(seat.core()) => return Waited::Head(head),
+            () = &mut late => return Waited::Late,
             () = exchange.conn.client.gone() => {
                 exchange.facts.completion = crate::observe::Completion::ClientGone;
-                return None;
+                return Waited::Gone;
             }
         }
     }
@@ -329,12 +462,18 @@ pub(crate) fn interim_sender(exchange: &Exchange<'_>, sender: InterimSender) -> 
 
 /// How this request asks the origin for a whole representation; none when the route's upstream does not
 /// exist.
-fn again(exchange: &Exchange<'_>, route: &Arc<Route>) -> Option<Arc<Again>> {
+pub(crate) fn again(exchange: &Exchange<'_>, route: &Arc<Route>) -> Option<Arc<Again>> {
     Some(Arc::new(Again {
         upstream: exchange.running.upstream(route)?.clone(),
         target: forwarded(route, exchange.path_and_query()).into_owned(),
         headers: outgoing::for_fill(exchange, route),
     }))
+}
+
+/// A place among the fills at the upstream.
+pub(crate) fn place_among_fills(exchange: &Exchange<'_>, again: &Again) -> Option<Place> {
+    let fills_max = FILLS_PER_ORIGIN_MAX * again.upstream.origins().len();
+    exchange.worker.plane.desk.upstreams.place(again.upstream.name(), fills_max)
 }
 
 /// What the fill has to know.
@@ -343,19 +482,21 @@ pub(crate) fn errand(
     route: &Arc<Route>,
     validating: &[Arc<Generation>],
     shared: Sharing,
-) -> Option<Errand> {
-    Some(Errand {
+    (again, place): (Arc<Again>, Place),
+) -> Errand {
+    Errand {
         plane: exchange.worker.plane.clone(),
         observer: exchange.worker.observer.clone(),
         core: exchange.worker.core,
         route: route.clone(),
-        again: again(exchange, route)?,
+        again,
         scheme: exchange.scheme,
         host: exchange.head.host.as_str().into(),
         path_and_query: exchange.path_and_query().to_owned(),
         client_headers: exchange.head.headers.clone(),
         validating: validating.to_vec(),
         shared,
-        seat: Mutex::new(None),
-    })
+        seat: Arc::default(),
+        _place: place,
+    }
 }

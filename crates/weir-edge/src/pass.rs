@@ -1,6 +1,6 @@
 //! Passing a request on and its response back, past the cache: other methods, requests that the rules
-//! keep out, responses that may not be stored. It stores nothing; what an unsafe method changed is marked
-//! in the ledger (RFC 9111 §4.4).
+//! keep out, responses that may not be stored. It stores nothing but what a POST says is stored for the GETs to
+//! come; what an unsafe method changed is marked in the ledger (RFC 9111 §4.4).
 
 use std::sync::Arc;
 
@@ -18,6 +18,7 @@ use crate::conn::{After, Conn, print_persistence};
 use crate::deliver::send::{Transfer, send_while};
 use crate::deliver::source::Source;
 use crate::exchange::{Exchange, forwarded};
+use crate::fetch::posted::Posted;
 use crate::fill::OriginFailure;
 use crate::plan::Route;
 use crate::told::Told;
@@ -42,6 +43,7 @@ pub(crate) async fn pass(exchange: &mut Exchange<'_>, route: &Arc<Route>, told: 
     exchange.worker.observer.counters().origin_asked();
     match ask(exchange, route, &upstream).await {
         Asked::Answered(mut response, upload) => {
+            exchange.worker.plane.desk.upstreams.answered(upstream.name());
             invalidate(exchange, route, &response);
             match response.upgraded.take() {
                 Some(tunnel) => tunnel::switch(exchange, route, *response, tunnel, told).await,
@@ -139,7 +141,12 @@ pub(crate) async fn relay(
         exchange.worker.observer.counters().retried();
     }
     exchange.origin = Some(response.origin.name().into());
+    let posted = fetch::posted::begin(exchange, route, &response);
     let told = told.answered(response.status);
+    let told = match posted.as_ref().map(Posted::freshness) {
+        Some(freshness) => told.stored(freshness.left_s(), freshness.source.word()),
+        None => told,
+    };
     told.note(&mut exchange.facts);
     learn(exchange, route, &response, &told);
     let length = match response.framing {
@@ -156,8 +163,15 @@ pub(crate) async fn relay(
     }
     let conn = &mut *exchange.conn;
     let meanwhile = Some((&mut conn.body, &mut upload));
-    let sent = send_while(&mut conn.client, Source::Origin(Box::new(body)), transfer, meanwhile).await;
-    exchange.worker.observer.counters().origin_bytes(sent.body_bytes);
+    let is_counted = posted.is_some();
+    let source = match posted {
+        Some(posted) => posted.read(body),
+        None => Source::Origin(Box::new(body)),
+    };
+    let sent = send_while(&mut conn.client, source, transfer, meanwhile).await;
+    if !is_counted {
+        exchange.worker.observer.counters().origin_bytes(sent.body_bytes);
+    }
     exchange.sent(sent, transfer, after)
 }
 

@@ -25,6 +25,13 @@ pub(crate) async fn now(
     revalidation: Revalidation,
 ) -> After {
     let told = Told::revalidate(revalidation.why);
+    if revalidation.why != RevalidateReason::Refresh
+        && let Some(reusable) = fetch::instead_of_asking(exchange, route, ask, &generation)
+    {
+        in_background(exchange, route, &generation);
+        let stale = (generation, reusable);
+        return fetch::stale_out(exchange, route, ask, stale, fetch::STALE_IF_ERROR, told).await;
+    }
     let validating = match revalidation.why {
         RevalidateReason::Refresh => Vec::new(),
         _ => candidates(exchange, generation),
@@ -32,19 +39,25 @@ pub(crate) async fn now(
     fetch::fetch(exchange, route, ask, validating, told).await
 }
 
-/// Asks without a client: the next request finds what came.
+/// Asks without a client: the next request finds what came. An upstream that gave no answer a moment ago is asked once a
+/// spell ([`Upstreams::may_try`](crate::fill::upstreams::Upstreams::may_try)).
 pub(crate) fn in_background(exchange: &Exchange<'_>, route: &Arc<Route>, generation: &Arc<Generation>) {
     let headers: &HeaderMap = &exchange.head.headers;
     let whole = Interval::new(0, u64::MAX);
     let (worker, now) = (exchange.worker, exchange.now.mono);
     let key = (generation.key(), worker.plane.store.ledger());
     let Plan::Lead(lead) = worker.plane.desk.plan(worker.core, key, whole, headers, now) else { return };
-    let again = lookup::find(exchange, route).generation;
-    if again.is_none_or(|again| !Arc::ptr_eq(&again, generation) || is_fresh(exchange, &again)) {
+    let found = lookup::find(exchange, route).generation;
+    if found.is_none_or(|found| !Arc::ptr_eq(&found, generation) || is_fresh(exchange, &found)) {
         return;
     }
     let candidates = candidates(exchange, generation.clone());
-    let Some(errand) = fetch::errand(exchange, route, &candidates, Sharing::Shared) else { return };
+    let Some(again) = fetch::again(exchange, route) else { return };
+    let Some(place) = fetch::place_among_fills(exchange, &again) else { return };
+    if !worker.plane.desk.upstreams.may_try(again.upstream.name(), now) {
+        return;
+    }
+    let errand = fetch::errand(exchange, route, &candidates, Sharing::Shared, (again, place));
     if let Some(seat) = lead.begin() {
         task::start_in_background(errand, seat);
     }

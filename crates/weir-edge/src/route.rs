@@ -30,6 +30,8 @@ pub struct Route {
     pub print_id: u64,
     /// The caching rules.
     pub rules: CacheRules,
+    /// How long a request waits for a revalidation before what is stale goes out where it may.
+    pub stale_after: Duration,
     /// The upstream's name, where requests go to one.
     pub upstream: Option<Arc<str>>,
     path: PathPattern,
@@ -90,6 +92,7 @@ impl Route {
             place: resolved.place.to_string(),
             print_id,
             rules: resolved.cache.clone(),
+            stale_after: resolved.stale_after,
             upstream,
             path: PathPattern::compile(&resolved.conditions.path),
             methods: resolved.conditions.methods.clone(),

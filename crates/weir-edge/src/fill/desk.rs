@@ -2,7 +2,7 @@
 //! held with a [`Plan`]. It must not do I/O.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -10,10 +10,11 @@ use http::HeaderMap;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, NotStored, matches};
-use weir_store::Ledger;
+use weir_store::{Folded, Ledger};
 
 use super::machine::{End, Event, State};
 use super::memory::Memory;
+use super::upstreams::Upstreams;
 use super::waiters::Bells;
 use super::{Fill, FillHead, OriginFailure, Seat};
 
@@ -23,27 +24,7 @@ const NEAR_BYTES_MAX: u64 = 1 << 20;
 /// Fills of one key at a time; more variants than that pass.
 const FILLS_PER_KEY_MAX: usize = 32;
 
-type Shard = Mutex<HashMap<u128, SmallVec<[Arc<Fill>; 1]>, BuildHasherDefault<OfDigest>>>;
-
-/// Keys are digests: their bits are spread already.
-#[derive(Default)]
-struct OfDigest(u64);
-
-impl Hasher for OfDigest {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u128(&mut self, digest: u128) {
-        self.0 = digest as u64;
-    }
-}
+type Shard = Mutex<HashMap<u128, SmallVec<[Arc<Fill>; 1]>, BuildHasherDefault<Folded>>>;
 
 /// What to do about bytes that are not held.
 pub(crate) enum Plan {
@@ -64,13 +45,16 @@ pub(crate) struct Desk {
     shards: Box<[Shard]>,
     /// What is remembered of keys that are not being filled.
     pub(crate) memory: Memory,
+    /// What is known of those that are asked.
+    pub(crate) upstreams: Arc<Upstreams>,
     bells: Arc<Bells>,
 }
 
 impl Desk {
     /// An empty desk.
     pub(crate) fn new(bells: Arc<Bells>) -> Desk {
-        Desk { shards: (0..SHARDS).map(|_| Shard::default()).collect(), memory: Memory::new(), bells }
+        let shards = (0..SHARDS).map(|_| Shard::default()).collect();
+        Desk { shards, memory: Memory::new(), upstreams: Arc::default(), bells }
     }
 
     fn shard(&self, key: &CacheKey) -> &Shard {
@@ -112,14 +96,19 @@ impl Desk {
         if want.start > 0 || want.end != u64::MAX {
             return Plan::Apart;
         }
-        let fill = Fill::new(key.clone(), ledger.current(), self.bells.clone());
+        let fill = Fill::new(key.clone(), ledger.current(), self.bells.clone(), now);
         shard.entry(key.digest).or_default().push(fill.clone());
         Plan::Lead(Lead { desk: self.clone(), seat: fill.seat(core) })
     }
 
     /// A fill that no other request may join: its response is not known to be public.
-    pub(crate) fn alone(self: &Arc<Self>, core: usize, (key, ledger): (&CacheKey, &Ledger)) -> Lead {
-        let fill = Fill::new(key.clone(), ledger.current(), self.bells.clone());
+    pub(crate) fn alone(
+        self: &Arc<Self>,
+        core: usize,
+        (key, ledger): (&CacheKey, &Ledger),
+        now: Instant,
+    ) -> Lead {
+        let fill = Fill::new(key.clone(), ledger.current(), self.bells.clone(), now);
         Lead { desk: self.clone(), seat: fill.seat(core) }
     }
 

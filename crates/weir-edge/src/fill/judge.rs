@@ -3,13 +3,14 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use http::header::{AGE, CONTENT_LENGTH, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
 use weir_policy::{BodyEnd, NotStored, Now, SetCookie, Variant, is_selected_by, storable};
 use weir_store::Retirement;
-use weir_upstream::{OriginBody, OriginError, OriginResponse};
+use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
 use weir_wire::Framing;
 
 use super::machine::Event;
@@ -19,12 +20,17 @@ use crate::clock;
 
 /// Error responses up to this size are shared with those already waiting.
 const SHARED_BYTES_MAX: u64 = 64 << 10;
+/// How long they wait for the body of one.
+const SHARED_TIME_MAX: Duration = Duration::from_secs(5);
 
 impl Errand {
     /// No response.
     pub(super) fn fail(&self, fill: &Fill, error: &OriginError) {
         let failure = OriginFailure::of(error);
         self.observer.counters().error(failure.word);
+        if error.blame() == Blame::Origin {
+            self.plane.desk.upstreams.failed(self.again.upstream.name(), clock::mono());
+        }
         if failure.status != StatusCode::SERVICE_UNAVAILABLE {
             self.plane.desk.memory.fail(fill.key().digest, clock::mono(), failure.clone());
         }
@@ -40,6 +46,7 @@ impl Errand {
         give: Give,
     ) -> bool {
         let received = clock::now();
+        self.plane.desk.upstreams.answered(self.again.upstream.name());
         let _ = fill.origin.set(response.origin.name().into());
         fill.had_age.store(response.headers.contains_key(AGE), Ordering::Relaxed);
         for _ in 0..response.times.retries {
@@ -138,7 +145,8 @@ impl Errand {
         variant: Variant,
         mut response: OriginResponse,
     ) -> bool {
-        match whole(&mut response.body).await {
+        let body = tokio::time::timeout(SHARED_TIME_MAX, whole(&mut response.body)).await;
+        match body.unwrap_or(Err(OriginError::ReadTimeout)) {
             Ok(body) => {
                 let origin = response.origin.name().into();
                 let (status, headers) = (response.status, response.headers);

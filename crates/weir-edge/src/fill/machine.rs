@@ -11,6 +11,8 @@ use weir_policy::NotStored;
 pub(crate) const REST_BYTES_MAX: u64 = 16 << 20;
 /// Bytes a fill in window mode may be ahead of its foremost reader.
 pub(crate) const AHEAD_BYTES_MAX: u64 = 4 << 20;
+/// How often the rest of a body that broke off is asked for.
+pub(crate) const TAKEOVERS_MAX: u8 = 2;
 
 /// Where the bytes of a running fill go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,8 +75,10 @@ pub(crate) enum Event {
     Bytes(u64),
     /// The body's clean end.
     Finished,
-    /// No head, or the body broke off.
+    /// No head, or the body broke off for good.
     Failed,
+    /// The body broke off, and its version is known well enough to ask for the rest.
+    BrokeOff,
     /// Its lead gave it up before it was begun.
     Withdrawn,
     /// The store keeps only a window from here on.
@@ -102,6 +106,8 @@ impl Actions {
     pub(crate) const ABANDON: Actions = Actions(4);
     /// Stop the origin transfer, if it still runs.
     pub(crate) const STOP: Actions = Actions(8);
+    /// Ask for the rest of the body.
+    pub(crate) const TAKE_OVER: Actions = Actions(16);
 
     /// Both sets.
     pub(crate) const fn and(self, other: Actions) -> Actions {
@@ -114,18 +120,19 @@ impl Actions {
     }
 }
 
-/// One fill: its state, how many read it and how far the foremost reader is.
+/// One fill: its state, how many read it, how far the foremost reader is, how often it has been taken over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Machine {
     state: State,
     readers: u32,
     front: u64,
+    takeovers: u8,
 }
 
 impl Machine {
     /// A fill whose request is being sent, without readers.
     pub(crate) fn new() -> Machine {
-        Machine { state: State::Asking, readers: 0, front: 0 }
+        Machine { state: State::Asking, readers: 0, front: 0, takeovers: 0 }
     }
 
     /// The state.
@@ -188,7 +195,10 @@ impl Machine {
                 let state = State::Filling { written, length, storing: Storing::Window };
                 Machine { state, ..self }.unless_deserted(Actions::WAKE)
             }
-            (_, Event::Failed) => self.failed(),
+            (State::Filling { .. }, Event::BrokeOff) if self.takeovers < TAKEOVERS_MAX => {
+                (Machine { takeovers: self.takeovers + 1, ..self }, Actions::TAKE_OVER)
+            }
+            (State::Filling { .. }, Event::BrokeOff) | (_, Event::Failed) => self.failed(),
             (state, event) => unreachable!("fill event {event:?} in state {state:?}"),
         }
     }

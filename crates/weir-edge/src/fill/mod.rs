@@ -1,18 +1,21 @@
 //! Fills: one origin transfer into one generation, however many read it. [`machine`] says what happens,
-//! [`task`] does it, `judge` reads heads, [`desk`] knows which fills run, [`tail`] reads them, [`waiters`] wakes the readers.
+//! [`task`] does it, `judge` reads heads, [`desk`] knows which fills run, [`upstreams`] how the asked do, [`tail`] reads a fill,
+//! [`waiters`] wakes the readers.
 //! It must not decide what may be stored: that is the policy's.
 
+pub(crate) mod again;
 pub(crate) mod desk;
 mod judge;
 pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod tail;
 pub(crate) mod task;
+pub(crate) mod upstreams;
 pub(crate) mod waiters;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -91,6 +94,8 @@ pub(crate) struct Fill {
     key: CacheKey,
     /// The ledger's number when the fill was planned; it asks after that.
     stamp: Stamp,
+    /// When it was planned.
+    begun: Instant,
     machine: Mutex<Machine>,
     head: OnceLock<FillHead>,
     /// How far the foremost reader is.
@@ -109,11 +114,12 @@ pub(crate) struct Fill {
 
 impl Fill {
     /// A fill that is about to ask.
-    pub(crate) fn new(key: CacheKey, stamp: Stamp, bells: Arc<Bells>) -> Arc<Fill> {
+    pub(crate) fn new(key: CacheKey, stamp: Stamp, bells: Arc<Bells>, begun: Instant) -> Arc<Fill> {
         let waiters = Waiters::new(&bells);
         Arc::new(Fill {
             key,
             stamp,
+            begun,
             front: AtomicU64::new(0),
             had_age: AtomicBool::new(false),
             machine: Mutex::new(Machine::new()),
@@ -134,6 +140,11 @@ impl Fill {
     /// The ledger's number when the fill was planned.
     pub(crate) fn stamp(&self) -> Stamp {
         self.stamp
+    }
+
+    /// When it was planned, which is just before it asks.
+    pub(crate) fn begun(&self) -> Instant {
+        self.begun
     }
 
     /// Whether the origin's response came out of another cache (RFC 9111 §5.1).

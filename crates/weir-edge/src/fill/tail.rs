@@ -4,25 +4,13 @@
 
 use std::sync::Arc;
 
-use http::header::{CONTENT_RANGE, ETAG, IF_RANGE, RANGE};
-use http::{HeaderMap, HeaderValue, StatusCode};
 use weir_policy::Interval;
 use weir_store::{Generation, Piece, Read};
-use weir_upstream::{OriginBody, OriginRequest, Upstream};
+use weir_upstream::OriginBody;
 
+use super::again::{Again, Rest};
 use super::{Seat, is_windowed};
 use crate::deliver::{Body, Cut, bytes_of};
-
-/// How to ask the origin for the rest.
-#[derive(Clone)]
-pub(crate) struct Again {
-    /// Whom to ask.
-    pub(crate) upstream: Arc<Upstream>,
-    /// Path and query as sent.
-    pub(crate) target: String,
-    /// The fill's request fields.
-    pub(crate) headers: HeaderMap,
-}
 
 /// An interval of a generation that is being filled.
 pub(crate) struct Tail {
@@ -63,29 +51,12 @@ impl Tail {
 
     /// The rest from the origin, if it still has the same version.
     async fn ask_again(&mut self) -> Result<OriginBody, Cut> {
-        let behind = Cut { word: "reader-behind" };
-        let head = self.generation.head();
-        let etag = head.stored.headers.get(ETAG).filter(|etag| !etag.as_bytes().starts_with(b"W/"));
-        let etag = etag.ok_or(behind)?.clone();
-        drop(head);
         // The fill need not go on for a reader that it has lost.
         self.seat = None;
-        let mut headers = self.again.headers.clone();
-        headers.insert(IF_RANGE, etag.clone());
-        let range = HeaderValue::try_from(format!("bytes={}-", self.rest.start)).map_err(|_| behind)?;
-        headers.insert(RANGE, range);
-        let request = OriginRequest::new(http::Method::GET, self.again.target.clone(), headers);
-        let answer = self.again.upstream.send(request, None).await.map_err(|_| behind)?;
-        let is_same = answer.headers.get(ETAG) == Some(&etag);
-        let length = answer.headers.get(CONTENT_RANGE).and_then(|range| to_the_end(range, self.rest.start));
-        let length = length.filter(|length| self.generation.length().is_none_or(|known| known == *length));
-        match length {
-            Some(length) if is_same && answer.status == StatusCode::PARTIAL_CONTENT => {
-                self.rest.end = self.rest.end.min(length);
-                Ok(answer.body)
-            }
-            _ => Err(behind),
-        }
+        let rest = self.again.rest(&self.generation, self.rest.start).await;
+        let Rest { body, length } = rest.ok_or(Cut { word: "reader-behind" })?;
+        self.rest.end = self.rest.end.min(length);
+        Ok(body)
     }
 
     async fn next_own(&mut self) -> Result<Option<Piece>, Cut> {
@@ -104,14 +75,6 @@ impl Tail {
     fn failure(&self) -> Cut {
         Cut { word: self.seat.as_ref().map_or("reader-behind", |seat| seat.fill().failure_word()) }
     }
-}
-
-/// The whole length, where a `Content-Range` goes from `start` to the end (RFC 9110 §14.4).
-fn to_the_end(range: &HeaderValue, start: u64) -> Option<u64> {
-    let (span, length) = range.to_str().ok()?.strip_prefix("bytes ")?.split_once('/')?;
-    let (first, last) = span.split_once('-')?;
-    let length: u64 = length.parse().ok()?;
-    (first.parse() == Ok(start) && last.parse::<u64>().ok()?.checked_add(1)? == length).then_some(length)
 }
 
 impl Body for Tail {

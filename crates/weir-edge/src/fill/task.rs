@@ -12,10 +12,11 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use weir_policy::{RequestView, conditional};
 use weir_store::{Generation, Writer};
-use weir_upstream::{InterimSender, OriginBody, OriginRequest, OriginResponse};
+use weir_upstream::{InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse};
 
-use super::machine::{AHEAD_BYTES_MAX, End, Event, State, Storing};
-use super::tail::Again;
+use super::again::{Again, Rest, strong};
+use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
+use super::upstreams::Place;
 use super::{Fill, FillHead, OriginFailure, Seat, is_windowed};
 use crate::clock;
 use crate::observe::Observer;
@@ -43,8 +44,13 @@ pub(crate) struct Errand {
     /// Whether the key is remembered when a response is not storable.
     pub(crate) shared: Sharing,
     /// The seat of a fill that nobody waits for, for as long as it is stored.
-    pub(crate) seat: Mutex<Option<Seat>>,
+    pub(crate) seat: KeptSeat,
+    /// Its place among the fills at its upstream.
+    pub(crate) _place: Place,
 }
+
+/// A seat at a fill that nobody waits for any more: who leaves one that is to go on puts the own one there.
+pub(crate) type KeptSeat = Arc<Mutex<Option<Seat>>>;
 
 /// Whether others may join the fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,8 +93,24 @@ pub(crate) fn start_in_background(mut errand: Errand, seat: Seat) {
     }
     let (give, _) = oneshot::channel();
     let fill = seat.fill().clone();
-    errand.seat = Mutex::new(Some(seat));
+    errand.seat = Arc::new(Mutex::new(Some(seat)));
     tokio::spawn(Box::pin(run(errand, fill, None, give)));
+}
+
+/// Starts a fill on this core whose response is there already.
+pub(crate) fn start_with(
+    errand: Errand,
+    fill: Arc<Fill>,
+    (generation, writer, length): (Arc<Generation>, Writer, Option<u64>),
+    body: OriginBody,
+) {
+    tokio::spawn(Box::pin(async move {
+        let closing = Closing::of(&errand, &fill);
+        errand.observer.counters().fill_begun();
+        let whole = errand.fill(&fill, generation, writer, length, body).await;
+        errand.count_end(whole);
+        drop(closing);
+    }));
 }
 
 /// Ends what the task leaves unfinished, by a panic or by the runtime going down: readers get an error.
@@ -97,6 +119,13 @@ struct Closing {
     observer: Observer,
     core: usize,
     fill: Arc<Fill>,
+}
+
+impl Closing {
+    fn of(errand: &Errand, fill: &Arc<Fill>) -> Closing {
+        let (plane, observer) = (errand.plane.clone(), errand.observer.clone());
+        Closing { plane, observer, core: errand.core, fill: fill.clone() }
+    }
 }
 
 impl Drop for Closing {
@@ -121,12 +150,7 @@ impl Drop for Closing {
 }
 
 async fn run(errand: Errand, fill: Arc<Fill>, interim: Option<InterimSender>, give: Give) {
-    let closing = Closing {
-        plane: errand.plane.clone(),
-        observer: errand.observer.clone(),
-        core: errand.core,
-        fill: fill.clone(),
-    };
+    let closing = Closing::of(&errand, &fill);
     let counters = errand.observer.counters();
     counters.fill_begun();
     counters.origin_asked();
@@ -139,14 +163,19 @@ async fn run(errand: Errand, fill: Arc<Fill>, interim: Option<InterimSender>, gi
             false
         }
     };
-    match whole {
-        true => counters.fill_ended(),
-        false => counters.fill_failed(),
-    }
+    errand.count_end(whole);
     drop(closing);
 }
 
 impl Errand {
+    fn count_end(&self, whole: bool) {
+        let counters = self.observer.counters();
+        match whole {
+            true => counters.fill_ended(),
+            false => counters.fill_failed(),
+        }
+    }
+
     fn request(&self) -> OriginRequest {
         let mut headers = self.again.headers.clone();
         let heads: Vec<_> = self.validating.iter().map(|generation| generation.head()).collect();
@@ -187,6 +216,7 @@ impl Errand {
         let _ = fill.head.set(FillHead::New(generation.clone()));
         fill.apply(Event::Storable(length));
         fill.wake(self.core);
+        let mut whole = length;
         while let State::Filling { .. } = fill.machine().state() {
             let is_ahead = self.is_ahead(fill, &mut writer);
             let piece = tokio::select! {
@@ -202,15 +232,55 @@ impl Errand {
                     fill.apply(Event::Bytes(count));
                     fill.wake(self.core);
                 }
+                // A rest that says how long the whole is must reach there.
+                Ok(None) if whole.is_some_and(|whole| whole != writer.position()) => {
+                    fill.fail_with("rest-too-short");
+                    fill.apply(Event::Failed);
+                }
                 Ok(None) => drop(fill.apply(Event::Finished)),
                 Err(error) => {
                     fill.fail_with(error.word());
                     self.observer.counters().error(error.word());
-                    fill.apply(Event::Failed);
+                    match self.take_over(fill, &generation, writer.position(), &error).await {
+                        Some(rest) if whole.is_none_or(|whole| whole == rest.length) => {
+                            (body, whole) = (rest.body, Some(rest.length));
+                        }
+                        _ => drop(fill.apply(Event::Failed)),
+                    }
                 }
             }
         }
         self.close(fill, writer)
+    }
+
+    /// What broke off is asked for from there on, at once and a bounded number of times. None where it is not, or not
+    /// in the same version.
+    async fn take_over(
+        &self,
+        fill: &Fill,
+        generation: &Generation,
+        start: u64,
+        error: &OriginError,
+    ) -> Option<Rest> {
+        let is_known = strong(&generation.head().stored.headers).is_some();
+        // What was not well-formed is not what it says it is.
+        let is_sound = !matches!(error, OriginError::Malformed { .. } | OriginError::HeadTooLarge { .. });
+        if !is_known || !is_sound || !fill.apply(Event::BrokeOff).has(Actions::TAKE_OVER) {
+            return None;
+        }
+        self.observer.counters().origin_asked();
+        let mut rest = std::pin::pin!(self.again.rest(generation, start));
+        loop {
+            tokio::select! {
+                biased;
+                () = fill.turn.notified() => {
+                    if matches!(fill.machine().state(), State::Ended(_)) {
+                        return None;
+                    }
+                }
+                rest = &mut rest => return rest,
+            }
+        }
     }
 
     /// Ends the generation as the machine says; only what arrived whole is published.

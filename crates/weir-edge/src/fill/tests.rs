@@ -12,9 +12,10 @@ use weir_policy::{BodyEnd, CacheRules, Interval, RequestView, Storable, storable
 use weir_store::{Full, Scope, Settings, Store, Writer};
 use weir_upstream::{Upstream, UpstreamSettings};
 
+use super::again::Again;
 use super::desk::{Desk, Plan};
 use super::machine::{AHEAD_BYTES_MAX, Storing};
-use super::tail::{Again, Tail};
+use super::tail::Tail;
 use super::*;
 use crate::clock;
 use crate::deliver::{Body, bytes_of};
@@ -119,6 +120,7 @@ enum Act {
     Send { bytes: u64 },
     Finish,
     Fail,
+    BreakOff,
     Join { core: usize, start: u64, bytes: u64 },
     Leave { index: usize },
     Read { index: usize },
@@ -134,6 +136,7 @@ fn act() -> impl Strategy<Value = Act> {
         16 => (1u64..150_000).prop_map(|bytes| Act::Send { bytes }),
         2 => Just(Act::Finish),
         1 => Just(Act::Fail),
+        2 => Just(Act::BreakOff),
         6 => (0..CORES, start, bytes).prop_map(|(core, start, bytes)| Act::Join { core, start, bytes }),
         3 => (0usize..8).prop_map(|index| Act::Leave { index }),
         20 => (0usize..8).prop_map(|index| Act::Read { index }),
@@ -148,6 +151,8 @@ struct Origin {
     is_known: bool,
     writer: Option<Writer>,
     unsent: Bytes,
+    /// Turns until the rest that was asked for comes.
+    away: u32,
 }
 
 /// One fill with all around it.
@@ -188,7 +193,7 @@ impl Scene {
             async move { bells.answer(1).await }
         });
         let readers = vec![(Task::new(reader(seat, whole, again.clone())), whole)];
-        let origin = Origin { length, is_known, writer: None, unsent: Bytes::new() };
+        let origin = Origin { length, is_known, writer: None, unsent: Bytes::new(), away: 0 };
         let (is_failed, was_windowed, crowd) = (false, false, 0);
         Scene { store, desk, bells, fill, origin, again, readers, bell, is_failed, was_windowed, crowd }
     }
@@ -199,6 +204,7 @@ impl Scene {
             Act::Send { bytes } => self.send(bytes),
             Act::Finish => self.finish(),
             Act::Fail => self.fail(),
+            Act::BreakOff => self.break_off(),
             Act::Join { core, start, bytes } => {
                 // A range of a body whose length is not known is answered with the whole.
                 let part = Interval { start, end: start.saturating_add(bytes) };
@@ -246,6 +252,10 @@ impl Scene {
 
     /// One turn of the task: what could not be stored the last time goes first.
     fn send(&mut self, bytes: u64) {
+        if self.origin.away > 0 {
+            self.origin.away -= 1;
+            return;
+        }
         let Some(writer) = self
             .origin
             .writer
@@ -295,7 +305,7 @@ impl Scene {
 
     fn finish(&mut self) {
         let position = self.origin.writer.as_ref().map_or(0, Writer::position);
-        if self.is_filling() && position == self.origin.length {
+        if self.is_filling() && self.origin.away == 0 && position == self.origin.length {
             self.fill.apply(Event::Finished);
         }
     }
@@ -304,6 +314,17 @@ impl Scene {
         if self.is_filling() {
             self.is_failed = true;
             self.fill.apply(Event::Failed);
+        }
+    }
+
+    /// The body breaks off between two pieces; the rest comes some turns later, or the fill has failed.
+    fn break_off(&mut self) {
+        if !self.is_filling() || !self.origin.unsent.is_empty() {
+            return;
+        }
+        match self.fill.apply(Event::BrokeOff).has(Actions::TAKE_OVER) {
+            true => self.origin.away = 3,
+            false => self.is_failed = true,
         }
     }
 

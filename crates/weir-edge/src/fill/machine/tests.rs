@@ -30,6 +30,17 @@ fn a_short_body_fails() {
 }
 
 #[test]
+fn a_body_that_breaks_off_is_taken_over_so_often_and_then_fails() {
+    let start = [Event::Joined, Event::Storable(Some(3)), Event::Bytes(1)];
+    let broken = |times| [&start[..], &vec![Event::BrokeOff; times]].concat();
+    let (state, actions) = run(&broken(usize::from(TAKEOVERS_MAX)));
+    assert!(matches!(state, State::Filling { written: 1, .. }) && actions.has(Actions::TAKE_OVER));
+    let (state, actions) = run(&broken(usize::from(TAKEOVERS_MAX) + 1));
+    assert_eq!(state, State::Ended(End::Failed));
+    assert!(actions.has(Actions::ABANDON));
+}
+
+#[test]
 fn the_last_reader_of_a_large_object_ends_it() {
     let (state, actions) =
         run(&[Event::Joined, Event::Storable(Some(1 << 30)), Event::Bytes(1 << 20), Event::Left]);

@@ -16,6 +16,7 @@ fn event() -> impl Strategy<Value = Event> {
         9 => bytes.prop_map(Event::Bytes),
         2 => Just(Event::Finished),
         1 => Just(Event::Failed),
+        2 => Just(Event::BrokeOff),
         1 => Just(Event::Withdrawn),
         2 => Just(Event::Outgrown),
         6 => Just(Event::Joined),
@@ -50,6 +51,7 @@ struct Account {
     is_window: bool,
     sealed: u32,
     abandoned: u32,
+    takeovers: u32,
 }
 
 impl Account {
@@ -68,6 +70,7 @@ impl Account {
                 _ => {}
             }
         }
+        self.takeovers += u32::from(actions.has(Actions::TAKE_OVER));
         self.sealed += u32::from(actions.has(Actions::SEAL));
         self.abandoned += u32::from(actions.has(Actions::ABANDON));
     }
@@ -81,6 +84,10 @@ impl Account {
         // Nobody is there to be told that the last reader has left.
         if before != after && event != Event::Left {
             assert!(actions.has(Actions::WAKE), "readers are told of {event:?}");
+        }
+        assert!(self.takeovers <= u32::from(TAKEOVERS_MAX), "the rest is not asked for without end");
+        if actions.has(Actions::TAKE_OVER) {
+            assert_eq!(before, after, "a takeover goes on where the body broke off");
         }
         assert!(self.sealed + self.abandoned <= 1, "a generation is sealed or abandoned, once");
         if actions.has(Actions::ABANDON) {

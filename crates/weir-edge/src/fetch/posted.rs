@@ -1,0 +1,97 @@
+//! What a POST brought and is stored for the GETs to come (RFC 9110 §9.3.3): a response that says itself that it is what
+//! a GET would give, and for how long. Its client reads it from a fill that others do not join. It must not be begun
+//! before what the POST has made invalid is marked: the stamp is taken after the mark.
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_TYPE};
+use http::{HeaderMap, Method};
+use weir_policy::{
+    BodyEnd, CacheKey, Consult, Freshness, Interval, RequestView, consult, freshness, storable,
+};
+use weir_store::{Generation, Writer};
+use weir_upstream::{OriginBody, OriginResponse};
+use weir_wire::Framing;
+
+use super::{again, errand, place_among_fills};
+use crate::clock;
+use crate::deliver::source::Source;
+use crate::exchange::Exchange;
+use crate::fill::Seat;
+use crate::fill::again::Again;
+use crate::fill::tail::Tail;
+use crate::fill::task::{self, Errand, Sharing};
+use crate::plan::Route;
+
+/// A response to a POST that is about to be stored.
+pub(crate) struct Posted {
+    errand: Errand,
+    seat: Seat,
+    generation: Arc<Generation>,
+    writer: Writer,
+    length: Option<u64>,
+}
+
+/// Makes room for a POST's response under the GET's key, where it may be stored.
+pub(crate) fn begin(
+    exchange: &Exchange<'_>,
+    route: &Arc<Route>,
+    response: &OriginResponse,
+) -> Option<Posted> {
+    if exchange.head.method != Method::POST || !response.headers.contains_key(CONTENT_LOCATION) {
+        return None;
+    }
+    let view = exchange.view();
+    let get = RequestView { method: &Method::GET, has_body: false, ..view };
+    let route = exchange.site.as_ref()?.route(&Method::GET, get.scheme, get.path()).filter(|getting| {
+        getting.upstream == route.upstream && matches!(consult(&get, &getting.rules), Consult::Use(_))
+    })?;
+    let (end, length) = match response.framing {
+        Framing::Length(length) => (BodyEnd::Framed, Some(length)),
+        Framing::None => (BodyEnd::Framed, Some(0)),
+        Framing::Chunked => (BodyEnd::Framed, None),
+        Framing::Close => (BodyEnd::Close, None),
+    };
+    let plane = &exchange.worker.plane;
+    if length.is_some_and(|length| length > plane.object_bytes_max) {
+        return None;
+    }
+    let (status, headers) = (response.status, &response.headers);
+    let now = clock::now();
+    let storable = storable(&view, status, headers, end, exchange.now, now, &route.rules).ok()?;
+    let mut full = Vec::new();
+    let digest = weir_policy::write_key(&route.rules.key, &get, &mut full);
+    let key = CacheKey { digest, full: full.into() };
+    let again = Arc::new(for_get(&*again(exchange, route)?));
+    let place = place_among_fills(exchange, &again)?;
+    let errand = errand(exchange, route, &[], Sharing::Alone, (again, place));
+    let core = exchange.worker.core;
+    let seat = plane.desk.alone(core, (&key, plane.store.ledger()), now.mono).begin()?;
+    let (generation, writer) = plane.store.begin(storable, key, seat.fill().stamp(), length).ok()?;
+    Some(Posted { errand, seat, generation, writer, length })
+}
+
+/// A GET's request fields in place of the POST's.
+fn for_get(again: &Again) -> Again {
+    let mut headers: HeaderMap = again.headers.clone();
+    for of_content in [CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, CONTENT_LANGUAGE] {
+        headers.remove(of_content);
+    }
+    Again { headers, ..again.clone() }
+}
+
+impl Posted {
+    /// How long it will be fresh.
+    pub(crate) fn freshness(&self) -> Freshness {
+        freshness(&self.generation.head().stored, clock::now())
+    }
+
+    /// Starts the fill with the response's body, and reads it.
+    pub(crate) fn read(self, body: OriginBody) -> Source {
+        let Posted { errand, seat, generation, writer, length } = self;
+        let again = errand.again.clone();
+        task::start_with(errand, seat.fill().clone(), (generation.clone(), writer, length), body);
+        let whole = Interval::new(0, length.unwrap_or(u64::MAX));
+        Source::Tail(Box::new(Tail::new(seat, generation, whole, again)))
+    }
+}

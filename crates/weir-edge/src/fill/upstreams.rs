@@ -1,0 +1,212 @@
+//! What fills know of whole upstreams: how many of them run at each, and that one gave no answer a moment ago, so that
+//! nobody who could have something stale waits for it again. It must not ask anything, nor decide what is usable.
+//!
+//! An outage: it begins with a failure and lasts for a spell of one second. When a spell is over one try is due, without
+//! a client; each one that fails doubles the spell. Any answer ends the outage, and so does being left alone for long.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// Fills at one origin at a time; what is beyond passes, or gets what is stale.
+pub(crate) const FILLS_PER_ORIGIN_MAX: usize = 128;
+/// For how long an upstream is left alone after its first failure.
+pub(crate) const SPELL: Duration = Duration::from_secs(1);
+/// The longest spell, and how long after one an outage is forgotten that nobody asked about.
+pub(crate) const SPELL_MAX: Duration = Duration::from_secs(30);
+
+/// Whether a try is under way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Trial {
+    Due,
+    Begun,
+}
+
+/// An upstream that gave no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Outage {
+    spell: Duration,
+    until: Instant,
+    trial: Trial,
+}
+
+impl Outage {
+    fn begin(now: Instant) -> Outage {
+        Outage { spell: SPELL, until: now + SPELL, trial: Trial::Due }
+    }
+
+    /// One more failure. Those of requests that were under way when the spell began say nothing new.
+    fn failed(self, now: Instant) -> Outage {
+        if self.is_forgotten(now) {
+            return Outage::begin(now);
+        }
+        if now < self.until && self.trial == Trial::Due {
+            return self;
+        }
+        let spell = (self.spell * 2).min(SPELL_MAX);
+        Outage { spell, until: now + spell, trial: Trial::Due }
+    }
+
+    /// Whether a try may begin, and the outage with it under way.
+    fn tried(self, now: Instant) -> Option<Outage> {
+        (now >= self.until).then(|| Outage { until: now + self.spell, trial: Trial::Begun, ..self })
+    }
+
+    fn is_forgotten(&self, now: Instant) -> bool {
+        now >= self.until + SPELL_MAX
+    }
+}
+
+/// One upstream; there is an entry only while there is something to know.
+#[derive(Default)]
+struct Known {
+    fills: usize,
+    outage: Option<Outage>,
+}
+
+/// All upstreams, by name.
+#[derive(Default)]
+pub(crate) struct Upstreams {
+    known: Mutex<HashMap<Box<str>, Known>>,
+    /// Upstreams with an outage: what is asked on every answer needs no lock while there are none.
+    outages: AtomicUsize,
+}
+
+impl Upstreams {
+    /// A place for one more fill at this upstream; none where all are taken.
+    pub(crate) fn place(self: &Arc<Self>, name: &str, fills_max: usize) -> Option<Place> {
+        let mut known = self.known.lock();
+        let upstream = known.entry(name.into()).or_default();
+        if upstream.fills >= fills_max {
+            return None;
+        }
+        upstream.fills += 1;
+        Some(Place { upstreams: self.clone(), name: name.into() })
+    }
+
+    /// It gave no answer.
+    pub(crate) fn failed(&self, name: &str, now: Instant) {
+        let mut known = self.known.lock();
+        let upstream = known.entry(name.into()).or_default();
+        upstream.outage = Some(match upstream.outage {
+            Some(outage) => outage.failed(now),
+            None => {
+                self.outages.fetch_add(1, Ordering::Relaxed);
+                Outage::begin(now)
+            }
+        });
+    }
+
+    /// It answered, whatever it said.
+    pub(crate) fn answered(&self, name: &str) {
+        if self.outages.load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut known = self.known.lock();
+        let Some(upstream) = known.get_mut(name) else { return };
+        if upstream.outage.take().is_some() {
+            self.outages.fetch_sub(1, Ordering::Relaxed);
+        }
+        if upstream.fills == 0 {
+            known.remove(name);
+        }
+    }
+
+    /// Whether it failed a moment ago, so that it is not to be waited for.
+    pub(crate) fn is_down(&self, name: &str, now: Instant) -> bool {
+        if self.outages.load(Ordering::Relaxed) == 0 {
+            return false;
+        }
+        let known = self.known.lock();
+        let outage = known.get(name).and_then(|upstream| upstream.outage);
+        outage.is_some_and(|outage| !outage.is_forgotten(now))
+    }
+
+    /// Whether it may be asked without a client: always while it answers, else once a spell. Who is told so does ask.
+    pub(crate) fn may_try(&self, name: &str, now: Instant) -> bool {
+        if self.outages.load(Ordering::Relaxed) == 0 {
+            return true;
+        }
+        let mut known = self.known.lock();
+        let Some(outage) = known.get_mut(name).and_then(|upstream| upstream.outage.as_mut()) else {
+            return true;
+        };
+        let Some(tried) = outage.tried(now) else { return false };
+        *outage = tried;
+        true
+    }
+}
+
+/// A fill's place at its upstream, for as long as it runs.
+pub(crate) struct Place {
+    upstreams: Arc<Upstreams>,
+    name: Box<str>,
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut known = self.upstreams.known.lock();
+        let Some(upstream) = known.get_mut(&self.name) else { return };
+        upstream.fills -= 1;
+        if upstream.fills == 0 && upstream.outage.is_none() {
+            known.remove(&self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock;
+
+    const NAME: &str = "main";
+
+    #[test]
+    fn an_upstream_that_failed_is_tried_once_a_spell_and_the_spell_doubles() {
+        let (upstreams, mut now) = (Upstreams::default(), clock::mono());
+        assert!(!upstreams.is_down(NAME, now) && upstreams.may_try(NAME, now));
+        upstreams.failed(NAME, now);
+        let mut spells = Vec::new();
+        for _ in 0..7 {
+            let begun = now;
+            assert!(upstreams.is_down(NAME, now) && !upstreams.may_try(NAME, now));
+            while !upstreams.may_try(NAME, now) {
+                now += Duration::from_millis(500);
+            }
+            assert!(!upstreams.may_try(NAME, now), "one try a spell");
+            spells.push((now - begun).as_secs());
+            upstreams.failed(NAME, now);
+        }
+        assert_eq!(spells, [1, 2, 4, 8, 16, 30, 30]);
+        upstreams.answered(NAME);
+        assert!(!upstreams.is_down(NAME, now) && upstreams.known.lock().is_empty());
+    }
+
+    #[test]
+    fn failures_within_a_spell_do_not_make_it_longer_and_an_old_outage_is_forgotten() {
+        let (upstreams, now) = (Upstreams::default(), clock::mono());
+        for _ in 0..100 {
+            upstreams.failed(NAME, now);
+        }
+        assert!(upstreams.is_down(NAME, now + SPELL));
+        let late = now + SPELL + SPELL_MAX;
+        assert!(!upstreams.is_down(NAME, late));
+        upstreams.failed(NAME, late);
+        assert!(!upstreams.may_try(NAME, late) && upstreams.may_try(NAME, late + SPELL));
+    }
+
+    #[test]
+    fn places_are_bounded_and_given_back() {
+        let upstreams = Arc::new(Upstreams::default());
+        let first = upstreams.place(NAME, 2);
+        let second = upstreams.place(NAME, 2);
+        assert!(first.is_some() && second.is_some() && upstreams.place(NAME, 2).is_none());
+        drop(first);
+        assert!(upstreams.place(NAME, 2).is_some());
+        drop(second);
+        assert!(upstreams.known.lock().is_empty());
+    }
+}
