@@ -6,6 +6,7 @@
 
 use std::future::poll_fn;
 use std::io;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -16,6 +17,8 @@ use super::balance::{Held, Moved, MovedStream, Seat};
 use super::bind::{Bound, Listening, SocketFile};
 use super::{Peer, Stream};
 
+/// The kernel doubles it. Larger ones only push each other out of the CPU's cache where nothing is under way.
+const LOCAL_SEND_BUFFER_BYTES: usize = 128 << 10;
 const PAUSE_FIRST: Duration = Duration::from_millis(10);
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 
@@ -156,13 +159,22 @@ impl Listener {
 
     fn poll_accept(&self, cx: &mut Context<'_>) -> Poll<io::Result<(Stream, Peer)>> {
         match &self.socket {
-            Socket::Tcp(listener) => {
-                listener.poll_accept(cx).map_ok(|(stream, from)| (Stream::Tcp(stream), Peer::at(from)))
-            }
+            Socket::Tcp(listener) => listener.poll_accept(cx).map_ok(|(stream, from)| {
+                bound_send_buffer(&stream, from);
+                (Stream::Tcp(stream), Peer::at(from))
+            }),
             Socket::Unix(listener, _) => {
                 listener.poll_accept(cx).map_ok(|(stream, _)| (Stream::Unix(stream), Peer::Unix))
             }
         }
+    }
+}
+
+/// Towards a program of this machine (a TLS terminator, a balancer) no bytes are under way, so the kernel need not
+/// keep megabytes of them. Elsewhere it must: it finds out for itself how much a connection's delay demands.
+fn bound_send_buffer(stream: &TcpStream, peer: SocketAddr) {
+    if peer.ip().to_canonical().is_loopback() {
+        let _ = socket2::SockRef::from(stream).set_send_buffer_size(LOCAL_SEND_BUFFER_BYTES);
     }
 }
 
