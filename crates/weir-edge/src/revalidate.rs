@@ -51,12 +51,12 @@ pub(crate) fn in_background(exchange: &Exchange<'_>, route: &Arc<Route>, generat
     if found.is_none_or(|found| !Arc::ptr_eq(&found, generation) || is_fresh(exchange, &found)) {
         return;
     }
-    let candidates = candidates(exchange, generation.clone());
     let Some(again) = fetch::again(exchange, route) else { return };
     let Some(place) = fetch::place_among_fills(exchange, &again) else { return };
     if !worker.plane.desk.upstreams.may_try(again.upstream.name(), now) {
         return;
     }
+    let candidates = candidates(exchange, generation.clone());
     let errand = fetch::errand(exchange, route, &candidates, Sharing::Shared, (again, place));
     if let Some(seat) = lead.begin() {
         task::start_in_background(errand, seat);
