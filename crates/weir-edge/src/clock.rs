@@ -1,5 +1,9 @@
 //! The one room that reads the clocks. Everything else takes [`Now`] or a deadline as an argument.
+//!
+//! Monotonic time is the runtime's, so that a test on virtual time moves the whole data plane. Wall time is the
+//! system's; a thread may put another in its place, which goes with the monotonic one and jumps when it is told to.
 
+use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -8,16 +12,40 @@ use std::time::{Duration, Instant, SystemTime};
 use tokio::time::Sleep;
 use weir_policy::Now;
 
+thread_local! {
+    /// This thread's wall clock, where it is not the system's.
+    static WALL: Cell<Option<Wall>> = const { Cell::new(None) };
+}
+
+/// A wall clock that goes with the monotonic one.
+#[derive(Clone, Copy, Debug)]
+struct Wall {
+    since: Instant,
+    was: SystemTime,
+}
+
 /// Both clocks now.
-#[allow(clippy::disallowed_methods, reason = "this is the clock")]
 pub(crate) fn now() -> Now {
-    Now { mono: Instant::now(), wall: SystemTime::now() }
+    let mono = mono();
+    Now { mono, wall: wall(mono) }
 }
 
 /// The monotonic clock now.
-#[allow(clippy::disallowed_methods, reason = "this is the clock")]
 pub(crate) fn mono() -> Instant {
-    Instant::now()
+    tokio::time::Instant::now().into_std()
+}
+
+#[allow(clippy::disallowed_methods, reason = "this is the clock")]
+fn wall(mono: Instant) -> SystemTime {
+    match WALL.get() {
+        None => SystemTime::now(),
+        Some(wall) => wall.was + mono.saturating_duration_since(wall.since),
+    }
+}
+
+/// Sets this thread's wall clock, which from now on goes with its monotonic one: a jump, where it went otherwise before.
+pub(crate) fn set_wall(to: SystemTime) {
+    WALL.set(Some(Wall { since: mono(), was: to }));
 }
 
 /// A deadline that moves with every request but touches the timer wheel only when it would fire:
@@ -57,5 +85,24 @@ impl Deadline {
     fn arm(&mut self) {
         self.armed = self.at;
         self.sleep.as_mut().reset(self.at.into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_wall_that_is_set_goes_with_the_runtimes_clock() {
+        let begun = now();
+        let day = Duration::from_secs(86_400);
+        set_wall(SystemTime::UNIX_EPOCH + day);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let later = now();
+        assert_eq!(later.wall, SystemTime::UNIX_EPOCH + day + later.since(begun.mono));
+        assert!(later.since(begun.mono) >= Duration::from_secs(5));
+        set_wall(SystemTime::UNIX_EPOCH);
+        assert!(now().since(begun.mono) < Duration::from_secs(6));
+        assert_eq!(now().wall, SystemTime::UNIX_EPOCH);
     }
 }

@@ -27,6 +27,8 @@ mod present;
 mod revalidate;
 pub mod route;
 mod serve;
+#[doc(hidden)]
+pub mod simulated;
 mod told;
 pub mod transform;
 mod tunnel;
