@@ -86,10 +86,18 @@ async fn ask(exchange: &mut Exchange<'_>, route: &Arc<Route>, upstream: &Arc<Ups
                     return Asked::Gone;
                 }
             }
-            answer = &mut answer => return match answer {
-                Ok(response) => Asked::Answered(Box::new(response), upload),
-                Err(error) => Asked::Failed(error),
-            },
+            answer = &mut answer => {
+                // Both may come in one piece: what was said first is told first.
+                while let Ok(interim) = interims.try_recv() {
+                    if send_interim(exchange.conn, &interim).await.is_err() {
+                        return Asked::Gone;
+                    }
+                }
+                return match answer {
+                    Ok(response) => Asked::Answered(Box::new(response), upload),
+                    Err(error) => Asked::Failed(error),
+                };
+            }
             pumped = upload.pump(&mut exchange.conn.body, &mut exchange.conn.client) => match pumped {
                 Ok(()) => {}
                 Err(BodyError::Gone) => return Asked::Gone,

@@ -27,4 +27,5 @@ mod peers;
 mod poisoning;
 mod staleness;
 mod start;
+mod targeted;
 mod upstream;
