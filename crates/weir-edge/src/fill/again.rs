@@ -55,7 +55,7 @@ fn to_the_end(range: &HeaderValue, start: u64) -> Option<u64> {
     let (span, length) = range.to_str().ok()?.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = span.split_once('-')?;
     let (first, last, length) = (number(first)?, number(last)?, number(length)?);
-    (first == start && last.checked_add(1)? == length).then_some(length)
+    (first == start && first <= last && last.checked_add(1)? == length).then_some(length)
 }
 
 /// Digits and nothing else: a sign is none.
@@ -76,6 +76,7 @@ mod tests {
         check("bytes 20-99/100", Some(100));
         check("bytes 20-20/21", Some(21));
         check("bytes 20-98/100", None);
+        check("bytes 20-19/20", None);
         check("bytes 19-99/100", None);
         check("bytes 21-99/100", None);
         check("bytes 20-99/*", None);

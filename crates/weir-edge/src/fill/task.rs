@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use weir_policy::{RequestView, conditional};
 use weir_store::{Generation, Writer};
-use weir_upstream::{InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse};
+use weir_upstream::{Blame, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse};
 
 use super::again::{Again, Rest, strong};
 use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
@@ -263,8 +263,9 @@ impl Errand {
         error: &OriginError,
     ) -> Option<Rest> {
         let is_known = strong(&generation.head().stored.headers).is_some();
-        // What was not well-formed is not what it says it is.
-        let is_sound = !matches!(error, OriginError::Malformed { .. } | OriginError::HeadTooLarge { .. });
+        // What was not well-formed is not what it says it is; what the client or this machine broke off would break again.
+        let is_malformed = matches!(error, OriginError::Malformed { .. } | OriginError::HeadTooLarge { .. });
+        let is_sound = !is_malformed && error.blame() == Blame::Origin;
         if !is_known || !is_sound || !fill.apply(Event::BrokeOff).has(Actions::TAKE_OVER) {
             return None;
         }
