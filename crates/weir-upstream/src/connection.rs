@@ -19,7 +19,7 @@ const BODY_SPARE_BYTES_MIN: usize = 16 * 1024;
 /// Room made for a body of unknown or middling length.
 const BODY_SPARE_BYTES: usize = 64 * 1024;
 /// Room made for a long body, and the most that one read brings.
-const BODY_SPARE_BYTES_MAX: usize = 256 * 1024;
+const BODY_SPARE_BYTES_MAX: usize = 128 * 1024;
 /// From here on a body counts as long.
 const LONG_BODY_BYTES: u64 = 1024 * 1024;
 
