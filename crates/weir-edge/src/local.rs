@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CONTENT_RANGE, CONTENT_TYPE, DATE, RETRY_AFTER};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, DATE, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_policy::{ContentRange, cache_status};
 use weir_wire::{Persistence, Refusal, Target, Version, print};
@@ -133,6 +133,7 @@ fn health(worker: &Worker) -> Reply {
     }
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     let body = Bytes::from_static(b"ok\n");
     Reply {
         status: StatusCode::OK,

@@ -19,6 +19,7 @@ mod crowd;
 mod fill;
 mod fills;
 mod limits;
+mod lint;
 mod load;
 mod malformed_requests;
 mod malformed_responses;

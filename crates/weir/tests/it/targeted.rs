@@ -1,5 +1,5 @@
 //! What is newer than the public suite's release: targeted cache control (RFC 9213) and interim responses around the
-//! store (RFC 9110 §15.2, RFC 8297).
+//! store (RFC 9110 §15.2, RFC 8297); and what of the suite Weir reads otherwise.
 
 use std::time::Duration;
 
@@ -132,22 +132,38 @@ fn a_304_renews_what_the_targeted_field_says() {
     assert_eq!(origin.count("/x"), 2);
 }
 
+#[test]
+fn a_condition_by_date_counts_from_the_date_of_the_response() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh("hello"));
+    let weir = before(&origin);
+    let date = weir.get("/x").header("date").unwrap();
+    let since = |date: &str| weir.get_with("/x", &[("If-Modified-Since", date)]).status();
+    assert_eq!(since(&date), 304);
+    assert_eq!(since("Thu, 01 Jan 2099 00:00:00 GMT"), 304);
+    assert_eq!(since("Mon, 01 Jan 2001 00:00:00 GMT"), 200);
+    assert_eq!(origin.count("/x"), 1);
+}
+
+/// Status and fields of an interim response.
+type Interim = (u16, &'static [(&'static str, &'static str)]);
+
 /// A response after interim ones, stored for an hour.
-fn announced(interim: &[(u16, &[(&str, &str)])]) -> Resource {
+fn announced(interim: &[Interim]) -> Resource {
     let resource = Resource::fresh("hello").etag("\"1\"");
     interim.iter().fold(resource, |resource, (status, fields)| resource.interim(*status, fields))
 }
 
 #[test]
 fn interim_responses_come_before_a_miss_and_not_before_a_hit() {
-    let link: &[(&str, &str)] = &[("Link", "</a.css>; rel=preload; as=style")];
-    let cases: [(&str, &[(u16, &[(&str, &str)])], &[u16]); 6] = [
-        ("/103", &[(103, link)], &[103]),
+    const LINK: &[(&str, &str)] = &[("Link", "</a.css>; rel=preload; as=style")];
+    let cases: [(&str, &[Interim], &[u16]); 6] = [
+        ("/103", &[(103, LINK)], &[103]),
         ("/100", &[(100, &[])], &[]),
         ("/102", &[(102, &[])], &[102]),
         ("/199", &[(199, &[("X-A", "1")])], &[199]),
-        ("/103-103", &[(103, link), (103, link)], &[103, 103]),
-        ("/100-102-103", &[(100, &[]), (102, &[]), (103, link)], &[102, 103]),
+        ("/103-103", &[(103, LINK), (103, LINK)], &[103, 103]),
+        ("/100-102-103", &[(100, &[]), (102, &[]), (103, LINK)], &[102, 103]),
     ];
     let origin = Origin::start();
     let weir = before(&origin);
@@ -166,7 +182,7 @@ fn interim_responses_come_before_a_miss_and_not_before_a_hit() {
 
 #[test]
 fn what_an_interim_response_says_is_not_stored() {
-    let fields: &[(&str, &str)] = &[
+    const FIELDS: &[(&str, &str)] = &[
         ("Cache-Control", "no-store"),
         ("Set-Cookie", "session=secret"),
         ("Vary", "*"),
@@ -176,7 +192,7 @@ fn what_an_interim_response_says_is_not_stored() {
         ("X-Hop", "1"),
     ];
     let origin = Origin::start();
-    origin.put("/x", announced(&[(103, fields)]));
+    origin.put("/x", announced(&[(103, FIELDS)]));
     let weir = before(&origin);
     let miss = weir.get("/x");
     assert_eq!(miss.text(), "hello");
