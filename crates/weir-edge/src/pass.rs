@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::header::{AGE, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
-use weir_policy::{BodyEnd, HeadEffect, RequestView, head_effect, storable};
+use weir_policy::{BodyEnd, Consult, HeadEffect, RequestView, consult, head_effect, storable};
 use weir_store::Scope;
 use weir_upstream::{Interim, OriginError, OriginRequest, OriginResponse, OutBody, Retry, Upstream};
 use weir_wire::{Framing, Target, print};
@@ -184,11 +184,15 @@ pub(crate) async fn relay(
 }
 
 /// What a response that passes says about what is held or remembered: a HEAD's about the stored GET
-/// (RFC 9111 §4.3.5), a storable one that the key is worth another fill.
+/// (RFC 9111 §4.3.5), unless it was asked for by who goes past the cache or is authenticated; a storable one that the
+/// key is worth another fill.
 fn learn(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse, told: &Told) {
     let (plane, now) = (&exchange.worker.plane, clock::now());
     if exchange.head.method == Method::HEAD {
-        let Some(held) = lookup::find(exchange, route).generation else { return };
+        let is_for_all =
+            matches!(consult(&exchange.view(), &route.rules), Consult::Use(ask) if !ask.is_authenticated());
+        let held = lookup::find(exchange, route).generation.filter(|_| is_for_all);
+        let Some(held) = held else { return };
         let effect = {
             let said = (response.status, &response.headers);
             let stored = &held.head().stored;

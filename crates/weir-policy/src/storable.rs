@@ -276,7 +276,7 @@ fn is_understood(code: u16) -> bool {
 
 /// Whether a response to an authenticated request is meant for others, too (RFC 9111 §3.5). A targeted field speaks
 /// to this cache as s-maxage does, but leaves out the word that §3.5 asks for, so it does not count by itself.
-fn is_shareable(control: &ResponseControl) -> bool {
+pub(crate) fn is_shareable(control: &ResponseControl) -> bool {
     control.has(Directives::PUBLIC)
         || control.has(Directives::MUST_REVALIDATE)
         || control.s_maxage_s.is_some()

@@ -4,7 +4,7 @@
 use crate::fields::strip_hop_by_hop;
 use crate::now::Now;
 use crate::rules::{CacheRules, SetCookie};
-use crate::storable::{facts, is_refused};
+use crate::storable::{facts, is_refused, is_shareable};
 use crate::stored::{ETag, Stored, StoredFlags, Validators};
 use crate::targeted::effective;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -113,6 +113,19 @@ pub fn freshen(
         }
         _ => fresh,
     }
+}
+
+/// Whether a 304 with these fields, in answer to a request with those, may change what is held for all: where the
+/// request was authenticated, what is held or the 304 must say that it is for others, too (RFC 9111 §3.5).
+pub fn may_freshen(
+    request: &HeaderMap,
+    stored: &Stored,
+    headers_304: &HeaderMap,
+    now: Now,
+    rules: &CacheRules,
+) -> bool {
+    !request.contains_key(header::AUTHORIZATION)
+        || is_shareable(&effective(&updated(stored, headers_304, now, now, rules).headers, rules).0)
 }
 
 /// Whether two entity tags are the same but for the name of a content coding at their end: some servers add it to the tag

@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http::header::{AGE, CONTENT_LENGTH, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
-use weir_policy::{BodyEnd, NotStored, Now, SetCookie, Variant, is_selected_by, storable};
+use weir_policy::{BodyEnd, NotStored, Now, SetCookie, Variant, is_selected_by, may_freshen, storable};
 use weir_store::Retirement;
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
 use weir_wire::Framing;
@@ -174,19 +174,21 @@ impl Errand {
         let count = self.validating.len();
         let mut first = None;
         for generation in &self.validating {
-            let fresh = {
+            let (fresh, is_for_all) = {
                 let stored = &generation.head().stored;
-                if !is_selected_by(stored, &response.headers, count) {
+                let (news, rules) = (&response.headers, &self.route.rules);
+                if !is_selected_by(stored, news, count) {
                     continue;
                 }
-                weir_policy::freshen(stored, &response.headers, requested, received, &self.route.rules)
+                let is_for_all = may_freshen(&self.client_headers, stored, news, received, rules);
+                (weir_policy::freshen(stored, news, requested, received, rules), is_for_all)
             };
             // What was replaced or invalidated meanwhile stays so; who waits may have it all the same.
             let is_gone = matches!(
                 generation.retirement(),
                 Some(Retirement::Replaced | Retirement::Outgrown | Retirement::Abandoned)
             );
-            if !is_gone {
+            if !is_gone && is_for_all {
                 self.plane.store.freshen(generation, fresh, fill.stamp());
             }
             first.get_or_insert_with(|| generation.clone());

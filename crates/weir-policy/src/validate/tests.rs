@@ -1,6 +1,6 @@
 //! Conditional requests, what a 304 changes, and what a HEAD says.
 
-use super::{HeadEffect, conditional, freshen, head_effect, is_selected_by};
+use super::{HeadEffect, conditional, freshen, head_effect, is_selected_by, may_freshen};
 use crate::tests::given::{DAY_BEFORE, HOUR_AFTER, ask, at, fields, stored, stored_for};
 use crate::{CacheRules, LifetimeSource, SetCookie, Stored, Verdict, freshness, verdict};
 use http::{HeaderMap, StatusCode};
@@ -146,6 +146,22 @@ fn of_a_304_of_another_entity_tag_the_time_alone_is_taken() {
         let fresh = freshened(&held_lines, &format!("etag: {said}\nx: 1"), 20, &CacheRules::default());
         assert_eq!(fresh.headers.contains_key("x"), expect, "{held} {said}");
         assert!(matches!(verdict(&ask(""), Some(&fresh), at(20)), Verdict::Hit(_)), "{held} {said}");
+    }
+}
+
+#[test]
+fn a_304_to_credentials_is_for_all_where_somebody_says_so() {
+    for (held, request, news, expect) in [
+        ("max-age=9", "", "", true),
+        ("max-age=9", "authorization: x", "", false),
+        ("max-age=9", "authorization: x", "cache-control: max-age=9", false),
+        ("max-age=9", "authorization: x", "cache-control: public", true),
+        ("public, max-age=9", "authorization: x", "", true),
+        ("public, max-age=9", "authorization: x", "cache-control: max-age=9", false),
+    ] {
+        let stored = stored(&format!("cache-control: {held}\netag: \"a\""));
+        let found = may_freshen(&fields(request), &stored, &fields(news), at(5), &CacheRules::default());
+        assert_eq!(found, expect, "{held}, {request}, {news}");
     }
 }
 

@@ -690,10 +690,39 @@ fn personal_head(exchange: &mut Exchange<'_>) {
     }
 }
 
+/// An origin that tells whoever shows something who they are, in HEAD and 304, and marks none of it.
+fn personal_unless_fetched(exchange: &mut Exchange<'_>) {
+    let name = |field| exchange.request.header(field);
+    let own = name("authorization").or_else(|| name("cookie")).unwrap_or_default();
+    let fields = format!("Cache-Control: max-age=600\r\nETag: \"1\"\r\nX-User: {own}\r\n");
+    if exchange.request.method == "HEAD" {
+        exchange.send(format!("HTTP/1.1 200 OK\r\n{fields}Content-Length: 9\r\n\r\n"));
+    } else if exchange.request.header("if-none-match").is_some() {
+        exchange.send(format!("HTTP/1.1 304 Not Modified\r\n{fields}\r\n"));
+    } else {
+        exchange.reply(200, &[("Cache-Control", "max-age=600"), ("ETag", "\"1\"")], "whole one");
+    }
+}
+
 /// HEAD and GET mixed up.
 fn heads() -> Vec<Row> {
     let head = |fields: &str| format!("HEAD {{}}/x HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n");
     vec![
+        row(
+            "head with credentials after get",
+            vec![get("/x", ""), head("Authorization: secret\r\nCache-Control: no-cache\r\n")],
+            personal_unless_fetched,
+            get("/x", ""),
+        )
+        .sees(200, "whole one"),
+        row(
+            "head past the cache after get",
+            vec![get("/x", ""), head("Cookie: session=secret\r\n")],
+            personal_unless_fetched,
+            get("/x", ""),
+        )
+        .site("[site.bypass]\ncookies = [\"session\"]")
+        .sees(200, "whole one"),
         row("head before get", vec![head("")], lying_head, get("/x", "")).sees(200, "whole one"),
         row("head that shows itself", vec![head("X-Odd: evil\r\n")], refuses::<404>, get("/x", ""))
             .sees(200, "clean"),
@@ -794,6 +823,10 @@ fn freshening() -> Vec<Row> {
             row(format!("304 {name}"), evil, *origin, get("/x", "")).sees(200, "whole one")
         })
         .collect();
+    let shown = vec![get("/x", ""), get("/x", "Authorization: secret\r\nCache-Control: no-cache\r\n")];
+    rows.push(
+        row("304 to credentials", shown, personal_unless_fetched, get("/x", "")).sees(200, "whole one"),
+    );
     rows.push(
         row("304 that nobody asked for", vec![get("/x", "X-Own: 1\r\n")], confirms_unasked, get("/x", ""))
             .sees(200, "whole one"),
