@@ -151,6 +151,9 @@ async fn answer(world: &Rc<World>, wire: &mut Wire, head: &Head) -> Option<()> {
     if world.climate.sabotage == Some(Sabotage::Stuck) {
         fault = Fault::StallHead;
     }
+    if !matches!(fault, Fault::None | Fault::Interim) {
+        world.trouble(path, &asked.variant);
+    }
     let asking = Asking { world, path, variant: &asked.variant, since: Instant::now(), is_whole: false };
     let mut asking = asking;
     let going = reply(world, wire, &asked, fault).await;

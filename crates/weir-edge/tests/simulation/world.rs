@@ -112,7 +112,7 @@ pub const KINDS: &[Kind] = &[
     kind("user", 60, true, true, false),
     kind("shift", 10, true, true, false),
     kind("bare", 10, false, false, true),
-    kind("gone", 5, false, true, true),
+    kind("gone", 5, false, false, true),
     kind("close", 60, true, true, false),
 ];
 
@@ -366,6 +366,15 @@ impl World {
         if let Some(said) = said {
             self.wrong(said);
         }
+    }
+
+    /// The answer will be at fault, or may take longer than it is fresh.
+    pub fn trouble(&self, path: &str, variant: &str) {
+        self.with(path, |object| {
+            let gap = object.gaps.entry(variant.to_owned()).or_default();
+            gap.is_troubled = true;
+            gap.fresh_until = None;
+        });
     }
 
     /// How the origin's answer to that went.
