@@ -24,8 +24,8 @@ mod socket;
 pub use client::{AskError, Asked};
 pub use control::{Control, ReloadError, Reloaded, Source};
 pub use plane::{
-    CacheUse, DataPlane, Explained, Inventory, OriginState, Phase, Question, StoredVariant, SwapError,
-    Swapped, UpstreamState,
+    AskedOrigin, CacheUse, DataPlane, Explained, Inventory, OriginState, Phase, Question, SelectingField,
+    Setting, StoredVariant, SwapError, Swapped, UpstreamState,
 };
 pub use serve::{AdminListener, ControlThread, ServeError};
 pub use state::{StateError, StateFolder};

@@ -1,7 +1,5 @@
 //! What the control plane asks of the data plane, and the plain values it gets. The binary joins the two.
 
-use std::collections::BTreeMap;
-
 use serde::{Deserialize, Serialize};
 use weir_config::Loaded;
 use weir_edge::observe::Snapshot;
@@ -140,36 +138,87 @@ pub struct Question {
 
 /// What would happen to a request. Absent is what does not apply.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Explained {
     /// The site that answers for the host.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub site: Option<String>,
     /// The route.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub route: Option<String>,
     /// Where the route stands in the configuration.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub defined_at: Option<String>,
+    /// What the configuration sets for the route, inherited or its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<Setting>,
     /// Where the request would go.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<String>,
     /// The key, readable.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// What would be done: `hit`, `stale`, `miss`, `revalidate`, `pass`, `local`, `refused`, ...
+    /// What of the query is neither in the key nor sent to the origin.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub dropped: Vec<String>,
+    /// Fields of the request that are not in the key and select no variant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_in_key: Vec<String>,
+    /// What the origin would be asked for, were it asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<AskedOrigin>,
+    /// What would be done: `hit`, `stale`, `revalidate`, `miss`, `pass`, `local` or `gateway-timeout`.
     pub verdict: String,
-    /// Why.
+    /// Why, in the word of the access log; empty for a hit.
+    #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// Why, in a sentence.
+    pub because: String,
+    /// What `Cache-Status` would say; what the origin answers is added to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_status: Option<String>,
+    /// Why responses to this key were not stored of late.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_stored: Option<String>,
+    /// Why the origin gave no response for this key a moment ago.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
     /// What is stored under the key.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stored: Vec<StoredVariant>,
-    /// Anything else worth knowing, by name.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    pub facts: BTreeMap<String, String>,
+    /// What sends a request past the cache here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bypass: Vec<String>,
+    /// What makes a request here fetch anew.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refresh: Vec<String>,
+}
+
+/// One value of the configuration and where it stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The key.
+    pub key: String,
+    /// The value as written.
+    pub value: String,
+    /// `route`, `site` or `defaults`.
+    pub from: String,
+    /// File and line.
+    pub place: String,
+}
+
+/// A request to an origin.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct AskedOrigin {
+    /// Method, path and query.
+    pub line: String,
+    /// Its fields, without those that are made anew for each request.
+    pub headers: Vec<(String, String)>,
 }
 
 /// One stored variant under a key.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct StoredVariant {
     /// Whether this one fits the request.
     pub selected: bool,
@@ -183,12 +232,34 @@ pub struct StoredVariant {
     pub source: String,
     /// Seconds of freshness left; negative when stale.
     pub left_s: i64,
+    /// Seconds after expiry in which it goes out while it is refreshed.
+    pub while_revalidate_s: u64,
+    /// Seconds after expiry in which it goes out where the origin fails.
+    pub if_error_s: u64,
+    /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub marks: Vec<String>,
+    /// The fields that select it, with what they were in the request it was made for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub selecting: Vec<SelectingField>,
+    /// Its tags.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
     /// The body's length, if it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub length: Option<u64>,
     /// Bytes of the body that are held.
     pub held: u64,
     /// The entity tag.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,
+}
+
+/// A field that a response varies on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SelectingField {
+    /// The field.
+    pub field: String,
+    /// Its value; none where the request had none.
+    pub value: Option<String>,
 }

@@ -1,16 +1,26 @@
-//! Explaining a request: the walk of a request without its deeds. Nothing is sent, stored or counted.
+//! Explaining a request: the walk of a request without its deeds. Nothing is sent, stored or counted; the words are those
+//! of the access log and of `Cache-Status`, taken from where these take them.
 
-use std::str::FromStr;
+mod question;
+mod wording;
 
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
+use std::sync::Arc;
+
+use http::HeaderMap;
 use weir_policy::{
-    Consult, Freshness, RequestView, StaleUse, Verdict, consult, freshness, matches, verdict, write_key,
+    Ask, AskKind, Consult, Freshness, MissReason, PassReason, Selecting, StaleUse, Stored, StoredFlags,
+    Verdict, conditional, consult, freshness, matches, verdict, write_key,
 };
 use weir_store::{Found, Generation};
 
+use self::question::Request;
+use self::wording::{Dropped, dropped, not_in_key, tags, triggers};
 use crate::clock;
 use crate::plan::Route;
 use crate::plane::Plane;
+use crate::told::Told;
+use crate::transform::Trust;
+use crate::transform::request::{self, From, X_REQUEST_ID};
 
 /// A request to explain.
 #[derive(Clone, Debug)]
@@ -32,12 +42,27 @@ pub struct StoredVariant {
     pub status: u16,
     /// How fresh it is.
     pub freshness: Freshness,
+    /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`.
+    pub marks: Vec<&'static str>,
     /// Its body's length in bytes.
     pub length: Option<u64>,
     /// Body bytes held.
     pub held_bytes: u64,
     /// Its entity tag.
     pub etag: Option<String>,
+    /// The fields that select it, each with the value that it was made for; none where it was absent.
+    pub selecting: Vec<(String, Option<String>)>,
+    /// Its tags, as the origin gave them.
+    pub tags: Vec<String>,
+}
+
+/// What the origin would be asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// Method and target.
+    pub line: String,
+    /// The fields, without those that are made anew for each request.
+    pub headers: Vec<(String, String)>,
 }
 
 /// What would happen to a request.
@@ -53,157 +78,240 @@ pub struct Explanation {
     pub upstream: Option<String>,
     /// The key.
     pub key: Option<String>,
+    /// What of the query is neither in the key nor sent to the origin, or in another order.
+    pub dropped: Vec<String>,
+    /// Fields of the request that are not in the key.
+    pub not_in_key: Vec<String>,
     /// What the origin would be asked for.
-    pub forwarded: Option<String>,
+    pub asked: Option<Asked>,
     /// `hit`, `stale`, `revalidate`, `miss`, `pass`, `local` or `gateway-timeout`.
     pub verdict: &'static str,
-    /// Why.
-    pub reason: String,
+    /// Why, in the log's word; empty for a hit.
+    pub reason: &'static str,
+    /// Why, in a sentence.
+    pub because: String,
+    /// What `Cache-Status` would say first; what the origin answers is added to it.
+    pub cache_status: Option<String>,
     /// Why responses to this key were not stored of late.
     pub not_stored: Option<&'static str>,
+    /// Why the origin gave no response for this key a moment ago.
+    pub failed: Option<&'static str>,
     /// What is held.
     pub stored: Vec<StoredVariant>,
+    /// What sends a request past the cache here.
+    pub bypass: Vec<String>,
+    /// What makes a request here fetch anew.
+    pub refresh: Vec<String>,
 }
 
 /// Walks a request on paper.
 pub(crate) fn explain(plane: &Plane, question: &Question) -> Result<Explanation, String> {
-    let request = parse(question)?;
+    let request = Request::parse(question)?;
     let running = plane.running.load_full();
-    let host = request.host();
-    let name =
-        host.rsplit_once(':').map_or(host, |(name, port)| if port.contains(']') { host } else { name });
-    let Some(site) = running.plan.site(name) else {
-        return Ok(answered("no site has this host: 421"));
+    let plan = &running.plan;
+    let path = request.view().path().to_owned();
+    if plan.is_health(&path) {
+        return Ok(local(Explanation::default(), "health", "the health path answers on every site".into()));
+    }
+    if request::is_loop(&request.headers, &plane.own_id) {
+        let because = "508: this request has been here before".into();
+        return Ok(local(Explanation::default(), "loop", because));
+    }
+    let Some(site) = plan.site(request.host.name()) else {
+        return Ok(local(Explanation::default(), "unknown-host", "421: no site has this host".into()));
     };
-    let found = site.route(&request.method, request.scheme(), request.uri.path());
     let mut explanation = Explanation { site: Some(site.name.to_string()), ..Explanation::default() };
-    let Some(route) = found else {
-        return Ok(Explanation {
-            verdict: "local",
-            reason: "no route takes this path: 404".into(),
-            ..explanation
-        });
+    let Some(route) = site.route(&request.method, request.scheme(), &path) else {
+        return Ok(local(explanation, "no-route", "404: no route of this site takes this path".into()));
     };
     explanation.route = Some(route.name.to_string());
     explanation.place = Some(route.place.clone());
     explanation.upstream = route.upstream.as_ref().map(ToString::to_string);
     if let Some(answer) = route.answer(&request.view()) {
-        let reason = format!("{} by the route: {}", answer.status.as_u16(), answer.word);
-        return Ok(Explanation { verdict: "local", reason, ..explanation });
+        let because = format!("{} by the route itself", answer.status.as_u16());
+        return Ok(local(explanation, answer.word, because));
     }
-    judge(plane, route, &request, explanation)
+    explanation.bypass = triggers(&route.rules.bypass, &request.view());
+    explanation.refresh = triggers(&route.rules.refresh, &request.view());
+    explanation.bypass.extend(wording::everywhere(&route.rules));
+    Ok(judge(plane, route, &request, explanation))
 }
 
-fn judge(
-    plane: &Plane,
-    route: &Route,
-    request: &Request,
-    mut explanation: Explanation,
-) -> Result<Explanation, String> {
+fn local(explanation: Explanation, reason: &'static str, because: String) -> Explanation {
+    Explanation { verdict: "local", reason, because, ..explanation }
+}
+
+fn judge(plane: &Plane, route: &Route, request: &Request, mut explanation: Explanation) -> Explanation {
     let now = clock::now();
     let view = request.view();
     let mut key = Vec::new();
     let digest = write_key(&route.rules.key, &view, &mut key);
+    let target = weir_policy::forwarded(&route.rules.key, view.path_and_query);
     explanation.key = Some(String::from_utf8_lossy(&key).into_owned());
-    explanation.forwarded = Some(weir_policy::forwarded(&route.rules.key, view.path_and_query).into_owned());
-    explanation.not_stored = plane.desk.memory.declined(digest, now.mono).map(weir_policy::NotStored::word);
-    let ask = match consult(&view, &route.rules) {
-        Consult::Use(ask) => ask,
-        Consult::Pass(reason) => {
-            return Ok(Explanation { verdict: "pass", reason: reason.word().into(), ..explanation });
-        }
+    explanation.dropped = match dropped(view.path_and_query, &target) {
+        Dropped::Parameters(names) => names,
+        Dropped::Order => vec!["the order of the parameters".into()],
     };
-    let found = match plane.store.find(digest, &key, &|stored| matches(&stored.variant, view.headers)) {
-        Found::Ready(found) => found,
+    explanation.not_stored = plane.desk.memory.declined(digest, now.mono).map(weir_policy::NotStored::word);
+    explanation.failed = plane.desk.memory.failed(digest, now.mono).map(|failure| failure.word);
+    let generations = plane.store.variants(digest, &key);
+    let selects = |stored: &Stored| matches(&stored.variant, view.headers);
+    let found = match plane.store.find(digest, &key, &selects) {
+        Found::Ready(found) => found.filter(|found| found.is_whole()),
         _ => None,
     };
-    for generation in plane.store.variants(digest, &key) {
-        let selected = found.as_ref().is_some_and(|found| std::sync::Arc::ptr_eq(found, &generation));
-        explanation.stored.push(variant(&generation, selected, now));
+    // As the walk has it: what is found first may still be filling, while an older one is whole.
+    let is_usable = |held: &&Arc<Generation>| held.is_whole() && selects(&held.head().stored);
+    let found = found.or_else(|| generations.iter().find(is_usable).cloned());
+    for generation in &generations {
+        let selected = found.as_ref().is_some_and(|found| Arc::ptr_eq(found, generation));
+        explanation.stored.push(variant(generation, selected, now));
     }
+    explanation.not_in_key = not_in_key(&route.rules.key, &view, &explanation.stored);
+    let ask = match consult(&view, &route.rules) {
+        _ if request.is_upgrade() => {
+            let because = "the client asks for another protocol".into();
+            explanation.asked = Some(asked(route, request, &target, None));
+            return passes(explanation, "upgrade", because, Told::upgrade());
+        }
+        Consult::Pass(reason) => {
+            explanation.asked = Some(asked(route, request, &target, None));
+            let because = wording::of_pass(reason).into();
+            return passes(explanation, reason.word(), because, Told::pass(reason));
+        }
+        Consult::Use(ask) => ask,
+    };
     let head = found.as_ref().map(|generation| generation.head());
     let judged = verdict(&ask, head.as_ref().map(|head| &head.stored), now);
-    let (verdict, reason) = words(&judged, !explanation.stored.is_empty());
-    Ok(Explanation { verdict, reason, ..explanation })
+    let validated: &[Arc<Generation>] = match &judged {
+        Verdict::Revalidate(why) if why.why == weir_policy::RevalidateReason::Refresh => &[],
+        _ => &generations,
+    };
+    explanation.asked = Some(asked(route, request, &target, Some(validated)));
+    let others = match generations.iter().any(|held| held.is_whole()) {
+        true => MissReason::Vary,
+        false => MissReason::Uri,
+    };
+    conclude(explanation, &ask, &judged, others)
 }
 
-fn words(verdict: &Verdict, others: bool) -> (&'static str, String) {
-    match verdict {
-        Verdict::Hit(reusable) => ("hit", format!("{} s left", reusable.freshness().left_s())),
-        Verdict::Stale(_, StaleUse::WhileRevalidate) => {
-            ("stale", "served stale and refreshed without a client".into())
+/// Puts the verdict into words; `miss` is why nothing was found, where nothing was.
+fn conclude(mut explanation: Explanation, ask: &Ask, judged: &Verdict, miss: MissReason) -> Explanation {
+    let (verdict, reason, because, told) = match judged {
+        Verdict::Hit(reusable) => {
+            ("hit", "", format!("{} s left", reusable.freshness().left_s()), Told::hit(reusable))
         }
-        Verdict::Stale(_, StaleUse::MaxStale) => ("stale", "the client takes it stale (max-stale)".into()),
-        Verdict::Revalidate(revalidation) => ("revalidate", revalidation.why.word().into()),
-        Verdict::Miss(_) if others => ("miss", "other variants are held, none for these fields".into()),
-        Verdict::Miss(_) => ("miss", "nothing is held under the key".into()),
-        Verdict::GatewayTimeout => ("gateway-timeout", "only-if-cached, and nothing usable is held".into()),
+        Verdict::Stale(reusable, how) => {
+            let because = match how {
+                StaleUse::WhileRevalidate => "it goes out stale and is refreshed without a client",
+                StaleUse::MaxStale => "the client takes it stale (max-stale)",
+            };
+            ("stale", "stale", because.into(), Told::stale(reusable))
+        }
+        Verdict::Revalidate(revalidation) => {
+            let because = wording::of_revalidation(revalidation.why).into();
+            ("revalidate", revalidation.why.word(), because, Told::revalidate(revalidation.why))
+        }
+        Verdict::Miss(_) => ("miss", miss.word(), wording::of_miss(miss).into(), Told::miss(miss)),
+        Verdict::GatewayTimeout => {
+            explanation.verdict = "gateway-timeout";
+            explanation.reason = "only-if-cached";
+            explanation.because =
+                "504: the client wants nothing but what is held, and nothing held will do".into();
+            return explanation;
+        }
+    };
+    let is_fetched = matches!(verdict, "miss" | "revalidate");
+    // What is remembered of the key speaks before a fill is begun; it does not for a fill that none may join.
+    if is_fetched && explanation.not_stored.is_some() && !ask.is_authenticated() {
+        let because = wording::of_pass(PassReason::Uncacheable).into();
+        return passes(
+            explanation,
+            PassReason::Uncacheable.word(),
+            because,
+            Told::pass(PassReason::Uncacheable),
+        );
     }
+    explanation.verdict = verdict;
+    explanation.reason = reason;
+    explanation.because = because;
+    if is_fetched && ask.kind == AskKind::Head {
+        explanation.because += "; a HEAD is passed on and not stored";
+    }
+    explanation.cache_status = Some(printed(told));
+    explanation
+}
+
+fn passes(explanation: Explanation, reason: &'static str, because: String, told: Told) -> Explanation {
+    Explanation { verdict: "pass", reason, because, cache_status: Some(printed(told)), ..explanation }
+}
+
+/// The field as the walk would print it, without its name.
+fn printed(told: Told) -> String {
+    let mut out = Vec::new();
+    told.print(&mut out);
+    let text = String::from_utf8_lossy(&out);
+    text.trim_end().trim_start_matches("cache-status: ").to_owned()
 }
 
 fn variant(generation: &Generation, selected: bool, now: weir_policy::Now) -> StoredVariant {
     let head = generation.head();
+    let stored = &head.stored;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let selecting = |of: &Selecting| (of.name.to_string(), of.value.as_deref().map(text));
+    let marks = [
+        (StoredFlags::NO_CACHE, "no-cache"),
+        (StoredFlags::MUST_REVALIDATE, "must-revalidate"),
+        (StoredFlags::IMMUTABLE, "immutable"),
+    ];
     StoredVariant {
         selected,
-        status: head.stored.status.as_u16(),
-        freshness: freshness(&head.stored, now),
+        status: stored.status.as_u16(),
+        freshness: freshness(stored, now),
+        marks: marks
+            .iter()
+            .filter(|(flag, _)| stored.facts.flags.has(*flag))
+            .map(|(_, word)| *word)
+            .collect(),
         length: generation.length(),
         held_bytes: generation.held_bytes(),
-        etag: head
-            .stored
-            .headers
-            .get(http::header::ETAG)
-            .map(|etag| String::from_utf8_lossy(etag.as_bytes()).into_owned()),
+        etag: stored.headers.get(http::header::ETAG).map(|etag| text(etag.as_bytes())),
+        selecting: stored.variant.selecting.iter().map(selecting).collect(),
+        tags: tags(&stored.headers),
     }
 }
 
-fn answered(reason: &str) -> Explanation {
-    Explanation { verdict: "local", reason: reason.into(), ..Explanation::default() }
+/// The request to the origin; `validated` is what a fill would ask about, none for what goes past the cache.
+fn asked(route: &Route, of: &Request, target: &str, validated: Option<&[Arc<Generation>]>) -> Asked {
+    let from = From {
+        address: None,
+        trust: Trust::Untrusted,
+        scheme: of.scheme(),
+        host: of.host.as_str(),
+        request_id: "",
+        own_id: "weir",
+    };
+    let mut headers: HeaderMap = request::towards_origin(&of.headers, &from);
+    let mut method = of.method.as_str();
+    if let Some(validated) = validated {
+        request::for_fill(&mut headers);
+        let heads: Vec<_> = validated.iter().map(|generation| generation.head()).collect();
+        let stored: Vec<_> = heads.iter().map(|head| &head.stored).collect();
+        conditional(&stored, &mut headers);
+        // A HEAD that finds nothing is passed on as it is.
+        method = if of.method == http::Method::HEAD { "HEAD" } else { "GET" };
+    }
+    if let Some(host) = route.host_to_origin() {
+        headers.insert(http::header::HOST, host.clone());
+    }
+    route.edit_request(&mut headers);
+    for made in [X_REQUEST_ID.as_str(), "via", "cdn-loop", "x-forwarded-for"] {
+        headers.remove(made);
+    }
+    let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let headers = headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
+    Asked { line: format!("{method} {target}"), headers }
 }
 
-/// The question, parsed.
-struct Request {
-    method: Method,
-    uri: Uri,
-    host: String,
-    headers: HeaderMap,
-}
-
-impl Request {
-    fn host(&self) -> &str {
-        &self.host
-    }
-
-    fn scheme(&self) -> &str {
-        self.uri.scheme_str().unwrap_or("http")
-    }
-
-    fn view(&self) -> RequestView<'_> {
-        RequestView {
-            method: &self.method,
-            scheme: self.scheme(),
-            host: &self.host,
-            path_and_query: self.uri.path_and_query().map_or("/", |path| path.as_str()),
-            headers: &self.headers,
-            has_body: false,
-            is_trusted: false,
-        }
-    }
-}
-
-fn parse(question: &Question) -> Result<Request, String> {
-    let method =
-        Method::from_str(&question.method).map_err(|_| format!("not a method: {}", question.method))?;
-    let uri = Uri::from_str(&question.url).map_err(|error| format!("not a URL: {error}"))?;
-    let authority = uri.authority().ok_or("the URL must be absolute, as http://host/path")?;
-    let mut headers = HeaderMap::new();
-    for (name, value) in &question.headers {
-        let name = HeaderName::from_str(name).map_err(|_| format!("not a field name: {name}"))?;
-        let value = HeaderValue::from_str(value).map_err(|_| format!("not a field value: {value}"))?;
-        headers.append(name, value);
-    }
-    let named = headers.get(http::header::HOST).and_then(|host| host.to_str().ok());
-    let host = named.unwrap_or(authority.as_str()).trim_end_matches('.').to_ascii_lowercase();
-    let host = host.strip_suffix(":80").map_or(host.clone(), str::to_owned);
-    Ok(Request { method, uri, host, headers })
-}
+#[cfg(test)]
+mod tests;

@@ -37,4 +37,4 @@ mod worker;
 
 pub use conn::ClientLimits;
 pub use edge::{Edge, StartError};
-pub use explain::{Explanation, Question, StoredVariant};
+pub use explain::{Asked, Explanation, Question, StoredVariant};

@@ -9,8 +9,8 @@ use weir_config::Loaded;
 use weir_config::model::Log;
 use weir_config::value::PathText;
 use weir_control::{
-    CacheUse, DataPlane, Explained, Inventory, OriginState, Phase, Question, StoredVariant, SwapError,
-    Swapped, UpstreamState,
+    AskedOrigin, CacheUse, DataPlane, Explained, Inventory, OriginState, Phase, Question, SelectingField,
+    Setting, StoredVariant, SwapError, Swapped, UpstreamState,
 };
 use weir_edge::Edge;
 use weir_edge::observe::{LogSettings, Observatory, OpenLogs, Snapshot};
@@ -27,6 +27,8 @@ pub(crate) struct House {
     logs: Mutex<Vec<LogSettings>>,
     at_start: Fixed,
     extent: Mutex<Extent>,
+    /// The configuration in force, for what is asked about it.
+    loaded: Mutex<Arc<Loaded>>,
 }
 
 /// What a reload cannot change.
@@ -81,6 +83,7 @@ impl House {
             at_start: Fixed::of(loaded),
             logs: Mutex::new(logs),
             extent: Mutex::new(Extent::of(loaded)),
+            loaded: Mutex::new(Arc::new(loaded.clone())),
         })
     }
 
@@ -162,6 +165,7 @@ impl DataPlane for House {
         let plan = compile(&loaded, &self.observatory);
         self.edge.swap(plan).map_err(|error| SwapError(error.to_string()))?;
         *self.extent.lock() = Extent::of(&loaded);
+        *self.loaded.lock() = Arc::new(loaded);
         if let Some((settings, open)) = logs {
             self.observatory.set_logs(open);
             *self.logs.lock() = settings;
@@ -194,7 +198,9 @@ impl DataPlane for House {
 
     fn explain(&self, question: &Question) -> Result<Explained, String> {
         let Question { method, url, headers } = question.clone();
-        self.edge.explain(&weir_edge::Question { method, url, headers }).map(explained)
+        let explanation = self.edge.explain(&weir_edge::Question { method, url, headers })?;
+        let loaded = self.loaded.lock().clone();
+        Ok(explained(explanation, &loaded))
     }
 
     fn phase(&self) -> Phase {
@@ -202,27 +208,42 @@ impl DataPlane for House {
     }
 }
 
-fn explained(explanation: weir_edge::Explanation) -> Explained {
-    let key = explanation.key.as_deref().unwrap_or_default();
-    let facts = [
-        // Only where what the origin is asked for is not what the key shows.
-        ("asked for", explanation.forwarded.filter(|path| !key.ends_with(path.as_str()))),
-        ("of late", explanation.not_stored.map(|word| format!("responses were not stored: {word}"))),
-    ];
+fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) -> Explained {
+    let settings = explanation.place.as_deref().map_or_else(Vec::new, |place| settings(loaded, place));
     Explained {
         site: explanation.site,
         route: explanation.route,
         defined_at: explanation.place,
+        settings,
         upstream: explanation.upstream,
         key: explanation.key,
+        dropped: explanation.dropped,
+        not_in_key: explanation.not_in_key,
+        asked: explanation.asked.map(|asked| AskedOrigin { line: asked.line, headers: asked.headers }),
         verdict: explanation.verdict.to_owned(),
-        reason: explanation.reason,
+        reason: explanation.reason.to_owned(),
+        because: explanation.because,
+        cache_status: explanation.cache_status,
+        not_stored: explanation.not_stored.map(str::to_owned),
+        failed: explanation.failed.map(str::to_owned),
         stored: explanation.stored.into_iter().map(variant).collect(),
-        facts: facts.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect(),
+        bypass: explanation.bypass,
+        refresh: explanation.refresh,
     }
 }
 
+/// What the configuration sets for the route that stands at `place`.
+fn settings(loaded: &Loaded, place: &str) -> Vec<Setting> {
+    let shown = weir_config::show_json(loaded);
+    let sites = shown.as_array().map(Vec::as_slice).unwrap_or_default();
+    let routes = sites.iter().filter_map(|site| site["routes"].as_array()).flatten();
+    let mut here = routes.filter(|route| route["place"] == place);
+    let settings = here.next().map(|route| route["settings"].clone()).unwrap_or_default();
+    serde_json::from_value(settings).unwrap_or_default()
+}
+
 fn variant(variant: weir_edge::StoredVariant) -> StoredVariant {
+    let selecting = variant.selecting.into_iter();
     StoredVariant {
         selected: variant.selected,
         status: variant.status,
@@ -230,6 +251,11 @@ fn variant(variant: weir_edge::StoredVariant) -> StoredVariant {
         lifetime_s: variant.freshness.lifetime.as_secs(),
         source: variant.freshness.source.word().to_owned(),
         left_s: variant.freshness.left_s(),
+        while_revalidate_s: variant.freshness.while_revalidate.as_secs(),
+        if_error_s: variant.freshness.if_error.as_secs(),
+        marks: variant.marks.into_iter().map(str::to_owned).collect(),
+        selecting: selecting.map(|(field, value)| SelectingField { field, value }).collect(),
+        tags: variant.tags,
         length: variant.length,
         held: variant.held_bytes,
         etag: variant.etag,

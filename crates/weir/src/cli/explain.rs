@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use http::Method;
-use weir_control::{Explained, Question, StoredVariant};
+use weir_control::{Explained, Question, Setting, StoredVariant};
 
 use super::find::Find;
 
@@ -42,40 +42,91 @@ fn header(text: &str) -> Result<(String, String), String> {
     Ok((name.trim().to_owned(), value.trim().to_owned()))
 }
 
-fn show(question: &Question, explained: &Explained) -> String {
-    let mut out = format!("{} {}\n", question.method, question.url);
-    let mut line = |name: &str, value: &str| {
+/// Lines of `name` and what it says.
+struct Page(String);
+
+impl Page {
+    fn line(&mut self, name: &str, value: &str) {
         // Invariant: writing to a String cannot fail.
-        let _ = writeln!(out, "  {name:<12} {value}");
-    };
-    let mut line_if = |name: &str, value: &Option<String>| {
+        let _ = writeln!(self.0, "  {name:<12} {value}");
+    }
+
+    fn line_if(&mut self, name: &str, value: Option<&str>) {
         if let Some(value) = value {
-            line(name, value);
+            self.line(name, value);
         }
-    };
-    line_if("site", &explained.site);
+    }
+
+    /// The first with the name, the others below it.
+    fn lines(&mut self, name: &str, values: impl IntoIterator<Item = String>) {
+        for (at, value) in values.into_iter().enumerate() {
+            self.line(if at == 0 { name } else { "" }, &value);
+        }
+    }
+}
+
+fn show(question: &Question, explained: &Explained) -> String {
+    let mut page = Page(format!("{} {}\n", question.method, question.url));
+    page.line_if("site", explained.site.as_deref());
     let route = match (&explained.route, &explained.defined_at) {
         (Some(route), Some(place)) => Some(format!("{route}  ({place})")),
         (route, place) => route.clone().or(place.clone()),
     };
-    line_if("route", &route);
-    line_if("upstream", &explained.upstream);
-    line_if("key", &explained.key);
-    for (name, value) in &explained.facts {
-        line(name, value);
+    page.line_if("route", route.as_deref());
+    page.lines("set", explained.settings.iter().map(setting_text));
+    page.line_if("upstream", explained.upstream.as_deref());
+    // A key with fields or cookies has a line for each.
+    page.lines("key", explained.key.iter().flat_map(|key| key.lines()).map(str::to_owned));
+    if !explained.dropped.is_empty() {
+        let names = explained.dropped.join(", ");
+        page.line(
+            "dropped",
+            &format!("{names}  (from the query: neither in the key nor sent to the origin)"),
+        );
+    }
+    if !explained.not_in_key.is_empty() {
+        page.line("not in key", &explained.not_in_key.join(", "));
+    }
+    if let Some(asked) = &explained.asked {
+        let fields = asked.headers.iter().map(|(name, value)| format!("  {name}: {value}"));
+        page.lines("asked for", std::iter::once(asked.line.clone()).chain(fields));
     }
     for variant in &explained.stored {
-        line("stored", &variant_text(variant));
+        page.lines("stored", variant_text(variant));
     }
-    let verdict = match explained.reason.as_str() {
-        "" => explained.verdict.clone(),
-        reason => format!("{}: {reason}", explained.verdict),
-    };
-    line("verdict", &verdict);
-    out
+    if let Some(word) = &explained.not_stored {
+        page.line("not stored", &format!("{word}  (the last response to this key)"));
+    }
+    if let Some(word) = &explained.failed {
+        page.line("failed", &format!("{word}  (the origin, a moment ago)"));
+    }
+    page.lines("bypass by", joined(&explained.bypass));
+    page.lines("refresh by", joined(&explained.refresh));
+    page.line("verdict", &verdict_text(explained));
+    page.line_if("cache-status", explained.cache_status.as_deref());
+    page.0
 }
 
-fn variant_text(variant: &StoredVariant) -> String {
+fn joined(all: &[String]) -> Option<String> {
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
+fn verdict_text(explained: &Explained) -> String {
+    let Explained { verdict, reason, because, .. } = explained;
+    match (reason.as_str(), because.as_str()) {
+        ("", "") => verdict.clone(),
+        ("", because) => format!("{verdict}: {because}"),
+        (reason, "") => format!("{verdict}: {reason}"),
+        (reason, because) => format!("{verdict}: {reason}  ({because})"),
+    }
+}
+
+fn setting_text(setting: &Setting) -> String {
+    let text = format!("{} = {}", setting.key, setting.value);
+    format!("{text:<40}  {:<8}  {}", setting.from, setting.place)
+}
+
+fn variant_text(variant: &StoredVariant) -> Vec<String> {
     let mut text = format!(
         "{}, age {} s of {} s ({}), ",
         variant.status, variant.age_s, variant.lifetime_s, variant.source
@@ -102,12 +153,31 @@ fn variant_text(variant: &StoredVariant) -> String {
     if variant.selected {
         text.push_str("  <- fits");
     }
-    text
+    let mut lines = vec![text];
+    lines.extend(variant.selecting.iter().map(|selecting| match &selecting.value {
+        Some(value) => format!("  for {}: {value}", selecting.field),
+        None => format!("  for requests without {}", selecting.field),
+    }));
+    let windows =
+        [("stale-while-revalidate", variant.while_revalidate_s), ("stale-if-error", variant.if_error_s)];
+    let windows = windows.iter().filter(|(_, window_s)| *window_s > 0);
+    let marks =
+        variant.marks.iter().cloned().chain(windows.map(|(name, window_s)| format!("{name} {window_s} s")));
+    let marks: Vec<String> = marks.collect();
+    lines.extend(joined(&marks).map(|marks| format!("  {marks}")));
+    lines.extend(joined(&variant.tags).map(|tags| format!("  tags: {tags}")));
+    lines
 }
 
 #[cfg(test)]
 mod tests {
+    use weir_control::{AskedOrigin, SelectingField};
+
     use super::*;
+
+    fn texts(all: &[&str]) -> Vec<String> {
+        all.iter().map(ToString::to_string).collect()
+    }
 
     #[test]
     fn it_shows_what_applies_and_no_more() {
@@ -122,13 +192,14 @@ mod tests {
             length: Some(10),
             held: 10,
             etag: Some("\"x\"".into()),
+            ..StoredVariant::default()
         };
         let explained = Explained {
             site: Some("a".into()),
             route: Some("/*".into()),
             defined_at: Some("weir.toml:3".into()),
             verdict: "hit".into(),
-            reason: "58 s left".into(),
+            because: "58 s left".into(),
             stored: vec![variant],
             ..Explained::default()
         };
@@ -138,6 +209,73 @@ GET http://a/
   route        /*  (weir.toml:3)
   stored       200, age 2 s of 60 s (max-age), 58 s left, 10 bytes, \"x\"  <- fits
   verdict      hit: 58 s left
+";
+        assert_eq!(show(&question, &explained), expect);
+    }
+
+    #[test]
+    fn it_shows_all_there_is_to_say() {
+        let question =
+            Question { method: "GET".into(), url: "http://a/?a=1&b=2".into(), headers: Vec::new() };
+        let setting = Setting {
+            key: "ttl".into(),
+            value: "\"10m\"".into(),
+            from: "site".into(),
+            place: "weir.toml:4".into(),
+        };
+        let variant = StoredVariant {
+            status: 200,
+            lifetime_s: 60,
+            source: "cdn-cache-control".into(),
+            left_s: -5,
+            age_s: 65,
+            while_revalidate_s: 30,
+            marks: texts(&["no-cache"]),
+            selecting: vec![
+                SelectingField { field: "accept-language".into(), value: Some("de".into()) },
+                SelectingField { field: "x-mode".into(), value: None },
+            ],
+            tags: texts(&["t1", "t2"]),
+            ..StoredVariant::default()
+        };
+        let asked = AskedOrigin { line: "GET /?a=1".into(), headers: vec![("host".into(), "a".into())] };
+        let explained = Explained {
+            settings: vec![setting],
+            key: Some("http://a/?a=1\nx-mode".into()),
+            dropped: texts(&["b=2"]),
+            not_in_key: texts(&["user-agent"]),
+            asked: Some(asked),
+            verdict: "pass".into(),
+            reason: "bypass-cookie".into(),
+            because: "a cookie".into(),
+            cache_status: Some("weir; fwd=bypass; detail=bypass-cookie".into()),
+            not_stored: Some("no-store".into()),
+            failed: Some("connection-refused".into()),
+            stored: vec![variant],
+            bypass: texts(&["cookie session*", "a request body"]),
+            refresh: texts(&["field x-refresh"]),
+            ..Explained::default()
+        };
+        let expect = "\
+GET http://a/?a=1&b=2
+  set          ttl = \"10m\"                               site      weir.toml:4
+  key          http://a/?a=1
+               x-mode
+  dropped      b=2  (from the query: neither in the key nor sent to the origin)
+  not in key   user-agent
+  asked for    GET /?a=1
+                 host: a
+  stored       200, age 65 s of 60 s (cdn-cache-control), stale for 5 s, 0 bytes so far
+                 for accept-language: de
+                 for requests without x-mode
+                 no-cache; stale-while-revalidate 30 s
+                 tags: t1; t2
+  not stored   no-store  (the last response to this key)
+  failed       connection-refused  (the origin, a moment ago)
+  bypass by    cookie session*; a request body
+  refresh by   field x-refresh
+  verdict      pass: bypass-cookie  (a cookie)
+  cache-status weir; fwd=bypass; detail=bypass-cookie
 ";
         assert_eq!(show(&question, &explained), expect);
     }

@@ -203,7 +203,8 @@ fn no_answer_mixes_two_versions() {
                 .send(format!("HTTP/1.1 304 Not Modified\r\nETag: {tag}\r\nCache-Control: no-cache\r\n\r\n"));
             return;
         }
-        let control = if version.is_multiple_of(2) { "no-cache" } else { "max-age=1, stale-while-revalidate=1" };
+        let control =
+            if version.is_multiple_of(2) { "no-cache" } else { "max-age=1, stale-while-revalidate=1" };
         exchange.reply(200, &[("ETag", &tag), ("Cache-Control", control)], pattern(version, length(version)));
     });
     let weir = house(&[&origin]).start();

@@ -1,0 +1,72 @@
+//! The question as a request: parsed and normalised as one that came over a socket. It must not decide anything.
+
+use std::str::FromStr;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
+use weir_policy::RequestView;
+use weir_wire::{Host, Scheme};
+
+use super::Question;
+
+/// A question, parsed.
+pub(super) struct Request {
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+    pub(super) host: Host,
+    pub(super) headers: HeaderMap,
+}
+
+impl Request {
+    pub(super) fn parse(question: &Question) -> Result<Request, String> {
+        let method =
+            Method::from_str(&question.method).map_err(|_| format!("not a method: {}", question.method))?;
+        let uri = Uri::from_str(&question.url).map_err(|error| format!("not a URL: {error}"))?;
+        let authority = uri.authority().ok_or("the URL must be absolute, as http://host/path")?;
+        let scheme = match uri.scheme_str() {
+            Some("http") | None => Scheme::Http,
+            Some("https") => Scheme::Https,
+            Some(other) => return Err(format!("the URL must be of http or https, not {other}")),
+        };
+        let mut headers = HeaderMap::new();
+        for (name, value) in &question.headers {
+            let name = HeaderName::from_str(name).map_err(|_| format!("not a field name: {name}"))?;
+            let value = HeaderValue::from_str(value).map_err(|_| format!("not a field value: {value}"))?;
+            headers.append(name, value);
+        }
+        let named = headers.get(header::HOST).map(HeaderValue::as_bytes);
+        let authority = Bytes::copy_from_slice(named.unwrap_or(authority.as_str().as_bytes()));
+        let host = Host::parse(&authority, Some(scheme))
+            .map_err(|refusal| format!("not a host: {} ({})", uri, refusal.reason()))?;
+        Ok(Request { method, uri, host, headers })
+    }
+
+    pub(super) fn scheme(&self) -> &'static str {
+        match self.uri.scheme_str() {
+            Some("https") => "https",
+            _ => "http",
+        }
+    }
+
+    /// Whether another protocol is asked for (RFC 9110 §7.8).
+    pub(super) fn is_upgrade(&self) -> bool {
+        let named = |line: &HeaderValue| {
+            let mut members = line.as_bytes().split(|byte| *byte == b',');
+            members.any(|member| member.trim_ascii().eq_ignore_ascii_case(b"upgrade"))
+        };
+        self.headers.contains_key(header::UPGRADE)
+            && self.headers.get_all(header::CONNECTION).iter().any(named)
+    }
+
+    pub(super) fn view(&self) -> RequestView<'_> {
+        RequestView {
+            method: &self.method,
+            scheme: self.scheme(),
+            host: self.host.as_str(),
+            path_and_query: self.uri.path_and_query().map_or("/", |path| path.as_str()),
+            headers: &self.headers,
+            has_body: false,
+            is_trusted: false,
+        }
+    }
+}
