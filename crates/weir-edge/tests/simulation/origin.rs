@@ -140,10 +140,9 @@ async fn answer(world: &Rc<World>, wire: &mut Wire, head: &Head) -> Option<()> {
     });
     world.count("origin requests");
     if !is_plain {
-        // What it brings may take the place of what is held, at any moment.
-        world.unsettle(path);
+        let unsettling = Unsettling::begin(world, path);
         let going = reply(world, wire, &asked, Fault::of(world)).await;
-        world.unsettle(path);
+        drop(unsettling);
         return going.filter(|_| asked.head.field("connection") != Some("close"));
     }
     world.asked(path, &asked.variant);
@@ -159,6 +158,25 @@ async fn answer(world: &Rc<World>, wire: &mut Wire, head: &Head) -> Option<()> {
     let going = reply(world, wire, &asked, fault).await;
     asking.is_whole = going.is_some() && fault.is_harmless();
     going
+}
+
+/// What is being asked for may take the place of what is held.
+struct Unsettling<'a> {
+    world: &'a World,
+    path: &'a str,
+}
+
+impl Unsettling<'_> {
+    fn begin<'a>(world: &'a World, path: &'a str) -> Unsettling<'a> {
+        world.unsettling(path);
+        Unsettling { world, path }
+    }
+}
+
+impl Drop for Unsettling<'_> {
+    fn drop(&mut self) {
+        self.world.unsettled(self.path);
+    }
 }
 
 /// However the answer ends, its gap hears of it.
@@ -360,7 +378,8 @@ async fn send(
         Some(Sabotage::ShortEnd) if is_chunked => bytes.len() / 2,
         _ => bytes.len(),
     };
-    let piece_max = 1 + world.below(150_000) as usize;
+    // In pieces of a few bytes a large body would take longer than what is not stuck.
+    let piece_max = 1 + bytes.len() / 400 + world.below(150_000) as usize;
     let mut at = 0;
     while at < ends_at {
         let end = ends_at.min(at + piece_max).min(breaks_at.max(at + 1));

@@ -150,6 +150,8 @@ pub struct Object {
     floor: (u64, Option<Instant>),
     /// By variant: what the origin was asked for it.
     gaps: HashMap<String, Gap>,
+    /// Requests under way that may bring anything.
+    unsettling: u64,
 }
 
 /// What is missing of a variant, and who was sent for it.
@@ -354,6 +356,7 @@ impl World {
         let said = self.with(path, |object| {
             let gap = object.gaps.entry(variant.to_owned()).or_default();
             gap.asking += 1;
+            gap.is_troubled |= object.unsettling > 0;
             if !is_checked || gap.is_troubled {
                 return None;
             }
@@ -403,9 +406,15 @@ impl World {
         });
     }
 
-    /// Something happened to an object after which it may be asked for at any time.
-    pub fn unsettle(&self, path: &str) {
+    /// What is asked for now may take the place of what is held at any moment.
+    pub fn unsettling(&self, path: &str) {
+        self.with(path, |object| object.unsettling += 1);
+    }
+
+    /// That is over, and from now on the object may be asked for.
+    pub fn unsettled(&self, path: &str) {
         self.with(path, |object| {
+            object.unsettling -= 1;
             for gap in object.gaps.values_mut() {
                 gap.fresh_until = None;
                 gap.is_troubled = true;
