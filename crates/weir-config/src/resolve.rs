@@ -52,6 +52,8 @@ pub struct ResolvedRoute {
     pub cache: CacheRules,
     /// How long a request waits for a revalidation before what is stale goes out where it may.
     pub stale_after: Duration,
+    /// Whether `Cache-Status` names the key.
+    pub show_key: bool,
     /// Changes to requests on their way to the origin.
     pub request_edits: Edits,
     /// Changes to responses on their way to the client.
@@ -262,6 +264,7 @@ impl<'a> Resolver<'a> {
             action: self.action(route, rules, layers),
             cache: rules.cache_rules(),
             stale_after: rules.stale_after.map_or(STALE_AFTER, |after| after.0),
+            show_key: rules.show_key.unwrap_or(false),
             request_edits: self.edits(rules.request_headers.as_ref(), "request_headers", layers),
             response_edits: self.edits(rules.response_headers.as_ref(), "response_headers", layers),
             error_pages: self.error_pages(rules, layers),

@@ -249,7 +249,7 @@ fn passes(explanation: Explanation, reason: &'static str, because: String, told:
 /// The field as the walk would print it, without its name.
 fn printed(told: Told) -> String {
     let mut out = Vec::new();
-    told.print(&mut out);
+    told.print(&mut out, None);
     let text = String::from_utf8_lossy(&out);
     text.trim_end().trim_start_matches("cache-status: ").to_owned()
 }

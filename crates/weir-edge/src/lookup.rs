@@ -48,6 +48,11 @@ fn among_variants(exchange: &Exchange<'_>, digest: u128, key: &[u8]) -> Held {
     }
 }
 
+/// The request's key where the route shows it.
+pub(crate) fn shown_key(exchange: &Exchange<'_>, route: &Route) -> Option<CacheKey> {
+    route.show_key.then(|| key(exchange, route))
+}
+
 /// The request's key, to be kept.
 pub(crate) fn key(exchange: &Exchange<'_>, route: &Route) -> CacheKey {
     let mut key = Vec::with_capacity(128);

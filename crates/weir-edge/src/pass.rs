@@ -229,10 +229,11 @@ pub(crate) fn print_head(
     if let Some(age) = age {
         fields.insert(AGE, age.clone());
     }
+    let key = lookup::shown_key(exchange, route);
     let out = &mut exchange.conn.client.out;
     print::status_line(out, status);
     print::fields(out, &fields);
-    told.print(out);
+    told.print(out, key.as_ref());
     transfer.print(out);
     print_persistence(out, after, exchange.head.version);
     print::end(out);

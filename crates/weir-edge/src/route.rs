@@ -32,6 +32,8 @@ pub struct Route {
     pub rules: CacheRules,
     /// How long a request waits for a revalidation before what is stale goes out where it may.
     pub stale_after: Duration,
+    /// Whether `Cache-Status` names the key.
+    pub show_key: bool,
     /// The upstream's name, where requests go to one.
     pub upstream: Option<Arc<str>>,
     path: PathPattern,
@@ -93,6 +95,7 @@ impl Route {
             print_id,
             rules: resolved.cache.clone(),
             stale_after: resolved.stale_after,
+            show_key: resolved.show_key,
             upstream,
             path: PathPattern::compile(&resolved.conditions.path),
             methods: resolved.conditions.methods.clone(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use weir_policy::{Answer, Ask, ContentRange, Freshness, Interval, Reusable, answer};
+use weir_policy::{Answer, Ask, CacheKey, ContentRange, Freshness, Interval, Reusable, answer};
 use weir_store::{Generation, Head, Printed};
 use weir_wire::print;
 
@@ -18,6 +18,7 @@ use crate::fill::Seat;
 use crate::fill::again::Again;
 use crate::fill::tail::Tail;
 use crate::local;
+use crate::lookup;
 use crate::plan::Route;
 use crate::present::{self, Reader};
 use crate::told::Told;
@@ -107,6 +108,7 @@ async fn generation_to(
     let own_id = &exchange.worker.plane.own_id;
     let (scheme, host) = (exchange.scheme, exchange.head.host.as_str());
     let reader = Reader { scheme, host, own_id, age_s: age_s.unwrap_or(0) };
+    let key = lookup::shown_key(exchange, route);
     let out = &mut exchange.conn.client.out;
     match status {
         _ if own_fields.is_some() && status == head.stored.status => {
@@ -116,7 +118,7 @@ async fn generation_to(
         StatusCode::PARTIAL_CONTENT => partial(out, reader, route, &head, range.as_ref()),
         _ => whole(out, reader, route, &head),
     }
-    finish(out, age_s, &told, transfer);
+    finish(out, age_s, &told, key.as_ref(), transfer);
     print_persistence(out, after, exchange.head.version);
     print::end(out);
     drop(head);
@@ -180,12 +182,12 @@ fn not_modified(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Hea
 }
 
 /// The fields that differ from response to response.
-fn finish(out: &mut Vec<u8>, age_s: Option<u64>, told: &Told, transfer: Transfer) {
+fn finish(out: &mut Vec<u8>, age_s: Option<u64>, told: &Told, key: Option<&CacheKey>, transfer: Transfer) {
     if let Some(age_s) = age_s {
         out.extend_from_slice(b"age: ");
         print::number(out, age_s);
         out.extend_from_slice(b"\r\n");
     }
-    told.print(out);
+    told.print(out, key);
     transfer.print(out);
 }

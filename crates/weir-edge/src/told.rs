@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 use weir_policy::cache_status::{self, Forward, Forwarded};
-use weir_policy::{MissReason, NotStored, PassReason, Reusable, RevalidateReason};
+use weir_policy::{CacheKey, MissReason, NotStored, PassReason, Reusable, RevalidateReason};
 
 use crate::observe::{Facts, Outcome, Sharing, Storing};
 
@@ -127,8 +127,8 @@ impl Told {
         };
     }
 
-    /// Prints the `Cache-Status` field.
-    pub(crate) fn print(&self, out: &mut Vec<u8>) {
+    /// Prints the `Cache-Status` field, with the key where one is given.
+    pub(crate) fn print(&self, out: &mut Vec<u8>, key: Option<&CacheKey>) {
         out.extend_from_slice(b"cache-status: ");
         match (self.fwd, self.ttl_s) {
             (None, ttl_s) => cache_status::hit(out, ttl_s.unwrap_or(0)),
@@ -136,6 +136,9 @@ impl Told {
                 cache_status::hit_with(out, ttl_s, self.detail);
             }
             (Some(forward), _) => cache_status::forwarded(out, forward, &self.forwarded()),
+        }
+        if let Some(key) = key {
+            cache_status::key(out, &key.full);
         }
         out.extend_from_slice(b"\r\n");
     }
@@ -151,7 +154,6 @@ impl Told {
             is_stored: matches!(self.storing, Storing::Stored { .. }),
             is_collapsed: self.collapsed == Collapsed::Yes,
             ttl_s: self.ttl_s,
-            key: None,
             detail,
         }
     }

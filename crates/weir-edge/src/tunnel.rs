@@ -38,7 +38,7 @@ pub(crate) async fn switch(
     let out = &mut exchange.conn.client.out;
     print::status_line(out, StatusCode::SWITCHING_PROTOCOLS);
     print::fields(out, &fields);
-    told.print(out);
+    told.print(out, None);
     print::end(out);
     exchange.facts.status = StatusCode::SWITCHING_PROTOCOLS.as_u16();
     if exchange.conn.client.send(&[]).await.is_err() {

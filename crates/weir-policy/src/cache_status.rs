@@ -88,8 +88,6 @@ pub struct Forwarded<'a> {
     pub is_collapsed: bool,
     /// Seconds the response stays fresh.
     pub ttl_s: Option<i64>,
-    /// The key, where it is to be shown.
-    pub key: Option<&'a str>,
     /// What else is to be said: a word.
     pub detail: Option<&'a str>,
 }
@@ -107,7 +105,7 @@ pub fn hit_with(out: &mut Vec<u8>, ttl_s: i64, detail: &str) {
     parameter_word(out, "detail", detail);
 }
 
-/// Writes `weir; fwd=uri-miss; fwd-status=200; stored; collapsed; ttl=60; key="..."; detail=...`, as much of it as
+/// Writes `weir; fwd=uri-miss; fwd-status=200; stored; collapsed; ttl=60; detail=...`, as much of it as
 /// there is.
 pub fn forwarded(out: &mut Vec<u8>, forward: Forward, said: &Forwarded<'_>) {
     out.extend_from_slice(CACHE);
@@ -125,9 +123,6 @@ pub fn forwarded(out: &mut Vec<u8>, forward: Forward, said: &Forwarded<'_>) {
     if said.is_collapsed {
         out.extend_from_slice(b"; collapsed");
     }
-    if let Some(key) = said.key {
-        parameter_string(out, "key", key);
-    }
     if let Some(detail) = said.detail {
         parameter_word(out, "detail", detail);
     }
@@ -137,6 +132,11 @@ pub fn forwarded(out: &mut Vec<u8>, forward: Forward, said: &Forwarded<'_>) {
 pub fn local(out: &mut Vec<u8>, detail: &str) {
     out.extend_from_slice(CACHE);
     parameter_word(out, "detail", detail);
+}
+
+/// Adds `; key="..."` to a member (RFC 9211 §2.7). What a string cannot hold becomes `?`.
+pub fn key(out: &mut Vec<u8>, key: &[u8]) {
+    parameter_string(out, "key", key);
 }
 
 fn parameter_number(out: &mut Vec<u8>, name: &str, number: i64) {
@@ -167,15 +167,15 @@ fn parameter_word(out: &mut Vec<u8>, name: &str, text: &str) {
         name_of(out, name);
         out.extend_from_slice(text.as_bytes());
     } else {
-        parameter_string(out, name, text);
+        parameter_string(out, name, text.as_bytes());
     }
 }
 
 /// A string (RFC 8941 §3.3.3): what cannot be in one becomes `?`.
-fn parameter_string(out: &mut Vec<u8>, name: &str, text: &str) {
+fn parameter_string(out: &mut Vec<u8>, name: &str, text: &[u8]) {
     name_of(out, name);
     out.push(b'"');
-    for byte in text.bytes() {
+    for byte in text.iter().copied() {
         match byte {
             b'"' | b'\\' => out.extend_from_slice(&[b'\\', byte]),
             0x20..=0x7e => out.push(byte),

@@ -34,6 +34,10 @@ pub struct Rules {
     /// allows it, and the origin's answer is for the next. Default: 2 s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stale_after: Option<Duration>,
+    /// Whether `Cache-Status` names the key: to look into a configuration; it tells clients what tells objects apart.
+    /// Default: false.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub show_key: Option<bool>,
     /// Which requests go past the cache, neither answered from it nor stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bypass: Option<Triggers>,

@@ -25,6 +25,7 @@ impl Rules {
                 if_error: near.if_error.or(far.if_error),
             }),
             stale_after: self.stale_after.or(base.stale_after),
+            show_key: self.show_key.or(base.show_key),
             bypass: joined(&self.bypass, &base.bypass, join_triggers),
             refresh: joined(&self.refresh, &base.refresh, join_triggers),
             key: joined(&self.key, &base.key, |near, far| Key {

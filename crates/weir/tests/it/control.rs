@@ -120,6 +120,65 @@ fn explain_says_what_would_happen_and_asks_nobody() {
 }
 
 #[test]
+fn explain_names_what_the_log_and_cache_status_name() {
+    let origin = Origin::start();
+    let fields = [
+        ("Cache-Control", "max-age=60, stale-while-revalidate=5"),
+        ("Surrogate-Key", "shop p-1"),
+        ("Vary", "Accept-Language"),
+        ("ETag", "\"1\""),
+    ];
+    origin.on("/x", move |exchange| {
+        exchange.reply(200, &fields, "hello");
+    });
+    origin.on("/private", |exchange| {
+        exchange.reply(200, &[("Cache-Control", "private")], "yours");
+    });
+    let rules = "ttl = \"5m\"\nshow_key = true\nkey = { query = { drop = [\"utm_*\"] } }\n[site.bypass]\ncookies = [\"session*\"]";
+    let weir = house(&[&origin]).site(rules).start();
+    let explain = |path: &str, more: &[&str]| {
+        let url = format!("http://localhost{path}");
+        let output = weir.command(&[&["explain", url.as_str()], more].concat());
+        assert_eq!(output.code, Some(0), "{output:?}");
+        output.stdout
+    };
+    let german = ["-H", "Accept-Language: de"];
+    let said = weir.get_with("/x?a=1&utm_source=mail", &[("Accept-Language", "de")]);
+    let status = said.header("cache-status").unwrap();
+    let key = "http://localhost/x?a=1";
+    assert!(status.contains(&format!("key=\"{key}\"")), "{status}");
+    let held = explain("/x?a=1&utm_source=mail", &german);
+    for expected in [
+        key,
+        "utm_source=mail",
+        "GET /x?a=1",
+        "of 60 s (max-age)",
+        "<- fits",
+        "for accept-language: de",
+        "stale-while-revalidate 5 s",
+        "tags: shop; p-1",
+        "cookie session*",
+        "ttl = \"5m\"",
+        "weir.toml:",
+        "verdict      hit",
+        "weir; hit; ttl=",
+    ] {
+        assert!(held.contains(expected), "no {expected} in:\n{held}");
+    }
+    let other = explain("/x?a=1", &["-H", "Accept-Language: fr"]);
+    assert!(other.contains("miss: vary") && other.contains("if-none-match: \"1\""), "{other}");
+    let past = explain("/x?a=1", &["-H", "Cookie: session1=2"]);
+    assert!(past.contains("pass: bypass-cookie") && past.contains("cookie session* (this one)"), "{past}");
+    weir.get("/private");
+    let private = explain("/private", &[]);
+    assert!(private.contains("not stored   private"), "{private}");
+    let json: serde_json::Value =
+        serde_json::from_str(&explain("/x?a=1", &["--json", "-H", "Accept-Language: de"])).unwrap();
+    assert_eq!(json["stored"][0]["tags"][1], "p-1", "{json}");
+    assert_eq!((origin.count("/x?a=1"), origin.total()), (1, 2));
+}
+
+#[test]
 fn commands_without_a_weir_say_so() {
     let setup = setup();
     for command in ["reload", "status"] {
