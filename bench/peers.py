@@ -132,27 +132,25 @@ class Peer:
         self.process = None
 
     # ------------------------------------------------------------ accounting
-    def cpu_seconds(self):
-        """CPU time of all its threads, in nanosecond resolution."""
-        total = 0
+    def clocks(self):
+        """CPU time so far: of each thread in seconds at nanosecond resolution, and of each process in user space."""
+        threads, users = {}, {}
         for pid in self.pids():
             try:
                 for task in os.listdir(f"/proc/{pid}/task"):
                     with open(f"/proc/{pid}/task/{task}/schedstat") as f:
-                        total += int(f.read().split()[0])
-            except OSError:
-                pass
-        return total / 1e9
-
-    def user_seconds(self):
-        total = 0
-        for pid in self.pids():
-            try:
+                        threads[task] = int(f.read().split()[0]) / 1e9
                 with open(f"/proc/{pid}/stat") as f:
-                    total += int(f.read().rsplit(")", 1)[1].split()[11])
+                    users[pid] = int(f.read().rsplit(")", 1)[1].split()[11]) / os.sysconf("SC_CLK_TCK")
             except OSError:
                 pass
-        return total / os.sysconf("SC_CLK_TCK")
+        return threads, users
+
+    @staticmethod
+    def spent(before, after):
+        """Seconds of CPU in all and in user space between two `clocks`. What has ended in between takes its time with
+        it (nginx's cache loader does), so only those who live are compared."""
+        return tuple(sum(value - earlier.get(who, 0) for who, value in later.items()) for earlier, later in zip(before, after))
 
     def memory_mb(self):
         """Resident memory, shared pages divided among those who share them."""
