@@ -48,8 +48,11 @@ fn cdn_cache_control(headers: &HeaderMap) -> Option<ResponseControl> {
     }
     let mut control = ResponseControl::default();
     for (key, entry) in &dictionary {
-        let (name, ListEntry::Item(item)) = (key.as_str(), entry) else {
-            continue;
+        let name = key.as_str();
+        let item = match entry {
+            ListEntry::Item(item) => item,
+            ListEntry::InnerList(_) if is_timed(name) => return None,
+            ListEntry::InnerList(_) => continue,
         };
         let mut add = |argument: Option<&[u8]>| control.add(name.as_bytes(), argument.map(Argument));
         match &item.bare_item {

@@ -31,6 +31,7 @@ fn what_is_no_dictionary_is_not_there() {
         "max-age= 9",
         "max-age=\"9\"",
         "max-age=9.5",
+        "max-age=(9)",
         "max-age",
         "max-age=1234567890123456",
         "max-age=9,",

@@ -15,12 +15,12 @@ use weir_testkit::{Fault, Origin, Resource, Shape, Weir};
 
 use crate::house::{house, setup};
 
-fn folder() -> PathBuf {
+pub(crate) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/lint")
 }
 
-/// The interpreter that has the linter; none where it cannot be installed.
-fn python() -> Option<PathBuf> {
+/// The interpreter that has the linter and its libraries; none where they cannot be installed.
+pub(crate) fn python() -> Option<PathBuf> {
     let requirements = folder().join("requirements.txt");
     let pinned = std::fs::read_to_string(&requirements).unwrap();
     let version = pinned.lines().find_map(|line| line.strip_prefix("httplint==")).unwrap();
@@ -171,11 +171,24 @@ fn fetch(weir: &Weir, page: &Page, own: &str) -> Vec<u8> {
     client.read_to_end()
 }
 
-fn hex(bytes: &[u8]) -> String {
+pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().fold(String::new(), |mut hex, byte| {
         let _ = write!(hex, "{byte:02x}");
         hex
     })
+}
+
+/// What a program prints that is given `input`; its complaints go to standard error.
+pub(crate) fn feed(command: &mut Command, input: &str) -> String {
+    let mut running = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    running.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = running.wait_with_output().unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// Says past libtest's capture that a scenario was left out.
+pub(crate) fn skipped() {
+    let _ = std::io::stderr().write_all(b"skipped\n");
 }
 
 /// What the linter says: page, level, note, subject and summary.
@@ -186,12 +199,9 @@ fn lint(python: &Path, pages: &[(Page, Vec<u8>)]) -> Vec<Vec<String>> {
         let _ = writeln!(input, "{}\t{}\t{}\t{fields}\t{wire}", page.name, page.method, page.target);
     }
     let mut command = Command::new(python);
-    command.arg(folder().join("lint.py")).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut linter = command.spawn().unwrap();
-    linter.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    let output = linter.wait_with_output().unwrap();
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(text.ends_with("linted\n"), "the linter broke off:\n{}", String::from_utf8_lossy(&output.stderr));
+    command.arg(folder().join("lint.py"));
+    let text = feed(&mut command, &input);
+    assert!(text.ends_with("linted\n"), "the linter broke off");
     let lines = text.lines().filter(|line| *line != "linted");
     lines.map(|line| line.split('\t').map(ToOwned::to_owned).collect()).collect()
 }
@@ -205,11 +215,7 @@ fn accepted() -> BTreeSet<String> {
 
 #[test]
 fn responses_lint_clean() {
-    let Some(python) = python() else {
-        // Past libtest's capture.
-        let _ = std::io::stderr().write_all(b"skipped\n");
-        return;
-    };
+    let Some(python) = python() else { return skipped() };
     let origin = origin();
     let config = house(&[&origin])
         .upstream("first_byte = \"1s\"\neject = { failures = 0 }")

@@ -28,5 +28,6 @@ mod peers;
 mod poisoning;
 mod staleness;
 mod start;
+mod structured;
 mod targeted;
 mod upstream;
