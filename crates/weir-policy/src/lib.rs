@@ -28,6 +28,7 @@ mod request;
 mod rules;
 mod storable;
 mod stored;
+pub mod tags;
 mod targeted;
 mod validate;
 mod vary;
@@ -50,6 +51,7 @@ pub use rules::{
 };
 pub use storable::{BodyEnd, NotStored, Storable, storable};
 pub use stored::{ETag, Facts, Stored, StoredFlags, Validators};
+pub use tags::Tags;
 pub use targeted::SURROGATE_CAPABILITY;
 pub use validate::{HeadEffect, conditional, freshen, head_effect, is_selected_by, may_freshen};
 pub use vary::{Selecting, Variant, accept_encoding, matches};

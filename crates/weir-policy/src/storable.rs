@@ -9,6 +9,7 @@ use crate::now::Now;
 use crate::request::RequestView;
 use crate::rules::{CacheRules, CloseDelimited, Errors, SetCookie};
 use crate::stored::{Facts, Stored, StoredFlags, Validators};
+use crate::tags::Tags;
 use crate::targeted::{ControlField, effective};
 use crate::vary::{Variant, Varies};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -318,7 +319,8 @@ fn assemble(
     let facts = facts(status, headers, (&control, field), &validators, (requested, received), rules);
     let mut kept = headers.clone();
     clean(&mut kept, &control, rules, received);
-    Stored { status, headers: kept, validators, variant, facts }
+    let tags = Tags::read(&kept);
+    Stored { status, headers: kept, validators, variant, facts, tags }
 }
 
 /// Removes what may not be stored (RFC 9111 §3.1) and what is counted anew for each use, and adds the Date that a

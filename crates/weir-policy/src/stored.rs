@@ -1,6 +1,7 @@
 //! A response as it is held: cleaned head, validators, variant, and what freshness needs, worked out once.
 
 use crate::freshness::LifetimeSource;
+use crate::tags::Tags;
 use crate::vary::Variant;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use std::time::{Duration, Instant, SystemTime};
@@ -21,6 +22,8 @@ pub struct Stored {
     pub variant: Variant,
     /// What freshness needs.
     pub facts: Facts,
+    /// What it can be purged by: the tags in `headers`.
+    pub tags: Tags,
 }
 
 /// Freshness of a stored response, worked out when it came.

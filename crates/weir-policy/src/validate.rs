@@ -6,6 +6,7 @@ use crate::now::Now;
 use crate::rules::{CacheRules, SetCookie};
 use crate::storable::{facts, is_refused, is_shareable};
 use crate::stored::{ETag, Stored, StoredFlags, Validators};
+use crate::tags::Tags;
 use crate::targeted::effective;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use std::time::Duration;
@@ -167,7 +168,8 @@ fn updated(stored: &Stored, news: &HeaderMap, requested: Now, received: Now, rul
     for name in &control.withheld {
         headers.remove(name);
     }
-    Stored { status: stored.status, headers, validators, variant: stored.variant.clone(), facts }
+    let tags = Tags::read(&headers);
+    Stored { status: stored.status, headers, validators, variant: stored.variant.clone(), facts, tags }
 }
 
 /// Whether a field of a 304 replaces the stored one (RFC 9111 §3.2). What describes the bytes that are held stays;

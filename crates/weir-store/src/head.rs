@@ -101,7 +101,8 @@ pub(crate) fn head_bytes(stored: &Stored) -> u64 {
     let spilled =
         if stored.variant.selecting.spilled() { stored.variant.selecting.capacity() * 96 } else { 0 };
     let own = size_of::<Head>() as u64 + 3 * ALLOCATION_BYTES;
-    own + fields + 2 * text as u64 + PRINTED_BYTES + (selecting + spilled) as u64
+    let tags = size_of_val(stored.tags.hashes());
+    own + fields + 2 * text as u64 + PRINTED_BYTES + (selecting + spilled + tags) as u64
 }
 
 #[cfg(test)]

@@ -8,16 +8,8 @@ use weir_policy::{
 
 use super::StoredVariant;
 
-/// Fields in which origins name tags, and what parts them.
-const TAG_FIELDS: [(&str, &[u8]); 5] = [
-    ("surrogate-key", b" "),
-    ("cache-tag", b","),
-    ("edge-cache-tag", b","),
-    ("x-cache-tags", b","),
-    ("xkey", b" ,"),
-];
 /// Tags that are shown.
-const TAGS_MAX: usize = 64;
+const TAGS_SHOWN_MAX: usize = 64;
 
 /// What the key leaves out of a query.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,15 +56,8 @@ pub(super) fn not_in_key(rules: &KeyRules, view: &RequestView<'_>, stored: &[Sto
 
 /// The tags that a response bears.
 pub(super) fn tags(headers: &HeaderMap) -> Vec<String> {
-    let of_field = |(name, marks): (&str, &'static [u8])| {
-        let lines: Vec<_> = headers.get_all(name).iter().map(|line| line.as_bytes().to_vec()).collect();
-        lines.into_iter().flat_map(move |line| {
-            let members = line.split(|byte| marks.contains(byte)).map(<[u8]>::trim_ascii);
-            let members = members.filter(|member| !member.is_empty());
-            members.map(|member| String::from_utf8_lossy(member).into_owned()).collect::<Vec<_>>()
-        })
-    };
-    TAG_FIELDS.into_iter().flat_map(of_field).take(TAGS_MAX).collect()
+    let all = weir_policy::tags::of(headers).take(TAGS_SHOWN_MAX);
+    all.map(|tag| String::from_utf8_lossy(tag).into_owned()).collect()
 }
 
 /// The conditions in words; what this request fulfils is marked.

@@ -198,3 +198,16 @@ fn a_head_tells() {
         assert_eq!(found, expect, "{status} {headers}");
     }
 }
+
+#[test]
+fn tags_are_those_of_the_fields_that_are_kept() {
+    let held = stored("cache-control: max-age=9\nsurrogate-key: a b");
+    assert_eq!(held.tags, crate::Tags::read(&fields("surrogate-key: b a")));
+    let news = |lines: &str| {
+        let now = at(1);
+        freshen(&held, &fields(lines), now, now, &CacheRules::default()).tags
+    };
+    assert_eq!(news("x: y"), held.tags);
+    assert_eq!(news("surrogate-key: c"), crate::Tags::read(&fields("cache-tag: c")));
+    assert_eq!(news("cache-tag: c"), crate::Tags::read(&fields("xkey: a b c")));
+}

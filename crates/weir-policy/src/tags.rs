@@ -1,0 +1,98 @@
+//! The tags of a response: names that its origin gives it, by which it is purged together with others. It knows no
+//! ledger.
+//!
+//! Five fields are read, each as its inventor has it: `Surrogate-Key` (Fastly; members parted by spaces), `Cache-Tag`
+//! (Cloudflare), `Edge-Cache-Tag` (Akamai) and `X-Cache-Tags` (all parted by commas), `xkey` (Varnish; both). Tags are
+//! compared byte by byte. What is kept of a tag is a hash of 64 bits: two tags that share one are purged together, which
+//! costs a fetch and serves nothing wrong.
+
+use http::{HeaderMap, HeaderName};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The most tags of a response that are kept. One that bears more dies with every tag that is purged.
+pub const TAGS_MAX: usize = 512;
+/// The longest tag, in bytes. A longer one cannot be purged by, so that none is kept.
+pub const TAG_BYTES_MAX: usize = 1024;
+
+/// Fields in which origins name tags, and what parts them.
+const FIELDS: [(HeaderName, &[u8]); 5] = [
+    (HeaderName::from_static("surrogate-key"), b" \t"),
+    (HeaderName::from_static("cache-tag"), b","),
+    (HeaderName::from_static("edge-cache-tag"), b","),
+    (HeaderName::from_static("x-cache-tags"), b","),
+    (HeaderName::from_static("xkey"), b" \t,"),
+];
+
+/// The tags that a response bears, as sorted hashes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tags {
+    hashes: Box<[u64]>,
+    extent: Extent,
+}
+
+/// Whether all tags are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Extent {
+    #[default]
+    All,
+    /// There were more than [`TAGS_MAX`].
+    Some,
+}
+
+impl Tags {
+    /// Reads the tags of a response's fields. Allocates nothing where there are none.
+    pub fn read(headers: &HeaderMap) -> Tags {
+        let mut hashes: Vec<u64> = Vec::new();
+        let mut extent = Extent::All;
+        for tag in of(headers) {
+            if hashes.len() >= 2 * TAGS_MAX {
+                shrink(&mut hashes);
+                if hashes.len() > TAGS_MAX {
+                    extent = Extent::Some;
+                    break;
+                }
+            }
+            hashes.push(tag_hash(tag));
+        }
+        shrink(&mut hashes);
+        if hashes.len() > TAGS_MAX {
+            hashes.truncate(TAGS_MAX);
+            extent = Extent::Some;
+        }
+        Tags { hashes: hashes.into_boxed_slice(), extent }
+    }
+
+    /// Their hashes in order, none twice.
+    pub fn hashes(&self) -> &[u64] {
+        &self.hashes
+    }
+
+    /// Whether these are all; if not, the response bears tags that are not among them.
+    pub fn is_complete(&self) -> bool {
+        self.extent == Extent::All
+    }
+}
+
+fn shrink(hashes: &mut Vec<u64>) {
+    hashes.sort_unstable();
+    hashes.dedup();
+}
+
+/// The tags in a response's fields, as they stand there. What is longer than [`TAG_BYTES_MAX`] is left out.
+pub fn of(headers: &HeaderMap) -> impl Iterator<Item = &[u8]> {
+    FIELDS
+        .into_iter()
+        .flat_map(|(name, marks)| headers.get_all(name).into_iter().map(move |line| (line, marks)))
+        .flat_map(|(line, marks)| {
+            let members = line.as_bytes().split(|byte| marks.contains(byte)).map(<[u8]>::trim_ascii);
+            members.filter(|tag| !tag.is_empty() && tag.len() <= TAG_BYTES_MAX)
+        })
+}
+
+/// What is kept of a tag: xxh3-64 of its bytes.
+pub fn tag_hash(tag: &[u8]) -> u64 {
+    xxh3_64(tag)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! What `tags` must do, by example.
+
+use super::{TAG_BYTES_MAX, TAGS_MAX, Tags, of, tag_hash};
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
+    let field = |(name, value): &(&'static str, &str)| {
+        (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+    };
+    fields.iter().map(field).collect()
+}
+
+fn check(fields: &[(&'static str, &str)], expect: &[&str]) {
+    let headers = headers(fields);
+    let found: Vec<&[u8]> = of(&headers).collect();
+    let expect: Vec<&[u8]> = expect.iter().map(|tag| tag.as_bytes()).collect();
+    assert_eq!(found, expect, "{fields:?}");
+    let mut hashes: Vec<u64> = expect.iter().map(|tag| tag_hash(tag)).collect();
+    hashes.sort_unstable();
+    hashes.dedup();
+    let tags = Tags::read(&headers);
+    assert_eq!(tags.hashes(), hashes);
+    assert!(tags.is_complete());
+}
+
+#[test]
+fn each_field_has_its_own_marks() {
+    check(&[], &[]);
+    check(&[("surrogate-key", "a b,c  d")], &["a", "b,c", "d"]);
+    check(&[("cache-tag", "a, b c ,,d")], &["a", "b c", "d"]);
+    check(&[("edge-cache-tag", "a,b"), ("x-cache-tags", "c,d")], &["a", "b", "c", "d"]);
+    check(&[("xkey", "a b,c"), ("xkey", "d")], &["a", "b", "c", "d"]);
+    check(&[("surrogate-key", "a"), ("cache-tag", "a")], &["a", "a"]);
+}
+
+#[test]
+fn they_are_compared_byte_by_byte() {
+    check(&[("cache-tag", "A,a,ä")], &["A", "a", "ä"]);
+    assert_ne!(tag_hash(b"A"), tag_hash(b"a"));
+}
+
+#[test]
+fn what_is_too_long_is_left_out() {
+    let (longest, longer) = ("x".repeat(TAG_BYTES_MAX), "y".repeat(TAG_BYTES_MAX + 1));
+    check(&[("cache-tag", &format!("{longest},{longer},z"))], &[&longest, "z"]);
+}
+
+#[test]
+fn of_too_many_it_is_said_that_there_are_more() {
+    let text = |count: usize| (0..count).map(|at| format!("t{at}")).collect::<Vec<_>>().join(" ");
+    let all = Tags::read(&headers(&[("surrogate-key", &text(TAGS_MAX))]));
+    assert!(all.is_complete() && all.hashes().len() == TAGS_MAX);
+    for count in [TAGS_MAX + 1, 2 * TAGS_MAX, 2 * TAGS_MAX + 1, 10 * TAGS_MAX] {
+        let some = Tags::read(&headers(&[("surrogate-key", &text(count))]));
+        assert!(!some.is_complete(), "{count}");
+        assert!(some.hashes().len() <= 2 * TAGS_MAX);
+    }
+    let repeated = "same ".repeat(10 * TAGS_MAX);
+    check_repeated(&repeated);
+}
+
+fn check_repeated(text: &str) {
+    let tags = Tags::read(&headers(&[("surrogate-key", text)]));
+    assert_eq!((tags.hashes(), tags.is_complete()), (&[tag_hash(b"same")][..], true));
+}
