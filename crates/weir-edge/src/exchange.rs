@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use http::{HeaderMap, StatusCode, header};
 use weir_policy::{Now, RequestView};
+use weir_store::Stamp;
 use weir_wire::{Persistence, RequestHead, Target, Version};
 
 use crate::clock;
@@ -37,6 +38,8 @@ pub(crate) struct Exchange<'c> {
     pub(crate) origin: Option<Arc<str>>,
     /// The origin's fields as the lead of a fill got them, where they are not those that are stored.
     pub(crate) own_fields: Option<HeaderMap>,
+    /// The ledger's number when the request was passed on to the origin.
+    pub(crate) asked: Option<Stamp>,
     request_id: OnceCell<String>,
     /// When the last byte of the response was written, where that is known.
     ended: Option<Instant>,
@@ -69,6 +72,7 @@ impl<'c> Exchange<'c> {
             facts: Facts::default(),
             origin: None,
             own_fields: None,
+            asked: None,
             request_id: OnceCell::new(),
             ended: None,
         }

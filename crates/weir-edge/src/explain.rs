@@ -42,7 +42,7 @@ pub struct StoredVariant {
     pub status: u16,
     /// How fresh it is.
     pub freshness: Freshness,
-    /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`.
+    /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`.
     pub marks: Vec<&'static str>,
     /// Its body's length in bytes.
     pub length: Option<u64>,
@@ -134,14 +134,19 @@ pub(crate) fn explain(plane: &Plane, question: &Question) -> Result<Explanation,
     explanation.bypass = triggers(&route.rules.bypass, &request.view());
     explanation.refresh = triggers(&route.rules.refresh, &request.view());
     explanation.bypass.extend(wording::everywhere(&route.rules));
-    Ok(judge(plane, route, &request, explanation))
+    Ok(judge(plane, (site.mark, route), &request, explanation))
 }
 
 fn local(explanation: Explanation, reason: &'static str, because: String) -> Explanation {
     Explanation { verdict: "local", reason, because, ..explanation }
 }
 
-fn judge(plane: &Plane, route: &Route, request: &Request, mut explanation: Explanation) -> Explanation {
+fn judge(
+    plane: &Plane,
+    (site, route): (u64, &Route),
+    request: &Request,
+    mut explanation: Explanation,
+) -> Explanation {
     let now = clock::now();
     let view = request.view();
     let mut key = Vec::new();
@@ -154,10 +159,11 @@ fn judge(plane: &Plane, route: &Route, request: &Request, mut explanation: Expla
     };
     explanation.not_stored = plane.desk.memory.declined(digest, now.mono).map(weir_policy::NotStored::word);
     explanation.failed = plane.desk.memory.failed(digest, now.mono).map(|failure| failure.word);
-    let generations = plane.store.variants(digest, &key);
+    let mut generations = plane.store.variants(digest, &key);
+    generations.retain(|generation| generation.key().site == site);
     let selects = |stored: &Stored| matches(&stored.variant, view.headers);
     let found = match plane.store.find(digest, &key, &selects) {
-        Found::Ready(found) => found.filter(|found| found.is_whole()),
+        Found::Ready(found) => found.filter(|found| found.is_whole() && found.key().site == site),
         _ => None,
     };
     // As the walk has it: what is found first may still be filling, while an older one is whole.
@@ -192,7 +198,12 @@ fn judge(plane: &Plane, route: &Route, request: &Request, mut explanation: Expla
         true => MissReason::Vary,
         false => MissReason::Uri,
     };
-    conclude(explanation, &ask, &judged, others)
+    let mut explanation = conclude(explanation, &ask, &judged, others);
+    let is_purged = head.is_some_and(|head| head.stored.facts.flags.has(StoredFlags::PURGED));
+    if explanation.verdict == "stale" && is_purged {
+        explanation.because += "; it was purged softly";
+    }
+    explanation
 }
 
 /// Puts the verdict into words; `miss` is why nothing was found, where nothing was.
@@ -263,6 +274,7 @@ fn variant(generation: &Generation, selected: bool, now: weir_policy::Now) -> St
         (StoredFlags::NO_CACHE, "no-cache"),
         (StoredFlags::MUST_REVALIDATE, "must-revalidate"),
         (StoredFlags::IMMUTABLE, "immutable"),
+        (StoredFlags::PURGED, "soft-purged"),
     ];
     StoredVariant {
         selected,

@@ -226,9 +226,11 @@ async fn join(
         }
     };
     exchange.origin = seat.fill().origin().cloned();
+    let ledger = exchange.worker.plane.store.ledger();
     match head {
         FillHead::New(generation) | FillHead::Unchanged(generation)
-            if !matches(&generation.head().stored.variant, &exchange.head.headers) =>
+            if !matches(&generation.head().stored.variant, &exchange.head.headers)
+                || desk::is_overtaken(seat.fill(), &generation, ledger) =>
         {
             Joined::Again
         }
@@ -381,6 +383,9 @@ fn usable(
             && matches(&generation.head().stored.variant, &exchange.head.headers)
     };
     let generation = validating.first().filter(is_good)?;
+    if !exchange.worker.plane.store.may_serve(generation) {
+        return None;
+    }
     let reusable = error_reusable(ask, &generation.head().stored, failure, clock::now())?;
     Some((generation.clone(), reusable))
 }

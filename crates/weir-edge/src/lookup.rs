@@ -26,7 +26,7 @@ pub(crate) fn find(exchange: &Exchange<'_>, route: &Route) -> Held {
     let headers = &exchange.head.headers;
     match worker.plane.store.find(digest, &key, &|stored| matches(&stored.variant, headers)) {
         Found::Ready(generation) => match generation {
-            Some(generation) if generation.is_whole() => {
+            Some(generation) if generation.is_whole() && is_of_site(exchange, &generation) => {
                 Held { generation: Some(generation), others: Vec::new() }
             }
             _ => among_variants(exchange, digest, &key),
@@ -40,12 +40,22 @@ pub(crate) fn find(exchange: &Exchange<'_>, route: &Route) -> Held {
 fn among_variants(exchange: &Exchange<'_>, digest: u128, key: &[u8]) -> Held {
     let headers = &exchange.head.headers;
     let mut variants = exchange.worker.plane.store.variants(digest, key);
-    variants.retain(|generation| generation.is_whole());
+    variants.retain(|generation| generation.is_whole() && is_of_site(exchange, generation));
     let selected = |generation: &&Arc<Generation>| matches(&generation.head().stored.variant, headers);
     match variants.iter().find(selected) {
         Some(generation) => Held { generation: Some(generation.clone()), others: Vec::new() },
         None => Held { generation: None, others: variants.into_vec() },
     }
+}
+
+/// What was stored while its host belonged to another site is not that site's any more: a purge of this one would not
+/// reach it.
+fn is_of_site(exchange: &Exchange<'_>, generation: &Generation) -> bool {
+    generation.key().site == site(exchange)
+}
+
+fn site(exchange: &Exchange<'_>) -> u64 {
+    exchange.site.map_or(0, |site| site.mark)
 }
 
 /// The request's key where the route shows it.
@@ -57,5 +67,5 @@ pub(crate) fn shown_key(exchange: &Exchange<'_>, route: &Route) -> Option<CacheK
 pub(crate) fn key(exchange: &Exchange<'_>, route: &Route) -> CacheKey {
     let mut key = Vec::with_capacity(128);
     let digest = write_key(&route.rules.key, &exchange.view(), &mut key);
-    CacheKey { digest, full: Bytes::from(key) }
+    CacheKey { digest, full: Bytes::from(key), site: site(exchange) }
 }

@@ -41,6 +41,7 @@ pub(crate) async fn pass(exchange: &mut Exchange<'_>, route: &Arc<Route>, told: 
         return local::no_upstream(exchange).await;
     };
     exchange.worker.observer.counters().origin_asked();
+    exchange.asked = Some(exchange.worker.plane.store.ledger().current());
     match ask(exchange, route, &upstream).await {
         Asked::Answered(mut response, upload) => {
             exchange.worker.plane.desk.upstreams.answered(upstream.name());
@@ -200,7 +201,10 @@ fn learn(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse,
         };
         match effect {
             HeadEffect::None => {}
-            HeadEffect::Freshen(fresh) => drop(plane.store.freshen(&held, *fresh, held.stamp())),
+            HeadEffect::Freshen(fresh) => {
+                let asked = exchange.asked.unwrap_or_else(|| held.stamp());
+                plane.store.freshen(&held, *fresh, asked);
+            }
             HeadEffect::Invalidate => plane.store.retire(&held),
         }
     } else if told.is_of_memory() && exchange.head.method == Method::GET {
@@ -263,10 +267,10 @@ fn invalidate(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResp
     for target in targets {
         let view = RequestView { method: &Method::GET, path_and_query: &target, has_body: false, ..view };
         // Another route may answer for it, with another key.
-        let site = exchange.site.as_ref();
+        let site = exchange.site;
         let route = site.and_then(|site| site.route(&Method::GET, view.scheme, view.path())).unwrap_or(route);
-        let mut key = Vec::new();
-        let digest = weir_policy::write_key(&route.rules.key, &view, &mut key);
-        exchange.worker.plane.store.invalidate(Scope::Key(digest));
+        let digest = weir_policy::write_url(&route.rules.key, &view, &mut Vec::new());
+        let scope = Scope::Url { site: site.map_or(0, |site| site.mark), digest };
+        exchange.worker.plane.store.invalidate(scope, clock::now());
     }
 }

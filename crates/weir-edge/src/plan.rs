@@ -54,6 +54,8 @@ pub struct Site {
     pub name: Arc<str>,
     /// Its number in the counters.
     pub id: SiteId,
+    /// What stands for its name in keys and in the ledger.
+    pub mark: u64,
     routes: Vec<Arc<Route>>,
 }
 
@@ -116,7 +118,8 @@ impl Plan {
         let name: Arc<str> = resolved.name.as_str().into();
         let id = site_id(&name);
         let routes = resolved.routes.iter().map(compile).collect();
-        self.sites.push(Arc::new(Site { name, id, routes }));
+        let mark = weir_policy::site_hash(&name);
+        self.sites.push(Arc::new(Site { name, id, mark, routes }));
     }
 
     /// The site of a host: an exact name first, then the longest wildcard, then the default. `host` is without a port,

@@ -84,7 +84,7 @@ impl House {
 
     /// Makes all that is held dead and gives its space back.
     pub fn clear(&self) {
-        self.plane.store.invalidate(Scope::All);
+        self.plane.store.invalidate(Scope::All, clock::now());
         while self.plane.store.sweep() {}
     }
 

@@ -7,7 +7,7 @@ use crate::request::RequestView;
 use crate::rules::{KeyRules, QueryOrder, QueryRule};
 use bytes::Bytes;
 use std::borrow::Cow;
-use xxhash_rust::xxh3::xxh3_128;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_128};
 
 /// The name of an object: a digest to look it up by, and the full key, which is compared on every hit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -16,23 +16,57 @@ pub struct CacheKey {
     pub digest: u128,
     /// `scheme://host/path?query` as forwarded, then a line for each keyed field and cookie.
     pub full: Bytes,
+    /// The site that it is of, by [`site_hash`]; 0 where it is of none. It is no part of the name: a host has one site.
+    pub site: u64,
 }
 
 impl CacheKey {
-    /// The key whose full form is `full`, as [`write_key`] wrote it.
+    /// The key whose full form is `full`, as [`write_key`] wrote it, of no site.
     pub fn new(full: Bytes) -> CacheKey {
-        CacheKey { digest: xxh3_128(&full), full }
+        CacheKey { digest: xxh3_128(&full), full, site: 0 }
     }
+
+    /// The same key, of a site.
+    pub fn of_site(self, site: u64) -> CacheKey {
+        CacheKey { site, ..self }
+    }
+
+    /// Its first line: `scheme://host/path?query` as forwarded.
+    pub fn url(&self) -> &[u8] {
+        self.full.split(|byte| *byte == b'\n').next().unwrap_or_default()
+    }
+
+    /// What [`write_url`] returns for its URL. Costs a hash only where fields or cookies are in the key.
+    pub fn url_digest(&self) -> u128 {
+        let url = self.url();
+        if url.len() == self.full.len() { self.digest } else { xxh3_128(url) }
+    }
+}
+
+/// What is kept of a site's name: xxh3-64 of it, and never 0.
+pub fn site_hash(name: &str) -> u64 {
+    xxh3_64(name.as_bytes()).max(1)
+}
+
+/// Writes `scheme://host/path?query` of a request as forwarded to `out` (after what is there) and returns its digest: the
+/// first line of all keys that the rules make of this URL.
+pub fn write_url(rules: &KeyRules, request: &RequestView<'_>, out: &mut Vec<u8>) -> u128 {
+    let begin = out.len();
+    out.extend_from_slice(request.scheme.as_bytes());
+    out.extend_from_slice(b"://");
+    out.extend_from_slice(request.host.as_bytes());
+    out.extend_from_slice(forwarded(rules, request.path_and_query).as_bytes());
+    xxh3_128(&out[begin..])
 }
 
 /// Writes the full key to `out` (after what is there, which is not part of it) and returns its digest. Allocates
 /// nothing where the rules are the default ones and `out` has room.
 pub fn write_key(rules: &KeyRules, request: &RequestView<'_>, out: &mut Vec<u8>) -> u128 {
     let begin = out.len();
-    out.extend_from_slice(request.scheme.as_bytes());
-    out.extend_from_slice(b"://");
-    out.extend_from_slice(request.host.as_bytes());
-    out.extend_from_slice(forwarded(rules, request.path_and_query).as_bytes());
+    let digest = write_url(rules, request, out);
+    if rules.headers.is_empty() && rules.cookies.is_empty() {
+        return digest;
+    }
     // A line break cannot be in a field value or in a path, so that no value can pass for another line.
     for name in &rules.headers {
         write_lines(out, "", name.as_str(), b':', request.headers.get_all(name).iter().map(|v| v.as_bytes()));

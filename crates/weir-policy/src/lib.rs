@@ -41,7 +41,7 @@ pub use fields::{is_hop_by_hop, is_in_304, strip_hop_by_hop, strip_named};
 pub use freshness::{Freshness, LifetimeSource, freshness};
 pub use intervals::{Interval, Intervals};
 pub use invalidate::{InvalidationTargets, invalidation};
-pub use key::{CacheKey, forwarded, write_key};
+pub use key::{CacheKey, forwarded, site_hash, write_key, write_url};
 pub use now::Now;
 pub use range::range_from_front;
 pub use request::RequestView;

@@ -26,6 +26,17 @@ pub struct Stored {
     pub tags: Tags,
 }
 
+impl Stored {
+    /// Makes it stale from the moment `since` on, as a soft purge does: its lifetime ends there, if it has not ended
+    /// before, and the windows of staleness (RFC 5861) are counted from there. One that came later is stale as it came.
+    pub fn outdate(&mut self, since: Instant) {
+        let facts = &mut self.facts;
+        let age = facts.initial_age + since.saturating_duration_since(facts.received_mono);
+        facts.lifetime = facts.lifetime.min(age);
+        facts.flags.insert(StoredFlags::PURGED);
+    }
+}
+
 /// Freshness of a stored response, worked out when it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Facts {
@@ -58,6 +69,8 @@ impl StoredFlags {
     pub const MUST_REVALIDATE: StoredFlags = StoredFlags(2);
     /// Does not change while it is fresh (RFC 8246).
     pub const IMMUTABLE: StoredFlags = StoredFlags(4);
+    /// Stale before its time: it was purged softly.
+    pub const PURGED: StoredFlags = StoredFlags(8);
 
     /// Whether all of `other` is in it.
     pub fn has(self, other: StoredFlags) -> bool {

@@ -97,7 +97,7 @@ proptest! {
             let mut out = Vec::new();
             let view = RequestView { scheme, ..request(&Method::GET, path, &headers) };
             let digest = write_key(&rules, &view, &mut out);
-            CacheKey { digest, full: Bytes::from(out) }
+            CacheKey { digest, full: Bytes::from(out), site: 0 }
         };
         let scheme = if secure { "https" } else { "http" };
         let is_same = forwarded(&rules, &a) == forwarded(&rules, &b) && scheme == "http";

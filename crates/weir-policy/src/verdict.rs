@@ -59,6 +59,8 @@ pub struct Revalidation {
 pub enum RevalidateReason {
     /// It is stale.
     Stale,
+    /// It is stale because it was purged softly.
+    Purged,
     /// It says no-cache.
     NoCache,
     /// The client wants it validated: no-cache, or a max-age or min-fresh that it does not meet.
@@ -73,6 +75,7 @@ impl RevalidateReason {
     pub fn word(self) -> &'static str {
         match self {
             RevalidateReason::Stale => "stale",
+            RevalidateReason::Purged => "soft-purged",
             RevalidateReason::NoCache => "no-cache",
             RevalidateReason::Request => "request",
             RevalidateReason::Refresh => "refresh",
@@ -116,7 +119,7 @@ pub fn verdict(ask: &Ask, stored: Option<&Stored>, now: Now) -> Verdict {
         None => return Verdict::Hit(Reusable { freshness }),
         Some(why) => why,
     };
-    if why == RevalidateReason::Stale
+    if matches!(why, RevalidateReason::Stale | RevalidateReason::Purged)
         && let Some(usage) = stale_use(ask, stored, &freshness)
     {
         return Verdict::Stale(Reusable { freshness }, usage);
@@ -139,7 +142,11 @@ fn objection(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<Revali
     if stored.facts.flags.has(StoredFlags::NO_CACHE) {
         return Some(RevalidateReason::NoCache);
     }
-    (!freshness.is_fresh()).then_some(RevalidateReason::Stale)
+    let why = match stored.facts.flags.has(StoredFlags::PURGED) {
+        true => RevalidateReason::Purged,
+        false => RevalidateReason::Stale,
+    };
+    (!freshness.is_fresh()).then_some(why)
 }
 
 /// Whether the client's own directives refuse what is held (RFC 9111 §5.2.1). The max-age of a browser that loads a

@@ -1,58 +1,64 @@
-//! The numbered list of purges and invalidations (RFC 9111 §4.4), and what each of them makes dead.
+//! The numbered list of purges and invalidations (RFC 9111 §4.4), and what each of them does to what is held.
 //!
-//! Stamps are numbers, not times: a generation carries the ledger's number at the moment its origin request was sent,
-//! and is dead iff that is smaller than the largest mark that concerns it. Responses in flight need no marking.
-//! The marks of keys are limited: beyond the limit all of them become one mark of everything. The store's
-//! sweeper sees to it beforehand that this hurts nobody: it goes through what is kept, stamps it anew, and drops marks.
+//! Stamps are numbers, not times: a generation carries the ledger's number at the moment its origin request was sent. It is
+//! dead iff that is smaller than the largest hard mark that concerns it, and stale at once iff it is smaller than the
+//! largest soft one. Responses in flight need no marking. What concerns a generation is found by look-ups whose number
+//! does not depend on how much is held: its site, its URL, each of its tags, each length of prefix that is marked.
+//!
+//! Rooms: `scope` what a mark may concern, `marks` the tables and their limits, `record` the file's form
+//! (`docs/format/ledger.md`), `files` the six things done to files, `book` the thread that makes marks durable.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+mod book;
+mod files;
+mod marks;
+mod record;
+mod scope;
 
-use parking_lot::Mutex;
+use std::sync::Arc;
 
-use crate::index::{DigestMap, digest_map};
+use weir_policy::{CacheKey, Now, Tags};
 
-/// How many marks of single keys are kept; about 64 bytes each.
-pub const MARKS_MAX: usize = 16_384;
+use book::Book;
+pub use book::{Acknowledge, Unwritten};
+pub use files::{LedgerFiles, LedgerFolder};
+use marks::Marks;
+pub use marks::{MARKS_MAX, PREFIX_LENGTHS_MAX};
+pub use record::Unreadable;
+pub use scope::{Force, Judged, Mark, PREFIX_BYTES_MAX, Scope, Stamp};
 
-/// A number of the ledger.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Stamp(u64);
-
-impl Stamp {
-    /// The stamp of that number.
-    pub fn of(number: u64) -> Stamp {
-        Stamp(number)
-    }
-
-    /// Its number.
-    pub fn number(self) -> u64 {
-        self.0
-    }
-}
-
-/// What a mark makes dead.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Scope {
-    /// Everything.
-    All,
-    /// All variants of one key, named by its digest.
-    Key(u128),
-}
-
-/// The ledger: a counter and the marks made with it.
+/// The ledger: a counter, the marks made with it, and the file that they are in. What is not opened with files lives in
+/// memory alone.
 #[derive(Debug)]
 pub struct Ledger {
-    current: AtomicU64,
-    /// The largest mark of everything.
-    all: AtomicU64,
-    /// The largest mark of any kind: a stamp that is not below it needs no look-up.
-    newest: AtomicU64,
-    /// The largest mark of each key that has one; read without a lock.
-    keys: DigestMap<u64>,
-    /// Held while a mark is made.
-    marking: Mutex<()>,
-    marks_max: usize,
+    marks: Arc<Marks>,
+    book: Option<Book>,
+}
+
+/// The ledger cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Its file cannot be read as one.
+    #[error(transparent)]
+    Unreadable(#[from] Unreadable),
+    /// Its file cannot be written.
+    #[error(transparent)]
+    Unwritten(#[from] Unwritten),
+    /// Its thread cannot be started.
+    #[error("cannot start the ledger's thread: {0}")]
+    Thread(#[source] std::io::Error),
+}
+
+/// Where the ledger stands.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct LedgerState {
+    /// Its number: that of the newest mark, or of the start.
+    pub number: u64,
+    /// All marks up to this number are on disk.
+    pub durable: u64,
+    /// How many marks are kept.
+    pub marks: u64,
+    /// Why it could not be written the last time, until it can be.
+    pub failure: Option<String>,
 }
 
 impl Default for Ledger {
@@ -62,75 +68,92 @@ impl Default for Ledger {
 }
 
 impl Ledger {
-    /// An empty ledger that keeps at most `marks_max` marks of single keys.
+    /// An empty ledger in memory that keeps at most `marks_max` marks of each kind.
     pub fn new(marks_max: usize) -> Ledger {
-        Ledger {
-            current: AtomicU64::new(1),
-            all: AtomicU64::new(0),
-            newest: AtomicU64::new(0),
-            keys: digest_map(),
-            marking: Mutex::new(()),
-            marks_max: marks_max.max(1),
-        }
+        Ledger { marks: Arc::new(Marks::new(marks_max)), book: None }
+    }
+
+    /// The ledger of a state folder: its marks and its number come back, and what is marked from now on is written.
+    /// Blocks for a write and a sync.
+    ///
+    /// # Errors
+    /// A file that is no ledger or of a newer version; no permission, no space.
+    pub fn open(marks_max: usize, files: Box<dyn LedgerFiles>, now: Now) -> Result<Ledger, OpenError> {
+        let marks = Arc::new(Marks::new(marks_max));
+        let book = Book::open(marks.clone(), files, now)?;
+        Ok(Ledger { marks, book: Some(book) })
     }
 
     /// The number now. Take it before the origin request is sent.
     pub fn current(&self) -> Stamp {
-        Stamp(self.current.load(Ordering::Acquire))
+        self.marks.current()
     }
 
-    /// Makes everything in the scope that was asked for until now dead; returns the mark.
-    pub fn mark(&self, scope: Scope) -> Stamp {
-        let _marking = self.marking.lock();
-        let keys = self.keys.pin();
-        let number = self.current.load(Ordering::Acquire) + 1;
-        match scope {
-            Scope::All => {
-                self.all.store(number, Ordering::Release);
-                keys.clear();
-            }
-            Scope::Key(digest) => {
-                if keys.len() >= self.marks_max && keys.get(&digest).is_none() {
-                    self.all.store(number - 1, Ordering::Release);
-                    keys.clear();
+    /// Makes marks, at once and for all who look from now on; returns the largest. They are written with the next batch,
+    /// and nobody waits for it.
+    pub fn mark(&self, wanted: &[Mark], now: Now) -> Stamp {
+        self.enter(wanted, now, None)
+    }
+
+    /// Makes marks, at once, and says when they are durable: `acknowledge` is called by the ledger's thread after one
+    /// sync for all who came meanwhile. Where it fails the marks are in force all the same, until the process ends.
+    pub fn purge(&self, wanted: &[Mark], now: Now, acknowledge: Acknowledge) -> Stamp {
+        self.enter(wanted, now, Some(acknowledge))
+    }
+
+    fn enter(&self, wanted: &[Mark], now: Now, acknowledge: Option<Acknowledge>) -> Stamp {
+        match &self.book {
+            Some(book) => book.enter(&self.marks, wanted, now, acknowledge),
+            None => {
+                let stamp = self.marks.make(wanted, now, |_| {});
+                if let Some(acknowledge) = acknowledge {
+                    acknowledge(Ok(stamp));
                 }
-                keys.insert(digest, number);
+                stamp
             }
         }
-        self.newest.store(number, Ordering::Release);
-        self.current.store(number, Ordering::Release);
-        Stamp(number)
     }
 
-    /// True when a mark has made a response of that key dead whose origin request was sent at `stamp`.
-    pub fn is_dead(&self, digest: u128, stamp: Stamp) -> bool {
-        if stamp.0 >= self.newest.load(Ordering::Acquire) {
-            return false;
-        }
-        if stamp.0 < self.all.load(Ordering::Acquire) {
-            return true;
-        }
-        let is_marked = self.keys.pin().get(&digest).is_some_and(|&mark| stamp.0 < mark);
-        // A collapse between the two looks has moved the mark from `keys` to `all`.
-        is_marked || stamp.0 < self.all.load(Ordering::Acquire)
+    /// What the marks say of a response with that key and those tags whose origin request was sent at `stamp`. One atomic
+    /// compare where no mark is newer than the stamp.
+    pub fn judge(&self, key: &CacheKey, tags: &Tags, stamp: Stamp) -> Judged {
+        if self.is_settled(stamp) { Judged::Alive } else { self.marks.judge(key, tags, stamp) }
+    }
+
+    /// True when no mark is newer than the stamp: nothing needs to be looked up.
+    pub(crate) fn is_settled(&self, stamp: Stamp) -> bool {
+        stamp >= self.marks.newest()
+    }
+
+    /// The largest mark of any kind.
+    pub(crate) fn newest(&self) -> Stamp {
+        self.marks.newest()
     }
 
     /// True when half of the room for marks is taken: time to go through what is kept and drop marks.
     pub(crate) fn is_crowded(&self) -> bool {
-        self.keys.len() * 2 >= self.marks_max
+        self.marks.is_crowded()
     }
 
-    /// Drops the marks of keys up to a number. Whatever they made dead must be gone, and what shall live on must bear
+    /// Drops the marks up to a number. Whatever they concerned must have been seen to, and what shall live on must bear
     /// that number at least: it becomes a mark of everything.
     pub(crate) fn retire_marks(&self, until: Stamp) {
-        let _marking = self.marking.lock();
-        self.all.fetch_max(until.0, Ordering::AcqRel);
-        self.keys.pin().retain(|_, &mark| mark > until.0);
+        self.marks.retire(until);
     }
 
-    /// How many marks of single keys are kept.
+    /// How many marks are kept.
     pub fn marks(&self) -> usize {
-        self.keys.len()
+        self.marks.count()
+    }
+
+    /// Where it stands.
+    pub fn state(&self) -> LedgerState {
+        let number = self.current().number();
+        let (durable, failure) = match &self.book {
+            Some(book) => book.state(),
+            None => (number, None),
+        };
+        LedgerState { number, durable: durable.min(number), marks: self.marks() as u64, failure }
     }
 }
 

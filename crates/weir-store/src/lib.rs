@@ -31,6 +31,9 @@ pub use budget::Budget;
 pub use generation::{Generation, Retirement};
 pub use head::{Head, HeadRef, Printed};
 pub use index::{DigestMap, Folded, VARIANTS_MAX};
-pub use ledger::{Ledger, MARKS_MAX, Scope, Stamp};
+pub use ledger::{
+    Acknowledge, Force, Judged, Ledger, LedgerFiles, LedgerFolder, LedgerState, MARKS_MAX, Mark, OpenError,
+    PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Scope, Stamp, Unreadable, Unwritten,
+};
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
 pub use writer::{Full, Unsealed, Writer};

@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use weir_policy::{BodyEnd, CacheKey, CacheRules, Now, RequestView, Storable, storable};
 
 use crate::body::Body;
-use crate::{Budget, Found, Generation, Head, Piece, Read, Stamp, Store};
+use crate::{Budget, Found, Generation, Head, Piece, Read, Scope, Stamp, Store};
 use std::sync::Arc;
 
 #[allow(clippy::disallowed_methods)]
@@ -15,6 +15,11 @@ pub(crate) fn now() -> Now {
 
 pub(crate) fn key(number: u64) -> CacheKey {
     CacheKey::new(Bytes::from(format!("http://example.test/object/{number}")))
+}
+
+/// The scope of that key's URL.
+pub(crate) fn url(number: u64) -> Scope {
+    Scope::Url { site: 0, digest: key(number).digest }
 }
 
 /// Proof that a response of these fields, to a request of those, may be stored.

@@ -12,15 +12,18 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::budget::{Budget, Charge};
-use crate::generation::{Generation, NO_PLACE, Residence, Retirement};
-use crate::head::Head;
+use crate::generation::{Generation, Label, NO_PLACE, Residence, Retirement};
+use crate::head::{Head, head_bytes};
 use crate::index::{Index, VARIANTS_MAX};
-use crate::ledger::{Ledger, Stamp};
+use crate::ledger::{Judged, Ledger, Stamp};
 use crate::queues::{Queues, Victims};
 use crate::store::Settings;
 
 /// How many generations one step of the sweeper looks at.
 const SWEEP_STEP: usize = 256;
+
+/// What a step of the sweeper has found.
+type SweptUp = SmallVec<[Arc<Generation>; 8]>;
 
 /// What the store's handles share.
 #[derive(Debug)]
@@ -41,6 +44,8 @@ pub(crate) struct Shelf {
 struct State {
     queues: Queues,
     sweep: Option<Sweep>,
+    /// What was there has been stamped anew up to this number.
+    swept: Stamp,
 }
 
 /// A pass of the sweeper: where it is, and the marks that it will have made superfluous.
@@ -60,11 +65,12 @@ pub(crate) struct Counts {
 }
 
 impl Shelf {
-    pub(crate) fn new(settings: Settings) -> Shelf {
-        let state = State { queues: Queues::new(settings.memory_bytes), sweep: None };
+    pub(crate) fn new(settings: Settings, ledger: Ledger) -> Shelf {
+        let swept = ledger.current();
+        let state = State { queues: Queues::new(settings.memory_bytes), sweep: None, swept };
         Shelf {
             budget: Budget::new(settings.memory_bytes),
-            ledger: Ledger::new(settings.marks_max),
+            ledger,
             index: Index::new(),
             counts: Counts::default(),
             sequence: AtomicU64::new(1),
@@ -77,6 +83,49 @@ impl Shelf {
     /// A number larger than all before.
     pub(crate) fn next_sequence(&self) -> u64 {
         self.sequence.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// What the ledger's marks say of a generation: one atomic compare where none is newer than its stamp.
+    pub(crate) fn judge(&self, label: &Label) -> Judged {
+        let stamp = label.stamp();
+        if self.ledger.is_settled(stamp) {
+            return Judged::Alive;
+        }
+        self.ledger.judge(&label.key, &label.head.load().stored.tags, stamp)
+    }
+
+    /// Makes a generation stale that a soft mark concerns, and stamps it anew. False when it is dead by now: because of a
+    /// hard mark, or because there is no memory for the head that says so.
+    pub(crate) fn soften(&self, generation: &Arc<Generation>) -> bool {
+        let label = &generation.label;
+        loop {
+            let until = self.ledger.current();
+            let old = label.head.load_full();
+            let mut stored = old.stored.clone();
+            let charge = self.charge(head_bytes(&stored));
+            let mut retired = Victims::new();
+            let mut state = self.state.lock();
+            let judged = self.judge(label);
+            match (judged, charge) {
+                (Judged::Alive, _) => return true,
+                (Judged::Stale(since), Some(charge)) => {
+                    // Another head came meanwhile: that one is to be made stale.
+                    if !Arc::ptr_eq(&old, &label.head.load()) {
+                        continue;
+                    }
+                    stored.outdate(since);
+                    label.head.store(Arc::new(Head::new(stored, charge)));
+                    label.raise_stamp(until);
+                    return true;
+                }
+                (Judged::Dead, _) | (_, None) => {
+                    self.withdraw(&mut state, generation, Retirement::Invalidated, &mut retired);
+                    drop(state);
+                    drop(retired);
+                    return false;
+                }
+            }
+        }
     }
 
     /// Takes bytes of the budget, evicting as needed. `None` when nothing more can go.
@@ -112,7 +161,7 @@ impl Shelf {
     pub(crate) fn begin(&self, generation: &Arc<Generation>) {
         let mut retired = Victims::new();
         let mut state = self.state.lock();
-        if self.ledger.is_dead(generation.label.key.digest, generation.stamp()) {
+        if self.judge(&generation.label) == Judged::Dead {
             generation.set_residence(Residence::Retired(Retirement::Invalidated));
             return;
         }
@@ -153,7 +202,8 @@ impl Shelf {
     /// Under the lock: queues a generation that is not queued and not dead, and sees to its variant's others.
     fn settle(&self, state: &mut State, generation: &Arc<Generation>, retired: &mut Victims) {
         let label = &generation.label;
-        if self.ledger.is_dead(label.key.digest, generation.stamp()) {
+        let judged = self.judge(label);
+        if judged == Judged::Dead {
             self.withdraw(state, generation, Retirement::Invalidated, retired);
             return;
         }
@@ -173,7 +223,10 @@ impl Shelf {
                 return;
             }
         }
-        if let Some(sweep) = state.sweep {
+        // What is yet to be made stale keeps its stamp until that is done.
+        if let Some(sweep) = state.sweep
+            && judged == Judged::Alive
+        {
             label.raise_stamp(sweep.until);
         }
         self.index.insert(generation);
@@ -217,12 +270,12 @@ impl Shelf {
         drop(retired);
     }
 
-    /// Takes all generations of a digest out.
-    pub(crate) fn retire_all(&self, digest: u128) {
+    /// Takes the dead generations of a digest out.
+    pub(crate) fn retire_dead(&self, digest: u128) {
         let mut retired = Victims::new();
         let mut state = self.state.lock();
         let all = self.index.all(digest);
-        for generation in &all {
+        for generation in all.iter().filter(|generation| self.judge(&generation.label) == Judged::Dead) {
             self.withdraw(&mut state, generation, Retirement::Invalidated, &mut retired);
         }
         drop(state);
@@ -241,15 +294,29 @@ impl Shelf {
     }
 
     /// Gives a generation a new head and stamp; one that was evicted or invalidated meanwhile comes back, if it is
-    /// whole and not dead. True when it is in the store.
-    pub(crate) fn freshen(&self, generation: &Arc<Generation>, head: Head, stamp: Stamp) -> bool {
+    /// whole and not dead. What was asked before a mark that concerns it changes nothing of what has been stamped since,
+    /// and is stale or dead by the mark otherwise. True when it is in the store.
+    pub(crate) fn freshen(&self, generation: &Arc<Generation>, mut head: Head, stamp: Stamp) -> bool {
+        let label = &generation.label;
         let mut retired = Victims::new();
         let mut state = self.state.lock();
-        generation.label.raise_stamp(stamp);
-        let old = generation.label.head.swap(Arc::new(head));
+        let judged = self.ledger.judge(&label.key, &head.stored.tags, stamp);
+        if judged != Judged::Alive && stamp < label.stamp() {
+            let is_kept = !generation.is_retired();
+            drop(state);
+            drop(head);
+            return is_kept;
+        }
+        if let Judged::Stale(since) = judged {
+            head.stored.outdate(since);
+        }
+        label.raise_stamp(stamp);
+        let old = label.head.swap(Arc::new(head));
         let can_return =
             matches!(generation.retirement(), Some(Retirement::Evicted | Retirement::Invalidated));
-        if can_return && generation.is_whole() && generation.place() == NO_PLACE {
+        if judged == Judged::Dead {
+            self.withdraw(&mut state, generation, Retirement::Invalidated, &mut retired);
+        } else if can_return && generation.is_whole() && generation.place() == NO_PLACE {
             generation.set_residence(Residence::Filling);
             self.settle(&mut state, generation, &mut retired);
         }
@@ -259,38 +326,48 @@ impl Shelf {
         is_kept
     }
 
-    /// Looks at some more generations: the dead are retired; the others are stamped anew, so that at the end of a pass
-    /// the marks made before it can be dropped where there are many. True while the pass is under way.
+    /// Looks at some more generations: the dead are retired, those that soft marks concern are made stale, all others are
+    /// stamped anew, so that at the end of a pass the marks made before it can be dropped where there are many. True while
+    /// the pass is under way.
     pub(crate) fn sweep(&self) -> bool {
         let mut retired = Victims::new();
-        let mut dead = SmallVec::<[Arc<Generation>; 8]>::new();
+        let (mut dead, mut soft) = (SweptUp::new(), SweptUp::new());
         let mut state = self.state.lock();
+        if state.sweep.is_none() && self.ledger.newest() <= state.swept {
+            return false;
+        }
         let current = self.ledger.current();
         let sweep = *state.sweep.get_or_insert(Sweep { cursor: 0, until: current });
-        let next = state.queues.visit(sweep.cursor, SWEEP_STEP, |generation| {
-            let label = &generation.label;
-            if self.ledger.is_dead(label.key.digest, label.stamp()) {
-                dead.push(Arc::clone(generation));
-            } else {
-                label.raise_stamp(sweep.until);
-            }
-        });
+        let next =
+            state.queues.visit(sweep.cursor, SWEEP_STEP, |generation| match self.judge(&generation.label) {
+                Judged::Dead => dead.push(Arc::clone(generation)),
+                Judged::Stale(_) => soft.push(Arc::clone(generation)),
+                Judged::Alive => generation.label.raise_stamp(sweep.until),
+            });
         for generation in &dead {
             self.withdraw(&mut state, generation, Retirement::Invalidated, &mut retired);
         }
-        match next {
-            Some(cursor) => state.sweep = Some(Sweep { cursor, ..sweep }),
-            None => {
-                state.sweep = None;
-                // Dropping marks makes what is in flight dead: only under need.
-                if self.ledger.is_crowded() {
-                    self.ledger.retire_marks(sweep.until);
-                }
-            }
+        if let Some(cursor) = next {
+            state.sweep = Some(Sweep { cursor, ..sweep });
         }
         drop(state);
-        drop((retired, dead));
+        for generation in &soft {
+            self.soften(generation);
+        }
+        if next.is_none() {
+            self.end_sweep(sweep.until);
+        }
         next.is_some()
+    }
+
+    fn end_sweep(&self, until: Stamp) {
+        let mut state = self.state.lock();
+        state.sweep = None;
+        state.swept = state.swept.max(until);
+        // Dropping marks makes what is in flight dead: only under need.
+        if self.ledger.is_crowded() {
+            self.ledger.retire_marks(until);
+        }
     }
 
     /// A place among the windows.

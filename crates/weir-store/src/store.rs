@@ -3,16 +3,17 @@
 //! It knows what is held, not what it means: which generation answers a request is the caller's to say (`select`), and
 //! no header is ever read here.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use smallvec::SmallVec;
-use weir_policy::{CacheKey, Interval, Storable, Stored};
+use weir_policy::{CacheKey, Interval, Now, Storable, Stored};
 
 use crate::body::{BLOCK_BYTES, Body};
 use crate::generation::{Generation, Retirement, overhead_bytes};
 use crate::head::{Head, detached, head_bytes};
-use crate::ledger::{Ledger, MARKS_MAX, Scope, Stamp};
+use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, Stamp};
 use crate::shelf::Shelf;
 use crate::writer::{Kind, Writer};
 
@@ -30,7 +31,7 @@ pub struct Settings {
     pub window_bytes: u64,
     /// What all such windows may take together.
     pub windows_bytes_max: u64,
-    /// How many marks of single keys the ledger keeps.
+    /// How many marks of each kind a ledger in memory keeps.
     pub marks_max: usize,
 }
 
@@ -83,7 +84,7 @@ pub struct Usage {
     pub objects: u64,
     /// Bodies that have outgrown the store and are still being transferred.
     pub windows: u64,
-    /// Marks of single keys in the ledger.
+    /// Marks in the ledger.
     pub marks: u64,
     /// Generations evicted since the start.
     pub evicted: u64,
@@ -107,33 +108,55 @@ impl Store {
         Store::with(Settings::of(memory_bytes))
     }
 
-    /// An empty store with these limits.
+    /// An empty store with these limits and a ledger in memory.
     pub fn with(settings: Settings) -> Store {
-        Store { shelf: Arc::new(Shelf::new(settings)) }
+        let ledger = Ledger::new(settings.marks_max);
+        Store::with_ledger(settings, ledger)
     }
 
-    /// The newest generation under a key that `select` accepts (RFC 9111 §4.1) and no mark has made dead. It may still
-    /// be filling: see [`Generation::is_whole`]. Takes no lock, and writes no shared memory but one reference count
-    /// (and, the first times, the use).
+    /// An empty store with these limits and that ledger.
+    pub fn with_ledger(settings: Settings, ledger: Ledger) -> Store {
+        Store { shelf: Arc::new(Shelf::new(settings, ledger)) }
+    }
+
+    /// The newest generation under a key that `select` accepts (RFC 9111 §4.1) and no mark has made dead; what a soft
+    /// mark concerns has been made stale. It may still be filling: see [`Generation::is_whole`]. Takes no lock, and writes
+    /// no shared memory but one reference count (and, the first times, the use).
     pub fn find(&self, digest: u128, full: &[u8], select: &dyn Fn(&Stored) -> bool) -> Found {
+        let is_soft = Cell::new(false);
         let found = self.shelf.index.find(digest, |label| {
-            label.key.full == full
-                && !self.shelf.ledger.is_dead(digest, label.stamp())
-                && select(&label.head.load().stored)
+            if label.key.full != full {
+                return false;
+            }
+            let judged = self.shelf.judge(label);
+            let is_wanted = judged != Judged::Dead && select(&label.head.load().stored);
+            if is_wanted && judged != Judged::Alive {
+                is_soft.set(true);
+            }
+            is_wanted
         });
         if let Some(generation) = &found {
             generation.label.note_use();
         }
+        let found = found.filter(|generation| !is_soft.get() || self.shelf.soften(generation));
         Found::Ready(found)
     }
 
     /// All generations under a key that no mark has made dead, newest first: for a conditional request.
     pub fn variants(&self, digest: u128, full: &[u8]) -> SmallVec<[Arc<Generation>; 2]> {
         let mut all = self.shelf.index.all(digest);
-        all.retain(|generation| {
-            generation.key().full == full && !self.shelf.ledger.is_dead(digest, generation.stamp())
-        });
+        all.retain(|generation| generation.key().full == full && self.may_serve(generation));
         all
+    }
+
+    /// Whether no mark has made a generation dead meanwhile: for who has held it for a while. What a soft mark concerns has
+    /// been made stale then.
+    pub fn may_serve(&self, generation: &Arc<Generation>) -> bool {
+        match self.shelf.judge(&generation.label) {
+            Judged::Alive => true,
+            Judged::Stale(_) => self.shelf.soften(generation),
+            Judged::Dead => false,
+        }
     }
 
     /// Begins a generation whose body will be written in order from the start. It is found at once; older ones of its
@@ -209,17 +232,33 @@ impl Store {
         self.shelf.retire(generation, Retirement::Invalidated);
     }
 
-    /// Makes everything in the scope dead, what is in flight included; returns the mark. Independent of how much that
-    /// is: the space of [`Scope::All`] is given back by [`Store::sweep`].
-    pub fn invalidate(&self, scope: Scope) -> Stamp {
-        let stamp = self.shelf.ledger.mark(scope);
-        if let Scope::Key(digest) = scope {
-            self.shelf.retire_all(digest);
+    /// Makes everything in the scope dead, what is in flight included; returns the mark. Nobody waits until it is durable.
+    /// Independent of how much that is: space is given back by [`Store::sweep`].
+    pub fn invalidate(&self, scope: Scope, now: Now) -> Stamp {
+        let mark = Mark::hard(scope);
+        let stamp = self.shelf.ledger.mark(&[mark], now);
+        self.marked(&[mark]);
+        stamp
+    }
+
+    /// Makes what the marks concern dead or stale, at once, what is in flight included; returns the largest mark.
+    /// `acknowledge` is called once they are durable, by the ledger's thread.
+    pub fn purge(&self, marks: &[Mark], now: Now, acknowledge: Acknowledge) -> Stamp {
+        let stamp = self.shelf.ledger.purge(marks, now, acknowledge);
+        self.marked(marks);
+        stamp
+    }
+
+    /// Gives back at once what is found at once, and sees to it that marks do not become too many.
+    fn marked(&self, marks: &[Mark]) {
+        for mark in marks {
+            if let Mark { scope: Scope::Url { digest, .. }, force: Force::Hard } = mark {
+                self.shelf.retire_dead(*digest);
+            }
         }
         if self.shelf.ledger.is_crowded() {
             self.shelf.sweep();
         }
-        stamp
     }
 
     /// One bounded step of giving back the space of what is dead. True while there is more to do.

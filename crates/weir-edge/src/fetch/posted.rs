@@ -61,7 +61,8 @@ pub(crate) fn begin(
     let storable = storable(&view, status, headers, end, exchange.now, now, &route.rules).ok()?;
     let mut full = Vec::new();
     let digest = weir_policy::write_key(&route.rules.key, &get, &mut full);
-    let key = CacheKey { digest, full: full.into() };
+    let site = exchange.site.map_or(0, |site| site.mark);
+    let key = CacheKey { digest, full: full.into(), site };
     let again = Arc::new(for_get(&*again(exchange, route)?));
     let place = place_among_fills(exchange, &again)?;
     let errand = errand(exchange, route, &[], Sharing::Alone, (again, place));

@@ -9,8 +9,8 @@ use std::time::Instant;
 use http::HeaderMap;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
-use weir_policy::{CacheKey, Interval, NotStored, matches};
-use weir_store::{Folded, Ledger};
+use weir_policy::{CacheKey, Interval, NotStored, Tags, matches};
+use weir_store::{Folded, Generation, Judged, Ledger};
 
 use super::machine::{End, Event, State};
 use super::memory::Memory;
@@ -155,18 +155,22 @@ impl Drop for Lead {
 }
 
 /// Whether a fill may bring what `headers` ask for: its head is not known yet, or its variant matches, and
-/// nothing was invalidated since it was planned.
+/// nothing was purged since it was planned.
 fn serves(fill: &Fill, headers: &HeaderMap, ledger: &Ledger) -> bool {
-    if ledger.is_dead(fill.key().digest, fill.stamp()) {
-        return false;
-    }
     match fill.head() {
-        None => true,
+        None => ledger.judge(fill.key(), &Tags::default(), fill.stamp()) == Judged::Alive,
         Some(FillHead::New(generation)) => {
-            !generation.is_retired() && matches(&generation.head().stored.variant, headers)
+            !generation.is_retired()
+                && !is_overtaken(fill, generation, ledger)
+                && matches(&generation.head().stored.variant, headers)
         }
         Some(_) => false,
     }
+}
+
+/// Whether a purge since a fill was planned concerns what it brought, so that who joins must not have it.
+pub(crate) fn is_overtaken(fill: &Fill, generation: &Generation, ledger: &Ledger) -> bool {
+    ledger.judge(fill.key(), &generation.head().stored.tags, fill.stamp()) != Judged::Alive
 }
 
 /// Whether the fill will come to the interval soon, or has it.

@@ -214,7 +214,10 @@ impl Scene {
             Act::Read { index } if index < self.readers.len() => self.read(index),
             Act::Leave { .. } | Act::Read { .. } => {}
             Act::Crowd { bytes } => self.crowd(bytes),
-            Act::Invalidate => drop(self.store.invalidate(Scope::Key(key().digest))),
+            Act::Invalidate => {
+                let scope = Scope::Url { site: 0, digest: key().digest };
+                self.store.invalidate(scope, clock::now());
+            }
         }
         self.settle();
     }

@@ -1,6 +1,6 @@
 //! Keys and what is forwarded.
 
-use super::{CacheKey, forwarded, write_key};
+use super::{CacheKey, forwarded, write_key, write_url};
 use crate::tests::given::{fields, request};
 use crate::{KeyRules, QueryOrder, QueryRule, RequestView};
 use bytes::Bytes;
@@ -93,5 +93,20 @@ proptest! {
             prop_assert_eq!(&forwarded(&rules, &once), &once);
             prop_assert_eq!(key(&rules, &path, ""), key(&rules, &once, ""));
         }
+    }
+}
+
+#[test]
+fn all_keys_of_a_url_begin_with_it() {
+    let headers = fields("x-country: DE");
+    let keyed = KeyRules { headers: vec![HeaderName::from_static("x-country")], ..KeyRules::default() };
+    for rules in [KeyRules::default(), keyed] {
+        let view = request(&Method::GET, "/a?b", &headers);
+        let (mut url, mut full) = (Vec::new(), Vec::new());
+        let digest = write_url(&rules, &view, &mut url);
+        write_key(&rules, &view, &mut full);
+        let key = CacheKey::new(Bytes::from(full)).of_site(7);
+        assert_eq!((key.url(), key.url_digest(), key.site), (&url[..], digest, 7));
+        assert_eq!(url, b"http://example.com/a?b");
     }
 }

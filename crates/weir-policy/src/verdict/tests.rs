@@ -176,3 +176,36 @@ fn who_may_read_a_fill() {
         assert_eq!(found.is_some(), expect, "{response} | {arrived_s} | {now_s}");
     }
 }
+
+#[test]
+fn a_soft_purge_makes_stale_at_once_and_opens_the_windows() {
+    let judged = |response: &str, purged_at: u64, seconds: u64| {
+        let mut held = stored(response);
+        held.outdate(at(purged_at).mono);
+        match verdict(&ask(""), Some(&held), at(seconds)) {
+            Verdict::Hit(_) => "hit",
+            Verdict::Stale(..) => "swr",
+            Verdict::Revalidate(revalidation) => revalidation.why.word(),
+            Verdict::Miss(_) | Verdict::GatewayTimeout => "none",
+        }
+    };
+    let plain = "cache-control: max-age=1000\netag: \"a\"";
+    let swr = "cache-control: max-age=1000, stale-while-revalidate=5";
+    let bound = "cache-control: max-age=1000, must-revalidate, stale-while-revalidate=5";
+    for (response, purged_at, seconds, expect) in [
+        (plain, 10, 10, "soft-purged"),
+        (plain, 0, 0, "soft-purged"),
+        (swr, 10, 14, "swr"),
+        (swr, 10, 15, "soft-purged"),
+        (bound, 10, 11, "soft-purged"),
+        // Its own lifetime had ended before: the purge opens no window anew.
+        ("cache-control: max-age=3, stale-while-revalidate=5", 10, 11, "soft-purged"),
+        ("cache-control: max-age=1000, immutable\netag: \"a\"", 10, 11, "soft-purged"),
+    ] {
+        assert_eq!(judged(response, purged_at, seconds), expect, "{response} {purged_at} {seconds}");
+    }
+    let mut held = stored("cache-control: max-age=1000, stale-if-error=5");
+    held.outdate(at(10).mono);
+    assert!(error_reusable(&ask(""), &held, Failure::NoAnswer, at(14)).is_some());
+    assert!(error_reusable(&ask(""), &held, Failure::NoAnswer, at(15)).is_none());
+}

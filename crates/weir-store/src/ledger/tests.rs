@@ -1,54 +1,278 @@
-//! What `ledger` must do, by example.
+//! The ledger as a whole: durability on files that fail and lose power, and in a real folder.
 
+mod files;
+
+use std::collections::HashSet;
+use std::sync::mpsc;
+
+use bytes::Bytes;
+use files::{Fault, Power};
+use proptest::prelude::*;
+
+use super::book::START_GAP;
 use super::*;
+use crate::samples::now;
 
-#[test]
-fn a_mark_makes_dead_what_is_older_and_nothing_else() {
-    let ledger = Ledger::default();
-    let before = ledger.current();
-    let mark = ledger.mark(Scope::Key(1));
-    assert!(ledger.is_dead(1, before) && !ledger.is_dead(2, before));
-    assert_eq!(ledger.current(), mark);
-    assert!(!ledger.is_dead(1, mark));
-    ledger.mark(Scope::All);
-    assert!(ledger.is_dead(1, mark) && ledger.is_dead(2, mark));
-    assert!(!ledger.is_dead(2, ledger.current()));
-    assert_eq!(ledger.marks(), 0);
+fn site(number: u64) -> Mark {
+    Mark::hard(Scope::Site(number))
+}
+
+fn key(site: u64) -> CacheKey {
+    CacheKey::new(Bytes::from(format!("http://s{site}.test/"))).of_site(site)
+}
+
+fn judge(ledger: &Ledger, of: u64, stamp: Stamp) -> Judged {
+    ledger.judge(&key(of), &Tags::default(), stamp)
+}
+
+fn open(power: &Power) -> Result<Ledger, OpenError> {
+    Ledger::open(1000, Box::new(power.files()), now())
+}
+
+/// Purges and waits for the acknowledgement.
+fn purge(ledger: &Ledger, wanted: &[Mark]) -> Result<Stamp, Unwritten> {
+    let (done, result) = mpsc::channel();
+    let stamp = ledger.purge(wanted, now(), Box::new(move |written| done.send(written).unwrap()));
+    let written = result.recv().unwrap();
+    assert!(written.iter().all(|acknowledged| *acknowledged == stamp));
+    written
 }
 
 #[test]
-fn beyond_the_limit_the_marks_become_one_of_everything() {
-    let ledger = Ledger::new(4);
+fn a_mark_is_in_force_at_once_and_acknowledged_when_it_is_durable() {
+    let power = Power::new();
+    let ledger = open(&power).unwrap();
     let before = ledger.current();
-    for digest in 0..4 {
-        ledger.mark(Scope::Key(digest));
+    let stamp = purge(&ledger, &[site(1), Mark::soft(Scope::Site(2))]).unwrap();
+    assert_eq!(judge(&ledger, 1, before), Judged::Dead);
+    assert!(matches!(judge(&ledger, 2, before), Judged::Stale(_)));
+    assert_eq!(judge(&ledger, 3, before), Judged::Alive);
+    let state = ledger.state();
+    assert_eq!((state.number, state.durable, state.marks), (stamp.number(), stamp.number(), 2));
+    power.cut(1);
+    drop(ledger);
+    let ledger = open(&power).unwrap();
+    assert!(ledger.current().number() >= stamp.number() + START_GAP);
+    assert_eq!(judge(&ledger, 1, before), Judged::Dead);
+    assert!(matches!(judge(&ledger, 2, before), Judged::Stale(_)));
+    assert_eq!(judge(&ledger, 1, stamp), Judged::Alive);
+    assert_eq!(judge(&ledger, 3, before), Judged::Alive);
+}
+
+#[test]
+fn what_nobody_waits_for_is_written_all_the_same() {
+    let power = Power::new();
+    let ledger = open(&power).unwrap();
+    let before = ledger.current();
+    let stamp = ledger.mark(&[site(1)], now());
+    assert_eq!(judge(&ledger, 1, before), Judged::Dead);
+    drop(ledger);
+    let ledger = open(&power).unwrap();
+    assert_eq!(judge(&ledger, 1, before), Judged::Dead);
+    assert!(ledger.current() > stamp);
+}
+
+#[test]
+fn many_who_come_together_share_a_sync() {
+    let power = Power::new();
+    let ledger = open(&power).unwrap();
+    let syncs = power.syncs();
+    power.hold();
+    let (done, results) = mpsc::channel();
+    for number in 1..=1000 {
+        let done = done.clone();
+        ledger.purge(&[site(number)], now(), Box::new(move |written| done.send(written).unwrap()));
     }
-    assert!(!ledger.is_dead(99, before));
-    let between = ledger.current();
-    ledger.mark(Scope::Key(4));
-    assert_eq!(ledger.marks(), 1);
-    assert!(ledger.is_dead(99, before));
-    assert!((0..5).all(|digest| ledger.is_dead(digest, before)));
-    assert!(ledger.is_dead(4, between) && !ledger.is_dead(3, between));
+    power.release();
+    let stamps: HashSet<u64> = (0..1000).map(|_| results.recv().unwrap().unwrap().number()).collect();
+    assert_eq!(stamps.len(), 1000);
+    assert!(power.syncs() - syncs <= 2, "{}", power.syncs() - syncs);
+    power.cut(7);
+    drop(ledger);
+    let ledger = open(&power).unwrap();
+    assert!((1..=1000).all(|number| judge(&ledger, number, Stamp::of(1)) == Judged::Dead));
 }
 
 #[test]
-fn a_key_marked_again_takes_no_further_room() {
-    let ledger = Ledger::new(2);
-    for _ in 0..10 {
-        ledger.mark(Scope::Key(1));
+fn a_failed_sync_is_told_and_the_file_is_written_anew() {
+    for fault in [Fault::Fail, Fault::Torn] {
+        let power = Power::new();
+        let ledger = open(&power).unwrap();
+        purge(&ledger, &[site(1)]).unwrap();
+        power.fail_from_now(1, fault);
+        let error = purge(&ledger, &[site(2)]).unwrap_err();
+        assert!(error.to_string().contains("no space"), "{error}");
+        assert_eq!(judge(&ledger, 2, Stamp::of(1)), Judged::Dead);
+        assert!(ledger.state().failure.is_some() || ledger.state().durable == ledger.state().number);
+        purge(&ledger, &[site(3)]).unwrap();
+        assert_eq!(ledger.state().failure, None);
+        power.cut(3);
+        drop(ledger);
+        let ledger = open(&power).unwrap();
+        assert!((1..=3).all(|number| judge(&ledger, number, Stamp::of(1)) == Judged::Dead));
     }
-    assert_eq!(ledger.marks(), 1);
 }
 
 #[test]
-fn retired_marks_leave_later_ones() {
-    let ledger = Ledger::default();
-    let before = ledger.current();
-    let first = ledger.mark(Scope::Key(1));
-    let second = ledger.mark(Scope::Key(2));
-    ledger.retire_marks(first);
-    assert_eq!(ledger.marks(), 1);
-    assert!(ledger.is_dead(3, before) && !ledger.is_dead(1, first));
-    assert!(ledger.is_dead(2, first) && !ledger.is_dead(2, second));
+fn the_file_stays_short() {
+    let power = Power::new();
+    let ledger = open(&power).unwrap();
+    for _ in 0..30 {
+        let wanted: Vec<Mark> = (0..1000).map(|_| site(1)).collect();
+        purge(&ledger, &wanted).unwrap();
+    }
+    assert!(power.length("ledger") < 5200 * 64, "{}", power.length("ledger"));
+    drop(ledger);
+    let ledger = open(&power).unwrap();
+    assert_eq!((power.length("ledger"), ledger.marks()), (2 * 64, 1));
+}
+
+#[test]
+fn marks_that_may_be_lost_become_one_of_everything() {
+    let power = Power::new();
+    let ledger = open(&power).unwrap();
+    let stamp = purge(&ledger, &[site(1), site(2), site(3)]).unwrap();
+    drop(ledger);
+    power.flip("ledger", 64 + 10);
+    let ledger = open(&power).unwrap();
+    assert_eq!(judge(&ledger, 99, stamp), Judged::Dead);
+    assert_eq!(judge(&ledger, 99, ledger.current()), Judged::Alive);
+}
+
+#[test]
+fn every_failure_at_the_start_is_told() {
+    for at in 0.. {
+        let power = Power::new();
+        purge(&open(&power).unwrap(), &[site(1)]).unwrap();
+        power.fail_from_now(at, Fault::Fail);
+        let Err(error) = open(&power) else {
+            assert_eq!(at, 5, "reading, writing, syncing, renaming and syncing the folder");
+            return;
+        };
+        assert!(matches!(error, OpenError::Unwritten(_)), "{error}");
+        assert_eq!(judge(&open(&power).unwrap(), 1, Stamp::of(1)), Judged::Dead);
+    }
+}
+
+#[test]
+fn a_folder_keeps_it() {
+    let folder = std::env::temp_dir().join(format!("weir-ledger-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let open = || Ledger::open(10, Box::new(LedgerFolder::new(folder.clone())), now());
+    let ledger = open().unwrap();
+    let stamp = purge(&ledger, &[site(1)]).unwrap();
+    drop(ledger);
+    let ledger = open().unwrap();
+    assert_eq!(judge(&ledger, 1, Stamp::of(1)), Judged::Dead);
+    assert!(ledger.current() > stamp);
+    let metadata = std::fs::metadata(folder.join("ledger")).unwrap();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o7777, 0o600);
+    assert!(!folder.join("ledger.new").exists());
+    drop(ledger);
+    std::fs::write(folder.join("ledger"), b"no ledger").unwrap();
+    assert!(matches!(open(), Err(OpenError::Unreadable(Unreadable::Foreign))));
+    std::fs::remove_dir_all(&folder).unwrap();
+}
+
+/// What happens to a ledger in a property test.
+#[derive(Debug, Clone)]
+enum Act {
+    Purge(u64),
+    Mark(u64),
+    Together(Vec<u64>),
+    Fail { operations: usize, fault: Fault },
+    Cut(u64),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    let fault = prop_oneof![Just(Fault::Fail), Just(Fault::Torn)];
+    prop_oneof![
+        6 => (1..50_u64).prop_map(Act::Purge),
+        4 => (1..50_u64).prop_map(Act::Mark),
+        3 => prop::collection::vec(1..50_u64, 1..8).prop_map(Act::Together),
+        3 => (0..6_usize, fault).prop_map(|(operations, fault)| Act::Fail { operations, fault }),
+        3 => any::<u64>().prop_map(Act::Cut),
+    ]
+}
+
+/// What was asked of the ledger, and what it promised.
+#[derive(Default)]
+struct Told {
+    /// The largest acknowledged mark of each site.
+    acknowledged: std::collections::HashMap<u64, Stamp>,
+    /// The sites that were ever marked.
+    wanted: HashSet<u64>,
+    /// The largest number ever seen.
+    highest: u64,
+}
+
+impl Told {
+    fn note(&mut self, number: u64, stamp: Stamp) {
+        let known = self.acknowledged.entry(number).or_insert(stamp);
+        *known = stamp.max(*known);
+    }
+
+    fn check(&self, ledger: &Ledger) {
+        for (number, stamp) in &self.acknowledged {
+            let older = Stamp::of(stamp.number() - 1);
+            assert_eq!(
+                judge(ledger, *number, older),
+                Judged::Dead,
+                "the purge {stamp:?} of {number} is lost"
+            );
+        }
+        for number in (1..50).filter(|number| !self.wanted.contains(number)) {
+            assert_eq!(judge(ledger, number, Stamp::of(1)), Judged::Alive, "{number} was never purged");
+        }
+        assert_eq!(judge(ledger, 49, ledger.current()), Judged::Alive);
+        assert!(ledger.current().number() >= self.highest, "the counter went back");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+    /// After any faults and cuts of the power no acknowledged purge is lost, nothing is purged that nobody purged, and no
+    /// number is given twice.
+    #[test]
+    fn no_acknowledged_purge_is_lost(acts in prop::collection::vec(act(), 1..40)) {
+        let power = Power::new();
+        let mut ledger = open(&power).unwrap();
+        let mut told = Told::default();
+        for act in acts {
+            match act {
+                Act::Purge(number) => {
+                    told.wanted.insert(number);
+                    if let Ok(stamp) = purge(&ledger, &[site(number)]) {
+                        told.note(number, stamp);
+                    }
+                }
+                Act::Mark(number) => {
+                    told.wanted.insert(number);
+                    ledger.mark(&[site(number)], now());
+                }
+                Act::Together(numbers) => {
+                    let (done, results) = mpsc::channel();
+                    for number in &numbers {
+                        let (done, number) = (done.clone(), *number);
+                        let told = move |written| done.send((number, written)).unwrap();
+                        ledger.purge(&[site(number)], now(), Box::new(told));
+                    }
+                    told.wanted.extend(&numbers);
+                    drop(done);
+                    results.iter().filter_map(|(number, written)| Some((number, written.ok()?))).for_each(|(number, stamp)| told.note(number, stamp));
+                }
+                Act::Fail { operations, fault } => power.fail_from_now(operations, fault),
+                Act::Cut(seed) => {
+                    told.highest = told.highest.max(ledger.current().number());
+                    power.cut(seed);
+                    drop(ledger);
+                    ledger = open(&power).unwrap();
+                    let fresh = ledger.current().number();
+                    prop_assert!(fresh > told.highest);
+                }
+            }
+            told.highest = told.highest.max(ledger.current().number());
+            told.check(&ledger);
+        }
+    }
 }

@@ -1,7 +1,7 @@
 //! What `shelf` must do, by example.
 
 use super::*;
-use crate::samples::{body, find, key, proof, put, read_from};
+use crate::samples::{body, find, key, now, proof, put, read_from, url};
 use crate::{Read, Scope, Store, Writer};
 use proptest::prelude::*;
 
@@ -35,10 +35,10 @@ fn the_sweeper_drops_marks_and_hurts_nothing_that_lives() {
     let store = Store::with(crate::Settings { marks_max: 64, ..crate::Settings::of(16 << 20) });
     let generations: Vec<_> = (0..1500).map(|number| put(&store, number, 10)).collect();
     for number in 10_000..20_000 {
-        store.invalidate(Scope::Key(key(number).digest));
+        store.invalidate(url(number), now());
         assert!(store.usage().marks <= 64);
     }
-    store.invalidate(Scope::Key(key(3).digest));
+    store.invalidate(url(3), now());
     let alive = (0..1500).filter(|&number| find(&store, number).is_some()).count();
     assert_eq!(alive, 1499);
     drop(generations);
@@ -52,8 +52,8 @@ fn what_is_published_during_a_sweep_lives_on() {
     }
     let stamp = store.ledger().current();
     let (generation, writer) = store.begin(proof(&[], &[]), key(5000), stamp, None).unwrap();
-    (0..4).for_each(|number| {
-        store.invalidate(Scope::Key(number));
+    (0..4).for_each(|digest| {
+        store.invalidate(Scope::Url { site: 0, digest }, now());
     });
     assert!(store.shelf_for_tests().state.lock().sweep.is_some());
     store.retire(&find(&store, 0).unwrap());
@@ -184,11 +184,11 @@ impl Scene {
                 }
             }
             Act::Invalidate { number } => {
-                store.invalidate(Scope::Key(key(number).digest));
+                store.invalidate(url(number), now());
                 assert!(find(store, number).is_none());
             }
             Act::InvalidateAll => {
-                store.invalidate(Scope::All);
+                store.invalidate(Scope::All, now());
                 assert!((0..12).all(|number| find(store, number).is_none()));
             }
             Act::Sweep => drop(store.sweep()),

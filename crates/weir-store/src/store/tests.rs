@@ -1,9 +1,10 @@
 //! What `store` must do, by example.
 
+mod purge;
 mod stress;
 
 use super::*;
-use crate::samples::{body, find, key, proof, put, read_from};
+use crate::samples::{body, find, key, now, proof, put, read_from, url};
 use crate::writer::{Full, Unsealed};
 use crate::{Read, Retirement};
 use bytes::Bytes;
@@ -207,7 +208,7 @@ fn marks_make_dead_what_was_asked_for_before() {
     let [one, two] = [put(&store, 1, 10), put(&store, 2, 10)];
     let stamp = store.ledger().current();
     let (in_flight, writer) = store.begin(proof(&[], &[]), key(1), stamp, None).unwrap();
-    store.invalidate(Scope::Key(key(1).digest));
+    store.invalidate(url(1), now());
     assert!(find(&store, 1).is_none());
     assert!(one.is_retired() && !two.is_retired());
     writer.seal().unwrap();
@@ -218,7 +219,7 @@ fn marks_make_dead_what_was_asked_for_before() {
     assert!(find(&store, 1).is_none());
     put(&store, 1, 10);
     assert!(find(&store, 1).is_some());
-    store.invalidate(Scope::All);
+    store.invalidate(Scope::All, now());
     assert!(find(&store, 1).is_none() && find(&store, 2).is_none());
     while store.sweep() {}
     assert_eq!(store.usage().generations, 0);
@@ -242,7 +243,7 @@ fn a_304_to_a_request_older_than_the_mark_revives_nothing() {
     let store = Store::new(MEMORY);
     let generation = put(&store, 1, 10);
     let asked = store.ledger().current();
-    store.invalidate(Scope::Key(key(1).digest));
+    store.invalidate(url(1), now());
     let stored = generation.head().stored.clone();
     assert!(!store.freshen(&generation, stored.clone(), asked));
     assert!(find(&store, 1).is_none());

@@ -1,7 +1,7 @@
 //! Many threads on one small store: no wrong byte, no dead generation found, no ceiling passed, nothing left over.
 
 use super::*;
-use crate::{Piece, Scope, Writer};
+use crate::{Piece, Writer};
 use http::HeaderValue;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 
@@ -91,9 +91,19 @@ impl Scene {
 
     fn invalidate(&self, random: &mut Random) {
         let number = random.below(KEYS);
-        let mark = self.store.invalidate(Scope::Key(key(number).digest));
+        let mark = self.store.invalidate(url(number), now());
         if let Some(generation) = find(&self.store, number) {
             assert!(generation.stamp() >= mark, "a dead generation was found");
+        }
+    }
+
+    fn soften(&self, random: &mut Random) {
+        let number = random.below(KEYS);
+        let scope = crate::samples::url(number);
+        let mark = self.store.purge(&[Mark::soft(scope)], now(), Box::new(|_| {}));
+        if let Some(generation) = find(&self.store, number) {
+            let is_fresh = weir_policy::freshness(&generation.head().stored, now()).is_fresh();
+            assert!(generation.stamp() >= mark || !is_fresh, "a fresh one was found after a soft purge");
         }
     }
 
@@ -110,7 +120,8 @@ impl Scene {
             0..30 => self.write(random),
             30..90 => self.read(random),
             90..94 => self.invalidate(random),
-            94..97 => self.freshen(random),
+            94..96 => self.freshen(random),
+            96 => self.soften(random),
             97 => drop(self.store.sweep()),
             98 => drop(find(&self.store, random.below(KEYS)).inspect(|found| self.store.retire(found))),
             _ => drop(self.store.usage()),

@@ -1,0 +1,262 @@
+//! The thread that makes marks durable: it takes what came meanwhile, writes it, syncs once, and acknowledges all.
+//!
+//! States of the file: *good* → *broken* after any failure, since what failed to be written or synced may be missing though
+//! a later sync succeeds → *good* again once the whole ledger stands in a new file. While it is broken nothing is
+//! acknowledged, and every batch tries a new file.
+
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use parking_lot::{Condvar, Mutex};
+use weir_policy::Now;
+
+use super::OpenError;
+use super::files::LedgerFiles;
+use super::marks::Marks;
+use super::record::{self, End, FILE_BYTES_MAX, RECORD_BYTES, Record};
+use super::scope::{Force, Mark, Scope, Stamp};
+
+const FILE: &str = "ledger";
+const FILE_NEW: &str = "ledger.new";
+/// How far the counter jumps at a start: more than can have been counted and not written when the last process ended.
+pub(super) const START_GAP: u64 = 1 << 32;
+/// Marks that wait to be written, at most; beyond it the ledger is written anew as a whole.
+const QUEUED_MAX: usize = 65_536;
+/// Records in the file beyond twice those that are needed, before it is written anew.
+const SURPLUS_MAX: usize = 4096;
+/// How long after a failure the file is tried anew where nobody asks for it.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Called once a purge is durable, with its largest mark, or has failed to become so. It must not block.
+pub type Acknowledge = Box<dyn FnOnce(Result<Stamp, Unwritten>) + Send>;
+
+/// The ledger's file could not be written: its marks are in force, but will be forgotten when the process ends.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("the ledger cannot be written: {source}")]
+pub struct Unwritten {
+    /// Why.
+    #[source]
+    pub source: Arc<io::Error>,
+}
+
+impl From<io::Error> for Unwritten {
+    fn from(error: io::Error) -> Unwritten {
+        Unwritten { source: Arc::new(error) }
+    }
+}
+
+/// The ledger's side of its thread. Dropped, it waits until what was entered is written.
+#[derive(Debug)]
+pub(super) struct Book {
+    desk: Arc<Desk>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Where marks are handed to the thread.
+#[derive(Debug, Default)]
+struct Desk {
+    queue: Mutex<Queue>,
+    entered: Condvar,
+}
+
+#[derive(Default)]
+struct Queue {
+    records: Vec<Record>,
+    waiting: Vec<(Stamp, Acknowledge)>,
+    /// More came than is queued.
+    is_overfull: bool,
+    is_closed: bool,
+    durable: u64,
+    failure: Option<String>,
+}
+
+impl std::fmt::Debug for Queue {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "Queue({} records, {} waiting)", self.records.len(), self.waiting.len())
+    }
+}
+
+/// What is written at once.
+#[derive(Default)]
+struct Batch {
+    records: Vec<Record>,
+    waiting: Vec<(Stamp, Acknowledge)>,
+    is_overfull: bool,
+}
+
+impl Book {
+    pub(super) fn open(marks: Arc<Marks>, files: Box<dyn LedgerFiles>, now: Now) -> Result<Book, OpenError> {
+        let scribe = Scribe::open(marks, files, now)?;
+        let desk = Arc::new(Desk::default());
+        desk.queue.lock().durable = scribe.marks.current().number();
+        let at_thread = desk.clone();
+        let thread = std::thread::Builder::new()
+            .name("weir-ledger".to_owned())
+            .spawn(move || run(&at_thread, scribe))
+            .map_err(OpenError::Thread)?;
+        Ok(Book { desk, thread: Some(thread) })
+    }
+
+    /// Makes marks and hands them to the thread, in the order of their numbers.
+    pub(super) fn enter(
+        &self,
+        marks: &Marks,
+        wanted: &[Mark],
+        now: Now,
+        acknowledge: Option<Acknowledge>,
+    ) -> Stamp {
+        let desk = &self.desk;
+        let mut acknowledge = acknowledge;
+        let mut left = wanted.len();
+        let stamp = marks.make(wanted, now, |record| {
+            let mut queue = desk.queue.lock();
+            if queue.records.len() < QUEUED_MAX {
+                queue.records.push(record);
+            } else {
+                queue.is_overfull = true;
+            }
+            left -= 1;
+            if left == 0
+                && let Some(acknowledge) = acknowledge.take()
+            {
+                queue.waiting.push((Stamp(record.number), acknowledge));
+            }
+        });
+        if let Some(acknowledge) = acknowledge {
+            desk.queue.lock().waiting.push((stamp, acknowledge));
+        }
+        desk.entered.notify_one();
+        stamp
+    }
+
+    /// Up to which number all is durable, and why the last write failed.
+    pub(super) fn state(&self) -> (u64, Option<String>) {
+        let queue = self.desk.queue.lock();
+        (queue.durable, queue.failure.clone())
+    }
+}
+
+impl Drop for Book {
+    fn drop(&mut self) {
+        self.desk.queue.lock().is_closed = true;
+        self.desk.entered.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has nothing more to write.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Desk {
+    /// Waits for the next batch, for a limited time where the file is broken; `None` when nothing will come any more.
+    fn next(&self, is_broken: bool) -> Option<Batch> {
+        let mut queue = self.queue.lock();
+        loop {
+            if !queue.records.is_empty() || !queue.waiting.is_empty() || queue.is_overfull {
+                return Some(Batch {
+                    records: std::mem::take(&mut queue.records),
+                    waiting: std::mem::take(&mut queue.waiting),
+                    is_overfull: std::mem::take(&mut queue.is_overfull),
+                });
+            }
+            if queue.is_closed {
+                return None;
+            }
+            if !is_broken {
+                self.entered.wait(&mut queue);
+            } else if self.entered.wait_for(&mut queue, RETRY_PAUSE).timed_out() {
+                return Some(Batch::default());
+            }
+        }
+    }
+}
+
+fn run(desk: &Desk, mut scribe: Scribe) {
+    while let Some(batch) = desk.next(scribe.is_broken) {
+        let written = scribe.write(&batch).map_err(Unwritten::from);
+        {
+            let mut queue = desk.queue.lock();
+            match &written {
+                Ok(number) => (queue.durable, queue.failure) = (queue.durable.max(*number), None),
+                Err(error) => queue.failure = Some(error.to_string()),
+            }
+        }
+        for (stamp, acknowledge) in batch.waiting {
+            acknowledge(written.clone().map(|_| stamp));
+        }
+    }
+}
+
+/// Who writes the file.
+#[derive(Debug)]
+struct Scribe {
+    marks: Arc<Marks>,
+    files: Box<dyn LedgerFiles>,
+    /// Records in the file.
+    records: usize,
+    is_broken: bool,
+}
+
+impl Scribe {
+    /// Reads the file, and writes it anew: without a torn tail, and with a counter beyond all that was ever given.
+    fn open(marks: Arc<Marks>, mut files: Box<dyn LedgerFiles>, now: Now) -> Result<Scribe, OpenError> {
+        let read = files.read(FILE, FILE_BYTES_MAX).map_err(super::Unwritten::from)?;
+        if let Some(bytes) = read {
+            let content = record::read(&bytes)?;
+            content.records.iter().for_each(|record| marks.restore(record, now));
+            let highest = content.records.iter().map(|record| record.number).fold(content.base, u64::max);
+            let number = highest.saturating_add(START_GAP);
+            marks.resume(number);
+            if content.end == End::Damaged {
+                let all = Mark { scope: Scope::All, force: Force::Hard };
+                marks.restore(&Record { number, mark: all, at: now.wall }, now);
+            }
+        }
+        let mut scribe = Scribe { marks, files, records: 0, is_broken: true };
+        scribe.write_anew().map_err(super::Unwritten::from)?;
+        Ok(scribe)
+    }
+
+    /// Writes a batch; returns the number up to which all is durable then.
+    fn write(&mut self, batch: &Batch) -> io::Result<u64> {
+        let needed = self.marks.count();
+        let is_long = self.records + batch.records.len() > 2 * needed + SURPLUS_MAX;
+        if self.is_broken || batch.is_overfull || is_long {
+            return self.write_anew();
+        }
+        if batch.records.is_empty() {
+            return Ok(0);
+        }
+        let mut bytes = Vec::with_capacity(batch.records.len() * RECORD_BYTES);
+        for record in &batch.records {
+            bytes.extend_from_slice(&record.to_bytes());
+        }
+        // Whatever fails from here on leaves a file of which nobody knows what it holds.
+        self.is_broken = true;
+        self.files.append(&bytes)?;
+        self.files.sync()?;
+        self.is_broken = false;
+        self.records += batch.records.len();
+        Ok(batch.records.last().map_or(0, |record| record.number))
+    }
+
+    /// Puts all marks into a new file in place of the old one.
+    fn write_anew(&mut self) -> io::Result<u64> {
+        self.is_broken = true;
+        let (number, records) = self.marks.snapshot();
+        let mut bytes = Vec::with_capacity((records.len() + 1) * RECORD_BYTES);
+        bytes.extend_from_slice(&record::header(number));
+        for record in &records {
+            bytes.extend_from_slice(&record.to_bytes());
+        }
+        self.files.create(FILE_NEW, &bytes)?;
+        self.files.sync()?;
+        self.files.rename(FILE_NEW, FILE)?;
+        self.files.sync_folder()?;
+        self.is_broken = false;
+        self.records = records.len();
+        Ok(number)
+    }
+}

@@ -1,0 +1,163 @@
+//! The ledger's file, byte by byte: `docs/format/ledger.md`. It does no I/O.
+
+use std::time::{Duration, SystemTime};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::scope::{Force, Mark, Scope};
+
+/// The bytes of the header, and of each record.
+pub(super) const RECORD_BYTES: usize = 64;
+/// The largest file that is read, in bytes: many times what a compacted ledger takes.
+pub(super) const FILE_BYTES_MAX: u64 = 64 << 20;
+
+const MAGIC: &[u8; 8] = b"WEIRLEDG";
+const VERSION: u32 = 1;
+/// Where the checksum of a header or record begins.
+const SUM_AT: usize = RECORD_BYTES - 8;
+
+/// A file that is no ledger of ours.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// It does not begin as a ledger does.
+    #[error(
+        "the file `ledger` in the state folder is no ledger, or its header is damaged; move it away together with the cache's \
+         volumes, whose marks it holds"
+    )]
+    Foreign,
+    /// It was written by a newer Weir.
+    #[error(
+        "the file `ledger` in the state folder is of version {0}, which this Weir does not know; start the Weir that wrote it"
+    )]
+    Newer(u32),
+}
+
+/// One mark, as it was made.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Record {
+    pub(super) number: u64,
+    pub(super) mark: Mark,
+    /// When it was made; of no meaning for hard marks.
+    pub(super) at: SystemTime,
+}
+
+/// What a file says.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Content {
+    /// The counter when the file was made.
+    pub(super) base: u64,
+    pub(super) records: Vec<Record>,
+    pub(super) end: End,
+}
+
+/// How a file ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    /// With its last record, or one that was torn while it was written.
+    Whole,
+    /// Records that are good stand behind one that is not: marks may be lost.
+    Damaged,
+}
+
+/// The header of a file whose counter stands at `base`.
+pub(super) fn header(base: u64) -> [u8; RECORD_BYTES] {
+    let mut bytes = [0; RECORD_BYTES];
+    bytes[..8].copy_from_slice(MAGIC);
+    bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[12..16].copy_from_slice(&(RECORD_BYTES as u32).to_le_bytes());
+    bytes[16..24].copy_from_slice(&base.to_le_bytes());
+    summed(bytes)
+}
+
+impl Record {
+    pub(super) fn to_bytes(self) -> [u8; RECORD_BYTES] {
+        let Mark { scope, force } = self.mark;
+        let (kind, digest, site, length) = match scope {
+            Scope::All => (0, 0, 0, 0),
+            Scope::Site(site) => (1, 0, site, 0),
+            Scope::Prefix { site, digest, length } => (2, digest, site, length),
+            Scope::Tag(tag) => (3, u128::from(tag), 0, 0),
+            Scope::Url { site, digest } => (4, digest, site, 0),
+        };
+        let since_epoch = self.at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let at_ms = u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX);
+        let mut bytes = [0; RECORD_BYTES];
+        bytes[..8].copy_from_slice(&self.number.to_le_bytes());
+        bytes[8..16].copy_from_slice(&at_ms.to_le_bytes());
+        bytes[16..32].copy_from_slice(&digest.to_le_bytes());
+        bytes[32..40].copy_from_slice(&site.to_le_bytes());
+        bytes[40..44].copy_from_slice(&length.to_le_bytes());
+        bytes[44] = kind;
+        bytes[45] = u8::from(force == Force::Soft);
+        summed(bytes)
+    }
+
+    /// `None` where it is none, or was torn.
+    pub(super) fn of_bytes(bytes: &[u8; RECORD_BYTES]) -> Option<Record> {
+        if !is_sound(bytes) {
+            return None;
+        }
+        let digest = u128::from_le_bytes(part(bytes, 16));
+        let site = u64_at(bytes, 32);
+        let length = u32::from_le_bytes(part(bytes, 40));
+        let scope = match bytes[44] {
+            0 => Scope::All,
+            1 => Scope::Site(site),
+            2 => Scope::Prefix { site, digest, length },
+            3 => Scope::Tag(u64::try_from(digest).ok()?),
+            4 => Scope::Url { site, digest },
+            _ => return None,
+        };
+        let force = match bytes[45] {
+            0 => Force::Hard,
+            1 => Force::Soft,
+            _ => return None,
+        };
+        let at = SystemTime::UNIX_EPOCH.checked_add(Duration::from_millis(u64_at(bytes, 8)))?;
+        Some(Record { number: u64_at(bytes, 0), mark: Mark { scope, force }, at })
+    }
+}
+
+/// Reads a whole file.
+pub(super) fn read(bytes: &[u8]) -> Result<Content, Unreadable> {
+    let (pieces, _torn) = bytes.as_chunks::<RECORD_BYTES>();
+    let Some((header, pieces)) = pieces.split_first() else { return Err(Unreadable::Foreign) };
+    if &header[..8] != MAGIC || !is_sound(header) {
+        return Err(Unreadable::Foreign);
+    }
+    let version = u32::from_le_bytes(part(header, 8));
+    if version != VERSION {
+        return Err(Unreadable::Newer(version));
+    }
+    let base = u64_at(header, 16);
+    let good = pieces.iter().map_while(Record::of_bytes);
+    let mut records: Vec<Record> = good.collect();
+    let behind = pieces.iter().skip(records.len() + 1).filter_map(Record::of_bytes);
+    let sound = records.len();
+    records.extend(behind);
+    let end = if records.len() > sound { End::Damaged } else { End::Whole };
+    Ok(Content { base, records, end })
+}
+
+fn summed(mut bytes: [u8; RECORD_BYTES]) -> [u8; RECORD_BYTES] {
+    let sum = xxh3_64(&bytes[..SUM_AT]);
+    bytes[SUM_AT..].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+fn is_sound(bytes: &[u8; RECORD_BYTES]) -> bool {
+    xxh3_64(&bytes[..SUM_AT]) == u64_at(bytes, SUM_AT)
+}
+
+fn u64_at(bytes: &[u8; RECORD_BYTES], at: usize) -> u64 {
+    u64::from_le_bytes(part(bytes, at))
+}
+
+fn part<const N: usize>(bytes: &[u8; RECORD_BYTES], at: usize) -> [u8; N] {
+    let mut part = [0; N];
+    part.copy_from_slice(&bytes[at..at + N]);
+    part
+}
+
+#[cfg(test)]
+mod tests;

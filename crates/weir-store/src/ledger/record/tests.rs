@@ -1,0 +1,111 @@
+//! The ledger's file: what is written is read, what is torn is left out, and the form does not change unseen.
+
+use super::*;
+use proptest::prelude::*;
+
+/// A file of each kind of record, as `docs/format/ledger.md` draws it.
+const GOLDEN: &[u8] = include_bytes!("golden-1.ledger");
+
+fn at(ms: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_millis(ms)
+}
+
+fn golden() -> (u64, Vec<Record>) {
+    let scopes = [
+        Scope::All,
+        Scope::Site(0x1122_3344_5566_7788),
+        Scope::Prefix { site: 1, digest: 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff, length: 24 },
+        Scope::Tag(0x99aa_bbcc_ddee_ff00),
+        Scope::Url { site: u64::MAX, digest: u128::MAX - 1 },
+    ];
+    let record = |(index, scope): (u64, Scope)| {
+        let mark = if index % 2 == 0 { Mark::hard(scope) } else { Mark::soft(scope) };
+        Record { number: 42 + index, mark, at: at(1_790_000_000_123 + index) }
+    };
+    (41, (0..).zip(scopes).map(record).collect())
+}
+
+fn file(base: u64, records: &[Record]) -> Vec<u8> {
+    let mut bytes = header(base).to_vec();
+    records.iter().for_each(|record| bytes.extend_from_slice(&record.to_bytes()));
+    bytes
+}
+
+#[test]
+fn the_form_is_that_of_the_golden_file() {
+    let (base, records) = golden();
+    if std::env::var_os("WEIR_REWRITE").is_some() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ledger/record/golden-1.ledger");
+        std::fs::write(path, file(base, &records)).unwrap();
+    }
+    assert_eq!(file(base, &records), GOLDEN);
+    assert_eq!(read(GOLDEN), Ok(Content { base, records, end: End::Whole }));
+}
+
+#[test]
+fn what_is_no_ledger_is_refused() {
+    let mut newer = GOLDEN.to_vec();
+    newer[8] = 2;
+    let header = summed(newer[..RECORD_BYTES].try_into().unwrap());
+    newer[..RECORD_BYTES].copy_from_slice(&header);
+    assert_eq!(read(&newer), Err(Unreadable::Newer(2)));
+    let mut bent = GOLDEN.to_vec();
+    bent[20] ^= 1;
+    for bytes in [&b""[..], &GOLDEN[..63], &bent, &[0; 200], b"#!/bin/sh\n"] {
+        assert_eq!(read(bytes), Err(Unreadable::Foreign));
+    }
+}
+
+#[test]
+fn a_torn_tail_is_left_out() {
+    let (base, records) = golden();
+    for length in RECORD_BYTES..=GOLDEN.len() {
+        let content = read(&GOLDEN[..length]).unwrap();
+        let whole = length / RECORD_BYTES - 1;
+        assert_eq!(content, Content { base, records: records[..whole].to_vec(), end: End::Whole });
+    }
+    let mut zeros = GOLDEN.to_vec();
+    let last = zeros.len() - RECORD_BYTES;
+    zeros[last..].fill(0);
+    zeros.extend_from_slice(&[0; 4096]);
+    assert_eq!(read(&zeros).unwrap().records, records[..records.len() - 1]);
+    assert_eq!(read(&zeros).unwrap().end, End::Whole);
+}
+
+#[test]
+fn a_flipped_bit_is_seen() {
+    let records = golden().1;
+    for at in RECORD_BYTES..GOLDEN.len() {
+        let mut bytes = GOLDEN.to_vec();
+        bytes[at] ^= 4;
+        let content = read(&bytes).unwrap();
+        let bent = at / RECORD_BYTES - 1;
+        let is_last = bent == records.len() - 1;
+        assert_eq!(content.end, if is_last { End::Whole } else { End::Damaged }, "{at}");
+        assert_eq!(content.records.len(), records.len() - 1);
+        assert!(!content.records.contains(&records[bent]));
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_read_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..400), keep in 0..400_usize) {
+        let mut file = GOLDEN[..keep.min(GOLDEN.len())].to_vec();
+        file.extend_from_slice(&bytes);
+        let _ = read(&file);
+    }
+
+    #[test]
+    fn any_record_comes_back(number: u64, digest: u128, site: u64, length: u32, kind in 0..5_u8, soft: bool, ms in 0..1_u64 << 50) {
+        let scope = match kind {
+            0 => Scope::All,
+            1 => Scope::Site(site),
+            2 => Scope::Prefix { site, digest, length },
+            3 => Scope::Tag(site),
+            _ => Scope::Url { site, digest },
+        };
+        let mark = if soft { Mark::soft(scope) } else { Mark::hard(scope) };
+        let record = Record { number, mark, at: at(ms) };
+        prop_assert_eq!(Record::of_bytes(&record.to_bytes()), Some(record));
+    }
+}

@@ -1,0 +1,115 @@
+//! What a mark may concern, how hard it is, and what it comes to. Values only.
+
+use std::time::Instant;
+
+use weir_policy::{site_hash, tags};
+use xxhash_rust::xxh3::xxh3_128;
+
+/// The longest prefix of a URL, in bytes.
+pub const PREFIX_BYTES_MAX: usize = 8 << 10;
+
+/// A number of the ledger.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp(pub(super) u64);
+
+impl Stamp {
+    /// The stamp of that number.
+    pub fn of(number: u64) -> Stamp {
+        Stamp(number)
+    }
+
+    /// Its number.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+}
+
+/// What a mark concerns. Names are kept as hashes: the marks of a million purges are small and of one size, and two names
+/// that share a hash are purged together, which costs a fetch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// Everything.
+    All,
+    /// All of a site, by [`site_hash`].
+    Site(u64),
+    /// All whose URL begins with a text.
+    Prefix {
+        /// The site whose mark it becomes where there are too many; 0 where it is of none.
+        site: u64,
+        /// xxh3-128 of the text.
+        digest: u128,
+        /// Its length in bytes, at most [`PREFIX_BYTES_MAX`].
+        length: u32,
+    },
+    /// All that bears a tag, by [`tags::tag_hash`].
+    Tag(u64),
+    /// All keys and variants of one URL.
+    Url {
+        /// The site whose mark it becomes where there are too many; 0 where it is of none.
+        site: u64,
+        /// xxh3-128 of the URL, as [`weir_policy::write_url`] returns it.
+        digest: u128,
+    },
+}
+
+impl Scope {
+    /// All of the site with that name.
+    pub fn site(name: &str) -> Scope {
+        Scope::Site(site_hash(name))
+    }
+
+    /// All whose URL, as it stands in the key, begins with that text; `site` is the site's hash. A text longer than
+    /// [`PREFIX_BYTES_MAX`] is cut there, which widens it.
+    pub fn prefix(site: u64, text: &str) -> Scope {
+        let bytes = &text.as_bytes()[..text.len().min(PREFIX_BYTES_MAX)];
+        // Invariant: the length was cut to what fits.
+        let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+        Scope::Prefix { site, digest: xxh3_128(bytes), length }
+    }
+
+    /// All that bears that tag.
+    pub fn tag(tag: &[u8]) -> Scope {
+        Scope::Tag(tags::tag_hash(tag))
+    }
+}
+
+/// What a mark does to what it concerns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Force {
+    /// It is not served any more.
+    Hard,
+    /// It is stale from now on, and served as the rules for what is stale have it.
+    Soft,
+}
+
+/// A mark that is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Mark {
+    /// What it concerns.
+    pub scope: Scope,
+    /// What it does to that.
+    pub force: Force,
+}
+
+impl Mark {
+    /// A mark that makes dead.
+    pub fn hard(scope: Scope) -> Mark {
+        Mark { scope, force: Force::Hard }
+    }
+
+    /// A mark that makes stale.
+    pub fn soft(scope: Scope) -> Mark {
+        Mark { scope, force: Force::Soft }
+    }
+}
+
+/// What the marks say of a generation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Judged {
+    /// No mark concerns it.
+    Alive,
+    /// It is stale since that moment, that of the earliest soft mark of a scope that concerns it.
+    Stale(Instant),
+    /// It is not served any more.
+    Dead,
+}
