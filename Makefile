@@ -16,8 +16,10 @@ SUITE := tests/conformance
 
 # need command:package ...: installs the packages whose commands are missing.
 need = missing=; for pair in $(1); do \
-	command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair\#\#*:}"; done; \
-	if [ -n "$$missing" ]; then \
+	command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair\#\#*:}"; done; $(install)
+
+# Installs what $missing names.
+install = if [ -n "$$missing" ]; then \
 	  echo "make: installing$$missing"; \
 	  as_root=; [ "$$(id -u)" = 0 ] || as_root=sudo; \
 	  $$as_root apt-get update -q && \
@@ -65,9 +67,12 @@ tools:
 
 test-tools: $(SUITE)/node_modules/.package-lock.json
 	@$(call need,curl:curl)
+	@missing=; python3 -c 'import ensurepip' 2>/dev/null || missing=" python3-venv"; $(install)
 
+# npm before 10, as Debian 12 has it, cannot read a lock file in which an override names another package.
 $(SUITE)/node_modules/.package-lock.json: $(SUITE)/package-lock.json
 	@$(call need,node:nodejs npm:npm)
 	@echo "make: installing the packages of $(SUITE)/package-lock.json"
-	npm ci --prefix $(SUITE) --no-audit --no-fund </dev/null
+	case "$$(npm --version)" in [0-9].*) npm="npx --yes npm@10";; *) npm=npm;; esac; \
+	$$npm ci --prefix $(SUITE) --no-audit --no-fund </dev/null
 	@touch $@
