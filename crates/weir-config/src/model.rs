@@ -6,8 +6,8 @@ mod site;
 mod upstream;
 
 pub use rules::{
-    ClientDirectives, CloseDelimited, ErrorStorage, FieldEdits, FromFile, Heuristics, Key, Query, Rules,
-    SetCookie, Stale, Surrogate, Text, Triggers,
+    ClientDirectives, CloseDelimited, ErrorStorage, FieldEdits, FromFile, Heuristics, Key, Purge, Query,
+    Rules, SetCookie, Stale, Surrogate, Text, Triggers,
 };
 pub use site::{
     Answer, Maintenance, Methods, Page, Redirect, RedirectTable, Route, SchemeName, Site, Status,

@@ -11,7 +11,7 @@ use crate::{
     model::{Answer, Config, FieldEdits, Page, Route, Rules, SchemeName, Site, Text},
     source::{Place, Sources, Span},
     tree::{Node, Table},
-    value::{HostPattern, HostRule, PathRegex, Template},
+    value::{HostPattern, HostRule, PathRegex, Template, TrustedProxy},
 };
 use bytes::Bytes;
 use content::Contents;
@@ -54,6 +54,8 @@ pub struct ResolvedRoute {
     pub stale_after: Duration,
     /// Whether `Cache-Status` names the key.
     pub show_key: bool,
+    /// Whose `PURGE` requests are heard.
+    pub purgers: Vec<TrustedProxy>,
     /// Changes to requests on their way to the origin.
     pub request_edits: Edits,
     /// Changes to responses on their way to the client.
@@ -265,6 +267,7 @@ impl<'a> Resolver<'a> {
             cache: rules.cache_rules(),
             stale_after: rules.stale_after.map_or(STALE_AFTER, |after| after.0),
             show_key: rules.show_key.unwrap_or(false),
+            purgers: rules.purge.iter().flat_map(|purge| purge.allow.clone()).collect(),
             request_edits: self.edits(rules.request_headers.as_ref(), "request_headers", layers),
             response_edits: self.edits(rules.response_headers.as_ref(), "response_headers", layers),
             error_pages: self.error_pages(rules, layers),

@@ -13,6 +13,9 @@ use tokio::net::UnixStream;
 
 use crate::state;
 
+/// How long is waited before the next try where the socket's queue is full.
+const TURN_PAUSE: Duration = Duration::from_millis(10);
+
 /// An answer of a running Weir.
 #[derive(Clone, Debug)]
 pub struct Asked {
@@ -93,7 +96,7 @@ pub fn ask(
 async fn exchange(folder: &Path, method: Method, path: &str, body: Vec<u8>) -> Result<Asked, AskError> {
     let silent = |why: String| AskError::Silent { folder: folder.to_owned(), why };
     let (socket, _open) = state::socket_of(folder).map_err(|error| unreachable_as(folder, &error))?;
-    let stream = UnixStream::connect(socket).await.map_err(|error| unreachable_as(folder, &error))?;
+    let stream = connect(&socket).await.map_err(|error| unreachable_as(folder, &error))?;
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|error| silent(error.to_string()))?;
     let connection = tokio::spawn(connection);
@@ -109,6 +112,16 @@ async fn exchange(folder: &Path, method: Method, path: &str, body: Vec<u8>) -> R
     drop(sender);
     connection.abort();
     Ok(Asked { status, body })
+}
+
+/// Connects, and waits its turn where many ask at once.
+async fn connect(socket: &Path) -> io::Result<UnixStream> {
+    loop {
+        match UnixStream::connect(socket).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => tokio::time::sleep(TURN_PAUSE).await,
+            connected => return connected,
+        }
+    }
 }
 
 fn unreachable_as(folder: &Path, error: &io::Error) -> AskError {

@@ -1,4 +1,4 @@
-//! The acts of the control plane: reload, status, explain.
+//! The acts of the control plane: reload, status, explain, purge.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,10 +6,11 @@ use std::time::{Instant, SystemTime};
 
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 use weir_edge::observe::Snapshot;
 
 use crate::clock;
-use crate::plane::{DataPlane, Explained, Inventory, Phase, Question, SwapError};
+use crate::plane::{DataPlane, Explained, Inventory, Phase, PurgeOrder, Purged, Question, SwapError};
 use crate::status::{LastReload, Status};
 
 /// Where the configuration came from.
@@ -53,6 +54,17 @@ pub enum ReloadError {
     /// The file is right and cannot be put in force.
     #[error(transparent)]
     Swap(#[from] SwapError),
+}
+
+/// A purge that was not done, or not for good.
+#[derive(Debug, thiserror::Error)]
+pub enum PurgeError {
+    /// It names nothing that there could be.
+    #[error("{0}")]
+    Order(String),
+    /// It is in force, but not on disk.
+    #[error("purged until a restart only: {0}; see to the state folder's disk and purge again")]
+    Unwritten(String),
 }
 
 /// The control plane of one Weir.
@@ -136,6 +148,26 @@ impl Control {
     /// A sentence, when the question is not a request.
     pub fn explain(&self, question: &Question) -> Result<Explained, String> {
         self.plane.explain(question)
+    }
+
+    /// Purges, and says so once that is durable.
+    ///
+    /// # Errors
+    /// See [`PurgeError`].
+    ///
+    /// # Cancel safety
+    /// What was purged stays so.
+    pub async fn purge(&self, order: PurgeOrder) -> Result<Purged, PurgeError> {
+        let (told, done) = oneshot::channel();
+        let tell = move |result: Result<u64, String>| drop(told.send(result));
+        self.plane.purge(&order, Box::new(tell)).map_err(PurgeError::Order)?;
+        let mark = match done.await {
+            Ok(Ok(mark)) => mark,
+            Ok(Err(why)) => return Err(PurgeError::Unwritten(why)),
+            Err(_) => return Err(PurgeError::Unwritten("the ledger's thread has ended".to_owned())),
+        };
+        tracing::info!(mark, scope = ?order.scope, soft = order.soft, "purged");
+        Ok(Purged { mark, scope: order.scope, soft: order.soft })
     }
 
     /// Whether requests are taken.

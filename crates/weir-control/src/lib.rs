@@ -1,4 +1,4 @@
-//! The control plane: reload, status, explain, metrics and health, over the admin listener and the control socket.
+//! The control plane: reload, status, explain, purge, metrics and health, over the admin listener and the control socket.
 //!
 //! It runs on a thread and a runtime of its own and asks the data plane through [`DataPlane`]; it may fail or hang without
 //! one request noticing. Rooms: [`plane`] what is asked of the data plane; [`state`] the state folder; [`control`] the
@@ -22,10 +22,11 @@ mod metrics;
 mod socket;
 
 pub use client::{AskError, Asked};
-pub use control::{Control, ReloadError, Reloaded, Source};
+pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use plane::{
-    AskedOrigin, CacheUse, DataPlane, Explained, Inventory, OriginState, Phase, Question, SelectingField,
-    Setting, StoredVariant, SwapError, Swapped, UpstreamState,
+    AskedOrigin, CacheUse, DataPlane, Explained, Inventory, LedgerState, OriginState, Phase, PurgeDone,
+    PurgeOrder, PurgeScope, Purged, Question, SelectingField, Setting, StoredVariant, SwapError, Swapped,
+    UpstreamState,
 };
 pub use serve::{AdminListener, ControlThread, ServeError};
 pub use state::{StateError, StateFolder};

@@ -235,6 +235,9 @@ fn holdings(out: &mut Out, inventory: &Inventory) -> fmt::Result {
         ("weir_cache_objects", "objects in the cache", cache.objects),
         ("weir_cache_memory_bytes", "bytes of the cache's memory in use", cache.memory_bytes),
         ("weir_cache_memory_bytes_max", "the ceiling of the cache's memory", cache.memory_bytes_max),
+        ("weir_ledger_number", "the number of the newest purge or invalidation", inventory.ledger.number),
+        ("weir_ledger_durable", "all purges up to this number are on disk", inventory.ledger.durable),
+        ("weir_ledger_marks", "purges and invalidations that are kept", inventory.ledger.marks),
     ] {
         out.gauge(name, help, value as f64)?;
     }

@@ -24,8 +24,56 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the question is not a request.
     fn explain(&self, question: &Question) -> Result<Explained, String>;
 
+    /// Purges at once. `done` is called when that is durable, with the number of the mark, or has failed to become so; it may
+    /// be called from any thread, before this returns as well.
+    ///
+    /// # Errors
+    /// A sentence, when the order names nothing that there could be; then nothing is purged, and `done` is not called.
+    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<(), String>;
+
     /// Whether requests are taken.
     fn phase(&self) -> Phase;
+}
+
+/// What is called when a purge is durable: the number of its largest mark, or why it is not.
+pub type PurgeDone = Box<dyn FnOnce(Result<u64, String>) + Send>;
+
+/// A purge that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PurgeOrder {
+    /// What is purged.
+    pub scope: PurgeScope,
+    /// Whether it only becomes stale.
+    #[serde(default)]
+    pub soft: bool,
+}
+
+/// What is purged.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PurgeScope {
+    /// All keys and variants of a URL; without a scheme of http and https.
+    Url(String),
+    /// All whose URL begins with this.
+    Prefix(String),
+    /// All that bears one of these tags.
+    Tags(Vec<String>),
+    /// All of a site.
+    Site(String),
+    /// Everything.
+    All,
+}
+
+/// A purge that was done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Purged {
+    /// The number of its mark in the ledger; the largest, where there are several.
+    pub mark: u64,
+    /// What was purged.
+    pub scope: PurgeScope,
+    /// Whether it only became stale.
+    pub soft: bool,
 }
 
 /// Where a Weir is in its life.
@@ -65,6 +113,8 @@ pub struct Inventory {
     pub listeners: Vec<String>,
     /// What the cache holds.
     pub cache: CacheUse,
+    /// Where the ledger stands.
+    pub ledger: LedgerState,
     /// Each upstream with its origins.
     pub upstreams: Vec<UpstreamState>,
 }
@@ -80,6 +130,20 @@ pub struct CacheUse {
     pub memory_bytes_max: u64,
     /// Objects that made room for others, since the start.
     pub evicted: u64,
+}
+
+/// Where the ledger of purges and invalidations stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LedgerState {
+    /// Its number: that of the newest mark, or of the start.
+    pub number: u64,
+    /// All marks up to this number are on disk.
+    pub durable: u64,
+    /// How many marks are kept.
+    pub marks: u64,
+    /// Why it could not be written the last time; absent when it could.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
 }
 
 /// An upstream and its origins.

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Request, StatusCode};
+use http::{Method, Request, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -254,6 +254,9 @@ async fn respond(
         }
         Err(_) => return Ok(answer::refusal(StatusCode::REQUEST_TIMEOUT, "the body did not arrive in time")),
     };
+    if matches!(paths, Paths::Socket) && head.uri.path() == socket::PURGE && head.method == Method::POST {
+        return Ok(socket::purge(&control, &body).await);
+    }
     let act = move || act(&control, paths, &head, &body);
     Ok(tokio::task::spawn_blocking(act).await.unwrap_or_else(|error| {
         tracing::error!(%error, "a control request panicked");

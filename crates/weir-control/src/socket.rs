@@ -1,12 +1,16 @@
-//! The control socket's paths: `GET /status`, `POST /reload`, `POST /explain`. Who may open the socket may do all of it.
+//! The control socket's paths: `GET /status`, `POST /reload`, `POST /explain`, `POST /purge`. Who may open the socket may do
+//! all of it.
 
 use std::sync::Arc;
 
 use http::{Method, StatusCode};
 
 use crate::answer::{self, Answer};
-use crate::control::{Control, ReloadError};
+use crate::control::{Control, PurgeError, ReloadError};
 use crate::plane::Question;
+
+/// The path of purges.
+pub(crate) const PURGE: &str = "/purge";
 
 /// Answers a request of the control socket. May block.
 pub(crate) fn answer(control: &Arc<Control>, method: &Method, path: &str, body: &[u8]) -> Answer {
@@ -15,11 +19,28 @@ pub(crate) fn answer(control: &Arc<Control>, method: &Method, path: &str, body: 
         ("/reload", &Method::POST) => reload(control),
         ("/explain", &Method::POST) => explain(control, body),
         ("/status", _) => answer::method_not_allowed("GET"),
-        ("/reload" | "/explain", _) => answer::method_not_allowed("POST"),
+        ("/reload" | "/explain" | PURGE, _) => answer::method_not_allowed("POST"),
         _ => answer::refusal(
             StatusCode::NOT_FOUND,
             "this Weir does not know the command; is it older than the client?",
         ),
+    }
+}
+
+/// Answers a purge, which waits for the disk without keeping a thread.
+pub(crate) async fn purge(control: &Control, body: &[u8]) -> Answer {
+    let order = match serde_json::from_slice(body) {
+        Ok(order) => order,
+        Err(error) => return answer::refusal(StatusCode::BAD_REQUEST, &format!("not a purge: {error}")),
+    };
+    match control.purge(order).await {
+        Ok(purged) => answer::json(StatusCode::OK, &purged),
+        Err(error @ PurgeError::Order(_)) => {
+            answer::refusal(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string())
+        }
+        Err(error @ PurgeError::Unwritten(_)) => {
+            answer::refusal(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string())
+        }
     }
 }
 

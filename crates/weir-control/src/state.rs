@@ -3,7 +3,7 @@
 //! The lock is `flock` on the file `lock`, which holds the pid; the kernel releases it however the process ends, so a
 //! socket found under a lock that could be taken is a leftover and is removed.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::os::fd::AsRawFd;
@@ -16,6 +16,8 @@ use thiserror::Error;
 
 const LOCK: &str = "lock";
 const SOCKET: &str = "control.sock";
+/// The ledger, and what it is written anew as.
+const LEDGERS: [&str; 2] = ["ledger", "ledger.new"];
 /// The longest path that fits into a socket address.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
@@ -180,11 +182,15 @@ fn close_to_others(path: &Path, folder: &File) -> Result<(), StateError> {
     }
     let ours = fs::read_dir(path)
         .map_err(unusable)?
-        .all(|entry| entry.is_ok_and(|entry| entry.file_name() == LOCK || entry.file_name() == SOCKET));
+        .all(|entry| entry.is_ok_and(|entry| is_ours(&entry.file_name())));
     if !ours {
         return Err(StateError::Shared { path: path.to_owned(), mode });
     }
     folder.set_permissions(fs::Permissions::from_mode(0o700)).map_err(unusable)
+}
+
+fn is_ours(name: &OsStr) -> bool {
+    name == LOCK || name == SOCKET || LEDGERS.iter().any(|ledger| name == *ledger)
 }
 
 fn lock(path: &Path) -> Result<File, StateError> {

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use weir_edge::observe::{Latency, Outcome, Snapshot};
 
-use crate::plane::{CacheUse, Inventory, Phase, UpstreamState};
+use crate::plane::{CacheUse, Inventory, LedgerState, Phase, UpstreamState};
 
 /// A Weir at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +47,8 @@ pub struct Status {
     pub bytes: Bytes,
     /// What the cache holds.
     pub cache: CacheUse,
+    /// Where the ledger of purges and invalidations stands.
+    pub ledger: LedgerState,
     /// Origin transfers into the cache.
     pub fills: Fills,
     /// Each upstream with its origins.
@@ -180,6 +182,7 @@ impl Status {
                 origins: snapshot.origin_bytes,
             },
             cache: inventory.cache,
+            ledger: inventory.ledger,
             fills: Fills {
                 running: snapshot.fills_running,
                 begun: snapshot.fills_begun,

@@ -58,6 +58,15 @@ impl DataPlane for Scripted {
         }
     }
 
+    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<(), String> {
+        match &order.scope {
+            PurgeScope::Site(name) => return Err(format!("no site is named {name}")),
+            PurgeScope::All => drop(std::thread::spawn(move || done(Err("no space".to_owned())))),
+            _ => done(Ok(17)),
+        }
+        Ok(())
+    }
+
     fn phase(&self) -> Phase {
         if self.draining.load(Ordering::SeqCst) { Phase::Draining } else { Phase::Serving }
     }
@@ -147,6 +156,35 @@ fn flags_cannot_be_reloaded() {
 }
 
 #[test]
+fn purge_answers_with_the_mark_or_says_why_not() {
+    let running = Running::start(Source::File);
+    let ask = |body: &str| running.ask(Method::POST, "/purge", body);
+    for (scope, expect) in [
+        (r#"{"url":"http://a/b"}"#, PurgeScope::Url("http://a/b".to_owned())),
+        (r#"{"prefix":"a/b"}"#, PurgeScope::Prefix("a/b".to_owned())),
+        (r#"{"tags":["x","y"]}"#, PurgeScope::Tags(vec!["x".to_owned(), "y".to_owned()])),
+    ] {
+        let done = ask(&format!(r#"{{"scope":{scope},"soft":true}}"#));
+        let done: Purged = serde_json::from_slice(&done.body).unwrap();
+        assert_eq!(done, Purged { mark: 17, scope: expect, soft: true });
+    }
+    for (body, status, expect) in [
+        (r#"{"scope":{"site":"x"}}"#, 422, "no site is named x"),
+        (r#"{"scope":"all"}"#, 500, "purged until a restart only: no space"),
+        (r#"{"scope":"every"}"#, 400, "unknown variant `every`, expected one of `url`, `prefix`"),
+        (r#"{"scope":{"url":"a","site":"b"}}"#, 400, "not a purge: "),
+        (r#"{"scope":"all","sotf":true}"#, 400, "unknown field `sotf`"),
+        ("{}", 400, "missing field `scope`"),
+        ("", 400, "not a purge: "),
+    ] {
+        let refused = ask(body);
+        assert_eq!(refused.status, status, "{body}");
+        assert!(refused.refusal().unwrap().contains(expect), "{refused:?}");
+    }
+    assert_eq!(running.admin("POST /purge").0, 405);
+}
+
+#[test]
 fn explain_hands_the_question_on() {
     let running = Running::start(Source::File);
     let question = r#"{"method":"GET","url":"http://a/","headers":[["X-A","1"],["X-A","2"]]}"#;
@@ -164,7 +202,8 @@ fn the_socket_knows_its_paths_and_the_admin_listener_changes_nothing() {
     let running = Running::start(Source::File);
     assert_eq!(running.ask(Method::GET, "/reload", "").status, 405);
     assert_eq!(running.ask(Method::POST, "/status", "").status, 405);
-    assert_eq!(running.ask(Method::GET, "/purge", "").status, 404);
+    assert_eq!(running.ask(Method::GET, "/purge", "").status, 405);
+    assert_eq!(running.ask(Method::POST, "/forget", "").status, 404);
     assert_eq!(running.admin("POST /reload").0, 405);
     assert_eq!(running.admin("GET /reload").0, 404);
     assert_eq!(running.plane.plan.load(Ordering::SeqCst), 1);

@@ -25,7 +25,7 @@ struct Wall {
 }
 
 /// Both clocks now.
-pub(crate) fn now() -> Now {
+pub fn now() -> Now {
     let mono = mono();
     Now { mono, wall: wall(mono) }
 }

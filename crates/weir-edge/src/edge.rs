@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
-use weir_store::{Store, Usage};
+use weir_store::{Acknowledge, LedgerState, Store, Usage};
 use weir_upstream::{Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot};
 
 use crate::explain::{self, Explanation, Question};
@@ -17,6 +17,7 @@ use crate::listen::{Address, BindError, bind, seats};
 use crate::observe::{Observatory, Snapshot};
 use crate::plan::Plan;
 use crate::plane::{Plane, Running};
+use crate::purge::{self, PurgeOrder};
 use crate::worker::{self, JOIN_TIME_MAX, Manner, Order, Start};
 
 /// Between two looks for space that invalidations left behind.
@@ -67,11 +68,16 @@ struct State {
 }
 
 impl Edge {
-    /// Binds the plan's listeners and starts `workers` workers.
+    /// Binds the plan's listeners and starts `workers` workers over that store.
     ///
     /// # Errors
     /// An address that cannot be had, an upstream that cannot be made, a thread that cannot be started.
-    pub fn start(plan: Plan, workers: usize, observatory: Arc<Observatory>) -> Result<Edge, StartError> {
+    pub fn start(
+        plan: Plan,
+        workers: usize,
+        observatory: Arc<Observatory>,
+        store: Store,
+    ) -> Result<Edge, StartError> {
         let workers = workers.max(1);
         let listeners = plan.listeners().to_vec();
         let mut bound: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
@@ -83,7 +89,6 @@ impl Edge {
         let keeper = Keeper::start().map_err(StartError::Thread)?;
         let mut settings = HashMap::new();
         let upstreams = make_upstreams(&plan, &HashMap::new(), &mut settings, &keeper)?;
-        let store = Store::new(plan.memory_bytes());
         let plane = Arc::new(Plane::new(store, workers, running(plan, upstreams), observatory));
         keeper.sweep(plane.store.clone());
         let manners: Vec<Manner> =
@@ -196,6 +201,33 @@ impl Edge {
     /// A sentence, where the question is not a request.
     pub fn explain(&self, question: &Question) -> Result<Explanation, String> {
         explain::explain(&self.plane, question)
+    }
+
+    /// Purges at once what the order names, what is being fetched included; `acknowledge` is called when that is durable, with
+    /// the number of the largest mark, from the ledger's thread. Costs the same however much is held.
+    ///
+    /// # Errors
+    /// A sentence, where the order names nothing that there could be; then nothing is purged, and nobody is called.
+    pub fn purge(&self, order: &PurgeOrder, acknowledge: Acknowledge) -> Result<(), String> {
+        let marks = purge::marks(&self.plan(), order)?;
+        self.plane.store.purge(&marks, crate::clock::now(), acknowledge);
+        Ok(())
+    }
+
+    /// Where the ledger stands.
+    pub fn ledger(&self) -> LedgerState {
+        self.plane.store.ledger().state()
+    }
+
+    /// Returns when all that was marked so far is durable, or the patience is over. Blocks.
+    pub fn finish_ledger(&self, patience: Duration) {
+        let (done, finished) = std::sync::mpsc::channel();
+        let acknowledge = move |_| {
+            // Who does not wait any more need not know.
+            let _ = done.send(());
+        };
+        self.plane.store.purge(&[], crate::clock::now(), Box::new(acknowledge));
+        let _ = finished.recv_timeout(patience);
     }
 
     /// Whether requests are still taken.

@@ -24,6 +24,7 @@ mod pass;
 pub mod plan;
 mod plane;
 mod present;
+mod purge;
 mod revalidate;
 pub mod route;
 mod serve;
@@ -35,6 +36,8 @@ mod tunnel;
 mod walk;
 mod worker;
 
+pub use clock::now;
 pub use conn::ClientLimits;
 pub use edge::{Edge, StartError};
 pub use explain::{Asked, Explanation, Question, StoredVariant};
+pub use purge::{PurgeOrder, PurgeTarget};

@@ -17,11 +17,11 @@ use crate::deliver::source::Source;
 use crate::exchange::Exchange;
 use crate::fill::{OriginFailure, SharedResponse};
 use crate::observe::{Completion, Description, Facts, Outcome};
-use crate::pass;
-use crate::plan::{Answered, Route};
+use crate::plan::{Answered, Route, Site};
 use crate::told::Told;
 use crate::transform::request::{ends_here, is_loop};
 use crate::worker::Worker;
+use crate::{pass, purge};
 
 /// A response that is made here.
 pub(crate) struct Reply {
@@ -43,6 +43,14 @@ impl Reply {
         let reason = status.canonical_reason().unwrap_or("Error");
         let body = format!("{} {reason}: {text}\n", status.as_u16());
         Reply { status, headers, body: body.into(), word, outcome: Outcome::Refused, proxy_status: None }
+    }
+
+    /// An answer in one line of text, for this request alone.
+    pub(crate) fn line(status: StatusCode, word: &'static str, body: impl Into<Bytes>) -> Reply {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        Reply { status, headers, body: body.into(), word, outcome: Outcome::Local, proxy_status: None }
     }
 
     fn retry_after(mut self, seconds: u64) -> Reply {
@@ -67,6 +75,8 @@ pub(crate) enum Routed<'r> {
     Local(Box<Reply>),
     /// To a route with an upstream.
     To(&'r Arc<Route>),
+    /// It purges what this route has of its URL.
+    Purge(&'r Arc<Route>),
 }
 
 /// Finds the route of a request, or what is answered without one.
@@ -93,6 +103,10 @@ pub(crate) fn route<'r>(exchange: &mut Exchange<'r>) -> Routed<'r> {
     };
     exchange.site = Some(site);
     exchange.facts.site = site.id;
+    if let Some(route) = purged_by(site, exchange, path) {
+        exchange.route = Some(route);
+        return Routed::Purge(route);
+    }
     let Some(route) = site.route(&exchange.head.method, exchange.scheme, path) else {
         return local(Reply::error(
             StatusCode::NOT_FOUND,
@@ -106,6 +120,19 @@ pub(crate) fn route<'r>(exchange: &mut Exchange<'r>) -> Routed<'r> {
         Some(answered) => Routed::Local(Box::new(of_route(answered))),
         None => Routed::To(route),
     }
+}
+
+/// The route of what a `PURGE` is about; none where the request is none, or a route's `method` asks for it.
+fn purged_by<'r>(site: &'r Site, exchange: &Exchange<'_>, path: &str) -> Option<&'r Arc<Route>> {
+    let method = &exchange.head.method;
+    if !purge::is_purge(method) {
+        return None;
+    }
+    let own = site.route(method, exchange.scheme, path);
+    if own.is_some_and(|route| route.names(method)) {
+        return None;
+    }
+    site.route(&Method::GET, exchange.scheme, path)
 }
 
 fn local(reply: Reply) -> Routed<'static> {
@@ -131,18 +158,7 @@ fn health(worker: &Worker) -> Reply {
     if worker.plane.is_draining() {
         return Reply::error(StatusCode::SERVICE_UNAVAILABLE, "draining", "draining").outcome(Outcome::Local);
     }
-    let mut headers = HeaderMap::new();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    let body = Bytes::from_static(b"ok\n");
-    Reply {
-        status: StatusCode::OK,
-        headers,
-        body,
-        word: "health",
-        outcome: Outcome::Local,
-        proxy_status: None,
-    }
+    Reply::line(StatusCode::OK, "health", "ok\n")
 }
 
 /// Sends a reply to the request of an exchange.

@@ -83,7 +83,7 @@ impl Plan {
             default: None,
             health_path: config.health.path.as_ref().map(|path| path.0.clone().into_boxed_str()),
             listeners: listeners(config),
-            trusted: trusted(config),
+            trusted: peers(&config.trusted_proxies),
             limits: client_limits(&config.limits),
             drain: config.limits.drain.0,
             memory_bytes: loaded.memory_bytes(),
@@ -135,6 +135,16 @@ impl Plan {
         }
         let dots = memchr::memchr_iter(b'.', host.as_bytes()).filter(|at| *at > 0);
         dots.into_iter().find_map(|at| self.below.get(&host[at..]).copied())
+    }
+
+    /// The site that has this host as the configuration writes it: a name, `*.example.com` or `*`.
+    pub(crate) fn site_written(&self, host: &str) -> Option<&Arc<Site>> {
+        let position = match host.strip_prefix('*') {
+            Some("") => self.default,
+            Some(suffix) => self.below.get(suffix).copied(),
+            None => self.exact.get(host).copied(),
+        };
+        position.map(|position| &self.sites[position])
     }
 
     /// All sites in order.
@@ -192,16 +202,17 @@ fn listeners(config: &Config) -> Vec<(Address, Option<ProxyProtocol>)> {
     config.listen.iter().map(|listen| (address(&listen.address), listen.proxy_protocol)).collect()
 }
 
-fn trusted(config: &Config) -> Trusted {
+/// Peers as the listeners know them.
+pub(crate) fn peers(listed: &[TrustedProxy]) -> Trusted {
     let network = |proxy: &TrustedProxy| match proxy {
         TrustedProxy::Net(network) => Some(*network),
         TrustedProxy::Unix => None,
     };
-    let unix = match config.trusted_proxies.contains(&TrustedProxy::Unix) {
+    let unix = match listed.contains(&TrustedProxy::Unix) {
         true => UnixPeers::Trusted,
         false => UnixPeers::Untrusted,
     };
-    Trusted::new(config.trusted_proxies.iter().filter_map(network).collect(), unix)
+    Trusted::new(listed.iter().filter_map(network).collect(), unix)
 }
 
 fn client_limits(limits: &Limits) -> ClientLimits {
@@ -222,4 +233,4 @@ fn client_limits(limits: &Limits) -> ClientLimits {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

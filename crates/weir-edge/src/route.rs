@@ -17,6 +17,8 @@ use weir_policy::{CacheRules, RequestView};
 
 use self::answers::LocalAnswer;
 use self::pattern::PathPattern;
+use crate::listen::Trusted;
+use crate::plan::peers;
 use crate::transform::response::{Place, location_back};
 
 /// A route, compiled.
@@ -34,6 +36,8 @@ pub struct Route {
     pub stale_after: Duration,
     /// Whether `Cache-Status` names the key.
     pub show_key: bool,
+    /// Whose `PURGE` requests are heard.
+    pub(crate) purgers: Trusted,
     /// The upstream's name, where requests go to one.
     pub upstream: Option<Arc<str>>,
     path: PathPattern,
@@ -96,6 +100,7 @@ impl Route {
             rules: resolved.cache.clone(),
             stale_after: resolved.stale_after,
             show_key: resolved.show_key,
+            purgers: peers(&resolved.purgers),
             upstream,
             path: PathPattern::compile(&resolved.conditions.path),
             methods: resolved.conditions.methods.clone(),
@@ -117,6 +122,11 @@ impl Route {
         self.scheme.is_none_or(|own| own == scheme)
             && (self.methods.is_empty() || self.methods.contains(method))
             && self.path.fits(path)
+    }
+
+    /// Whether the route's own `method` names this one.
+    pub(crate) fn names(&self, method: &Method) -> bool {
+        self.methods.contains(method)
     }
 
     /// What is answered without an origin; none: the request goes to the cache and the upstream.

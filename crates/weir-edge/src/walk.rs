@@ -15,7 +15,7 @@ use crate::plan::Route;
 use crate::revalidate;
 use crate::told::Told;
 use crate::worker::Worker;
-use crate::{fetch, pass, serve};
+use crate::{fetch, pass, purge, serve};
 
 /// Walks one request to its response; says what becomes of the connection.
 pub(crate) async fn walk(worker: &Rc<Worker>, conn: &mut Conn, head: Box<RequestHead>) -> After {
@@ -24,6 +24,7 @@ pub(crate) async fn walk(worker: &Rc<Worker>, conn: &mut Conn, head: Box<Request
     let after = match local::route(&mut exchange) {
         Routed::Local(reply) => local::answer(&mut exchange, *reply).await,
         Routed::To(route) => respond(&mut exchange, route).await,
+        Routed::Purge(route) => purge::by_client(&mut exchange, route).await,
     };
     exchange.finish();
     after

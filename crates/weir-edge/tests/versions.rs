@@ -13,6 +13,7 @@ use weir_config::{Flags, from_flags};
 use weir_edge::Edge;
 use weir_edge::observe::Observatory;
 use weir_edge::plan::Plan;
+use weir_store::Store;
 use weir_testkit::{Client, Exchange, Origin, Response, Trouble, free_port, pattern};
 
 const WORKERS: usize = 3;
@@ -296,7 +297,8 @@ fn no_client_gets_a_wrong_byte_or_waits_for_ever() {
     let loaded = from_flags(&flags).ok().unwrap();
     let observatory = Observatory::start(WORKERS, &[]).unwrap();
     let plan = Plan::compile(&loaded, &|name| observatory.site(name));
-    let edge = Edge::start(plan, WORKERS, observatory.clone()).unwrap();
+    let store = Store::new(plan.memory_bytes());
+    let edge = Edge::start(plan, WORKERS, observatory.clone(), store).unwrap();
     let met = Met::default();
     std::thread::scope(|scope| {
         for number in 0..CLIENTS {

@@ -1,20 +1,25 @@
 //! The one place where the parts are joined: the configuration is compiled to a plan, the edge is started with it, and the
 //! control plane is given the edge as its [`DataPlane`].
 
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context;
 use parking_lot::Mutex;
 use weir_config::Loaded;
 use weir_config::model::Log;
 use weir_config::value::PathText;
 use weir_control::{
-    AskedOrigin, CacheUse, DataPlane, Explained, Inventory, OriginState, Phase, Question, SelectingField,
-    Setting, StoredVariant, SwapError, Swapped, UpstreamState,
+    AskedOrigin, CacheUse, DataPlane, Explained, Inventory, LedgerState, OriginState, Phase, PurgeDone,
+    PurgeOrder, PurgeScope, Question, SelectingField, Setting, StoredVariant, SwapError, Swapped,
+    UpstreamState,
 };
 use weir_edge::Edge;
 use weir_edge::observe::{LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_edge::plan::Plan;
+use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
+use weir_store::{Force, Ledger, LedgerFolder, MARKS_MAX, Settings, Stamp, Store, Unwritten};
 
 use crate::logs::{self, LogChoice, Terminal};
 
@@ -62,7 +67,7 @@ impl Fixed {
 }
 
 impl House {
-    /// Opens the logs, binds the listeners and starts the workers.
+    /// Opens the ledger in the state folder and the logs, binds the listeners and starts the workers.
     ///
     /// # Errors
     /// A sentence that says what to do.
@@ -71,10 +76,15 @@ impl House {
         workers: usize,
         choice: LogChoice,
         terminal: Option<Terminal>,
+        state: &Path,
     ) -> anyhow::Result<House> {
         let logs = logs::settings(&choice, &loaded.config.log, terminal);
         let observatory = Observatory::start(workers, &logs)?;
-        let edge = Edge::start(compile(loaded, &observatory), workers, observatory.clone())?;
+        let files = LedgerFolder::new(state.to_owned());
+        let ledger = Ledger::open(MARKS_MAX, Box::new(files), weir_edge::now())
+            .with_context(|| format!("cannot use the state folder {}", state.display()))?;
+        let store = Store::with_ledger(Settings::of(loaded.memory_bytes()), ledger);
+        let edge = Edge::start(compile(loaded, &observatory), workers, observatory.clone(), store)?;
         Ok(House {
             edge,
             observatory,
@@ -97,6 +107,11 @@ impl House {
         self.observatory.finish(patience);
     }
 
+    /// Waits until the ledger is on disk.
+    pub(crate) fn finish_ledger(&self, patience: Duration) {
+        self.edge.finish_ledger(patience);
+    }
+
     /// How long requests under way may go on when Weir ends.
     pub(crate) fn patience(&self) -> Duration {
         self.edge.plan().drain()
@@ -105,6 +120,11 @@ impl House {
     /// Takes no more connections and lets those that are there finish. Blocks.
     pub(crate) fn drain(&self) {
         self.edge.drain(self.patience());
+    }
+
+    fn ledger(&self) -> LedgerState {
+        let weir_store::LedgerState { number, durable, marks, failure } = self.edge.ledger();
+        LedgerState { number, durable, marks, failure }
     }
 
     fn upstreams(&self) -> Vec<UpstreamState> {
@@ -192,6 +212,7 @@ impl DataPlane for House {
                 memory_bytes_max: usage.limit_bytes,
                 evicted: usage.evicted,
             },
+            ledger: self.ledger(),
             upstreams: self.upstreams(),
         }
     }
@@ -201,6 +222,21 @@ impl DataPlane for House {
         let explanation = self.edge.explain(&weir_edge::Question { method, url, headers })?;
         let loaded = self.loaded.lock().clone();
         Ok(explained(explanation, &loaded))
+    }
+
+    fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<(), String> {
+        let target = match order.scope.clone() {
+            PurgeScope::Url(url) => PurgeTarget::Url(url),
+            PurgeScope::Prefix(prefix) => PurgeTarget::Prefix(prefix),
+            PurgeScope::Tags(tags) => PurgeTarget::Tags(tags),
+            PurgeScope::Site(site) => PurgeTarget::Site(site),
+            PurgeScope::All => PurgeTarget::All,
+        };
+        let force = if order.soft { Force::Soft } else { Force::Hard };
+        let acknowledge = move |written: Result<Stamp, Unwritten>| {
+            done(written.map(Stamp::number).map_err(|error| error.to_string()));
+        };
+        self.edge.purge(&EdgeOrder { target, force }, Box::new(acknowledge))
     }
 
     fn phase(&self) -> Phase {

@@ -1,7 +1,9 @@
 //! What a route inherits from its site, and a site from `[defaults]`: upstream, caching rules, changes to fields, pages.
 
 use super::site::{Maintenance, Page};
-use crate::value::{CookieName, Duration, FieldMatch, FieldName, FilePath, HostRule, NameGlob, PathGlob};
+use crate::value::{
+    CookieName, Duration, FieldMatch, FieldName, FilePath, HostRule, NameGlob, PathGlob, TrustedProxy,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -44,6 +46,9 @@ pub struct Rules {
     /// Which requests are fetched anew, the response stored in place of the old one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refresh: Option<Triggers>,
+    /// Who may purge with requests: `PURGE /path` takes its own URL out of the cache. Default: nobody; they get 405.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub purge: Option<Purge>,
     /// What tells objects apart beside scheme, host and path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Key>,
@@ -105,6 +110,15 @@ pub struct Triggers {
     /// The path fits one of these globs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub paths: Option<Vec<PathGlob>>,
+}
+
+/// Who may purge with requests.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Purge {
+    /// Clients by their address: the peer's, or where the peer is one of `trusted_proxies` the one that it speaks for by the
+    /// PROXY protocol or `X-Forwarded-For`.
+    pub allow: Vec<TrustedProxy>,
 }
 
 /// What tells objects apart beside scheme, host and path.

@@ -28,6 +28,7 @@ impl Rules {
             show_key: self.show_key.or(base.show_key),
             bypass: joined(&self.bypass, &base.bypass, join_triggers),
             refresh: joined(&self.refresh, &base.refresh, join_triggers),
+            purge: nearest(&self.purge, &base.purge),
             key: joined(&self.key, &base.key, |near, far| Key {
                 query: nearest(&near.query, &far.query),
                 headers: nearest(&near.headers, &far.headers),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::*;
 
-fn load(text: &str) -> Loaded {
+pub(crate) fn load(text: &str) -> Loaded {
     static NUMBER: AtomicU64 = AtomicU64::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let path = std::env::temp_dir().join(format!("weir-plan-{}-{number}.toml", std::process::id()));

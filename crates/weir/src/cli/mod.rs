@@ -3,6 +3,7 @@
 mod check;
 mod explain;
 mod find;
+mod purge;
 mod reload;
 mod run;
 mod schema;
@@ -37,6 +38,8 @@ pub(crate) enum Command {
     Status(status::ShowStatus),
     /// Explain what the running Weir would do with a request, and why; nothing is sent to an origin.
     Explain(explain::Explain),
+    /// Take a URL, a prefix, tags, a site or everything out of the cache of the running Weir, or make it stale.
+    Purge(purge::Purge),
     /// Load an HTTP server of this machine, verify what comes back, and measure it.
     Stress(Box<weir_stress::StressArgs>),
     /// Print the JSON Schema of the configuration file.
@@ -52,6 +55,7 @@ impl Command {
             Command::Reload(reload) => reload.run(),
             Command::Status(status) => status.run(),
             Command::Explain(explain) => explain.run(),
+            Command::Purge(purge) => purge.run(),
             Command::Stress(args) => stress::run(&args),
             Command::Schema(schema) => schema.run(),
         }

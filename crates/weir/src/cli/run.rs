@@ -21,7 +21,8 @@ use crate::logs::{LogChoice, Terminal};
 use crate::process::{self, Signals, Wish};
 use crate::wire_up::House;
 
-const LOG_PATIENCE: Duration = Duration::from_secs(2);
+/// How long is waited at the end for what is still to be written.
+const WRITE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// The command line of `weir run`.
 #[derive(Debug, Args)]
@@ -84,7 +85,7 @@ impl Run {
         // Signals are listened to before anything is accepted, so that none can hit the defaults meanwhile.
         let signals = runtime.block_on(async { Signals::new() })?;
         let choice = self.log.clone().unwrap_or_default();
-        let house = Arc::new(House::start(&loaded, self.workers(), choice, terminal)?);
+        let house = Arc::new(House::start(&loaded, self.workers(), choice, terminal, state.path())?);
         let hangup = if self.config.is_none() && terminal.is_some() { Hangup::Ends } else { Hangup::Reloads };
         let source = self.config.clone().map_or(Source::Flags, Source::File);
         let control = Control::new(house.clone(), source);
@@ -92,7 +93,8 @@ impl Run {
         start.say()?;
         process::warn_of_root();
         let code = runtime.block_on(attend(signals, hangup, &house, &control));
-        house.finish_logs(LOG_PATIENCE);
+        house.finish_ledger(WRITE_PATIENCE);
+        house.finish_logs(WRITE_PATIENCE);
         // Blocking acts that a second signal left behind are not waited for.
         runtime.shutdown_background();
         Ok(code)

@@ -65,6 +65,7 @@ fn show(status: &Status) -> String {
     }
     line("bytes", &bytes(status));
     line("cache", &cache(status));
+    line("ledger", &ledger(status));
     if !status.errors.is_empty() {
         line("errors", &words(&status.errors));
     }
@@ -147,6 +148,16 @@ fn cache(status: &Status) -> String {
     let _ = write!(text, ", {} fills running, {} joined", fills.running, fills.collapsed);
     if cache.evicted > 0 {
         let _ = write!(text, ", {} evicted", cache.evicted);
+    }
+    text
+}
+
+fn ledger(status: &Status) -> String {
+    let ledger = &status.ledger;
+    let marks = counted(usize::try_from(ledger.marks).unwrap_or(usize::MAX), "mark");
+    let mut text = format!("number {}, {marks}", ledger.number);
+    if let Some(failure) = &ledger.failure {
+        let _ = write!(text, "; on disk up to {}: {failure}", ledger.durable);
     }
     text
 }

@@ -26,6 +26,7 @@ mod malformed_responses;
 mod observe;
 mod peers;
 mod poisoning;
+mod purge;
 mod staleness;
 mod start;
 mod structured;

@@ -1,0 +1,221 @@
+//! Purging: what is asked for in words becomes marks of the ledger; `PURGE url` of a client that may. It must not look at
+//! what is held: a purge costs the same however much that is.
+
+mod client;
+
+use bytes::Bytes;
+use http::header::ALLOW;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use tokio::sync::oneshot;
+use weir_policy::tags::{TAG_BYTES_MAX, TAGS_MAX};
+use weir_policy::{KeyRules, RequestView, write_url};
+use weir_store::{Force, Mark, PREFIX_BYTES_MAX, Scope, Stamp, Unwritten};
+use weir_wire::{Host, Scheme};
+
+use crate::clock;
+use crate::conn::After;
+use crate::exchange::Exchange;
+use crate::local::{self, Reply};
+use crate::plan::{Plan, Route, Site};
+
+/// The method that purges its own URL.
+const PURGE: &str = "PURGE";
+/// What is told to those who may not purge.
+const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
+
+/// What is to be purged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PurgeTarget {
+    /// All keys and variants of a URL. Without a scheme: of http and of https.
+    Url(String),
+    /// All whose URL begins with this text, byte by byte: `https://www.example.com/images/`. Without a scheme: of http and
+    /// of https.
+    Prefix(String),
+    /// All that bears one of these tags.
+    Tags(Vec<String>),
+    /// All of a site, by its name or one of its hosts as the configuration has them.
+    Site(String),
+    /// Everything.
+    All,
+}
+
+/// A purge that is wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PurgeOrder {
+    /// What.
+    pub target: PurgeTarget,
+    /// Whether it is served no more, or stale from now on.
+    pub force: Force,
+}
+
+/// The marks for an order.
+///
+/// # Errors
+/// A sentence that says what to write instead.
+pub(crate) fn marks(plan: &Plan, order: &PurgeOrder) -> Result<Vec<Mark>, String> {
+    let scopes = match &order.target {
+        PurgeTarget::All => vec![Scope::All],
+        PurgeTarget::Site(name) => vec![Scope::Site(site(plan, name)?.mark)],
+        PurgeTarget::Tags(tags) => of_tags(tags)?,
+        PurgeTarget::Prefix(text) => {
+            let prefixes = places(plan, text)?;
+            prefixes.into_iter().map(|place| place.prefix()).collect::<Result<_, _>>()?
+        }
+        PurgeTarget::Url(text) => places(plan, text)?.iter().flat_map(Place::urls).collect(),
+    };
+    Ok(scopes.into_iter().map(|scope| Mark { scope, force: order.force }).collect())
+}
+
+fn site<'p>(plan: &'p Plan, name: &str) -> Result<&'p Site, String> {
+    let by_name = plan.sites().iter().find(|site| *site.name == *name);
+    let found = by_name.or_else(|| plan.site_written(name));
+    found.map(|site| &**site).ok_or_else(|| {
+        let names: Vec<&str> = plan.sites().iter().map(|site| &*site.name).collect();
+        format!("no site is named {name}; there are: {}", names.join(", "))
+    })
+}
+
+fn of_tags(tags: &[String]) -> Result<Vec<Scope>, String> {
+    if tags.is_empty() || tags.len() > TAGS_MAX {
+        return Err(format!("name 1 to {TAGS_MAX} tags at once, not {}", tags.len()));
+    }
+    let scope = |tag: &String| match tag.trim_ascii() {
+        "" => Err("a tag is empty".to_owned()),
+        tag if tag.len() > TAG_BYTES_MAX => {
+            Err(format!("a tag has {} bytes; they have at most {TAG_BYTES_MAX}", tag.len()))
+        }
+        tag => Ok(Scope::tag(tag.as_bytes())),
+    };
+    tags.iter().map(scope).collect()
+}
+
+/// A scheme, a host of a site, and a path with its query.
+struct Place<'a> {
+    scheme: Scheme,
+    host: Host,
+    site: &'a Site,
+    path_and_query: String,
+}
+
+/// The places that a text names: one, or one for each scheme.
+fn places<'p>(plan: &'p Plan, text: &str) -> Result<Vec<Place<'p>>, String> {
+    let (schemes, rest) = match text.split_once("://") {
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (vec![Scheme::Http], rest),
+        Some((scheme, rest)) if scheme.eq_ignore_ascii_case("https") => (vec![Scheme::Https], rest),
+        Some((scheme, _)) if !scheme.contains(['/', '?']) => {
+            return Err(format!("{text}: the scheme is http or https, not {scheme}"));
+        }
+        _ => (vec![Scheme::Http, Scheme::Https], text),
+    };
+    let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    if authority.is_empty() {
+        return Err(format!("{text}: write it with its host: HOST/PATH or http://HOST/PATH"));
+    }
+    if path.contains('#') {
+        return Err(format!("{text}: what follows `#` is never sent to a server; leave it out"));
+    }
+    if !path.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(format!("{text}: write blanks and other than ASCII characters percent-encoded"));
+    }
+    let slash = if path.starts_with('/') { "" } else { "/" };
+    let place = |scheme| {
+        let host = Host::parse(&Bytes::copy_from_slice(authority.as_bytes()), Some(scheme))
+            .map_err(|refusal| format!("{authority} is not a host ({})", refusal.reason()))?;
+        let site = plan.site(host.name()).ok_or_else(|| format!("no site has the host {}", host.name()))?;
+        Ok(Place { scheme, host, site, path_and_query: format!("{slash}{path}") })
+    };
+    schemes.into_iter().map(place).collect()
+}
+
+impl Place<'_> {
+    /// The URL as it is asked for, and as each route that a GET or HEAD may take has it in its keys.
+    fn urls(&self) -> Vec<Scope> {
+        let (scheme, headers) = (self.scheme.as_str(), HeaderMap::new());
+        let mut digests = Vec::with_capacity(2);
+        for method in [Method::GET, Method::HEAD] {
+            let view = RequestView {
+                method: &method,
+                scheme,
+                host: self.host.as_str(),
+                path_and_query: &self.path_and_query,
+                headers: &headers,
+                has_body: false,
+                is_trusted: false,
+            };
+            let route = self.site.route(&method, scheme, view.path());
+            let whole = KeyRules::default();
+            for rules in route.iter().map(|route| &route.rules.key).chain([&whole]) {
+                let digest = write_url(rules, &view, &mut Vec::new());
+                if !digests.contains(&digest) {
+                    digests.push(digest);
+                }
+            }
+        }
+        let site = self.site.mark;
+        digests.into_iter().map(|digest| Scope::Url { site, digest }).collect()
+    }
+
+    fn prefix(&self) -> Result<Scope, String> {
+        let text = format!("{}://{}{}", self.scheme.as_str(), self.host.as_str(), self.path_and_query);
+        if text.len() > PREFIX_BYTES_MAX {
+            return Err(format!("a prefix has {} bytes; it has at most {PREFIX_BYTES_MAX}", text.len()));
+        }
+        if text.ends_with('*') {
+            return Err("all that begins with a prefix is purged: leave the `*` at its end out".to_owned());
+        }
+        Ok(Scope::prefix(self.site.mark, &text))
+    }
+}
+
+/// Whether a request asks for a purge.
+pub(crate) fn is_purge(method: &Method) -> bool {
+    method.as_str() == PURGE
+}
+
+/// Purges the request's own URL, in both schemes, if the client may; answers once that is durable.
+pub(crate) async fn by_client(exchange: &mut Exchange<'_>, route: &Route) -> After {
+    let (peer, trusted) = (exchange.conn.peer, &exchange.running.trusted);
+    let client = client::resolved(peer, trusted, &exchange.head.headers);
+    if !client.is_some_and(|client| route.purgers.contains(&client)) {
+        return refused(exchange).await;
+    }
+    let url = format!("{}{}", exchange.head.host.as_str(), exchange.path_and_query());
+    let order = PurgeOrder { target: PurgeTarget::Url(url), force: Force::Hard };
+    let marks = match marks(&exchange.running.plan, &order) {
+        Ok(marks) => marks,
+        Err(sentence) => {
+            let reply = Reply::error(StatusCode::BAD_REQUEST, "purge-malformed", &sentence);
+            return local::answer(exchange, reply).await;
+        }
+    };
+    let (done, written) = oneshot::channel();
+    let acknowledge = move |result: Result<Stamp, Unwritten>| drop(done.send(result));
+    exchange.worker.plane.store.purge(&marks, clock::now(), Box::new(acknowledge));
+    let reply = match written.await {
+        Ok(Ok(stamp)) => purged(stamp),
+        Ok(Err(error)) => unwritten(&error.to_string()),
+        Err(_) => unwritten("the ledger's thread has ended"),
+    };
+    local::answer(exchange, reply).await
+}
+
+async fn refused(exchange: &mut Exchange<'_>) -> After {
+    let text = "this client may not purge here";
+    let mut reply = Reply::error(StatusCode::METHOD_NOT_ALLOWED, "purge-refused", text);
+    reply.headers.insert(ALLOW, HeaderValue::from_static(METHODS));
+    local::answer(exchange, reply).await
+}
+
+fn purged(stamp: Stamp) -> Reply {
+    let body = format!("purged: mark {}\n", stamp.number());
+    Reply::line(StatusCode::OK, "purged", body)
+}
+
+fn unwritten(why: &str) -> Reply {
+    let text = format!("purged until a restart only: {why}");
+    Reply::error(StatusCode::INTERNAL_SERVER_ERROR, "ledger-unwritten", &text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! Who has sent a request, for what not everybody may do. It must not believe anybody but trusted peers.
+
+use std::net::{IpAddr, SocketAddr};
+
+use http::header::{CONNECTION, FORWARDED, VIA};
+use http::{HeaderMap, HeaderName};
+
+use crate::listen::{Peer, Trusted};
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// The peer, or whom trusted peers speak for: the last address in `X-Forwarded-For` that is not a trusted peer's own, or
+/// the first where all are. `None` where it cannot be known: an address that is none, or a trusted peer that passes a
+/// request on without saying for whom.
+pub(super) fn resolved(peer: Peer, trusted: &Trusted, headers: &HeaderMap) -> Option<Peer> {
+    if !trusted.contains(&peer) {
+        return Some(peer);
+    }
+    // A client could have such a field taken away that the peer has written.
+    if names(headers).any(|name| [X_FORWARDED_FOR, FORWARDED, VIA].iter().any(|known| known.as_str() == name))
+    {
+        return None;
+    }
+    if !headers.contains_key(X_FORWARDED_FOR) {
+        let is_passed_on = headers.contains_key(FORWARDED) || headers.contains_key(VIA);
+        return (!is_passed_on).then_some(peer);
+    }
+    let lines: Vec<&str> =
+        headers.get_all(X_FORWARDED_FOR).iter().map(|line| line.to_str().ok()).collect::<Option<_>>()?;
+    let mut first = None;
+    for member in lines.iter().rev().flat_map(|line| line.rsplit(',')) {
+        let client = Peer::at(address(member.trim())?);
+        if !trusted.contains(&client) {
+            return Some(client);
+        }
+        first = Some(client);
+    }
+    first
+}
+
+/// The names in Connection, in lower case.
+fn names(headers: &HeaderMap) -> impl Iterator<Item = String> {
+    let lines = headers.get_all(CONNECTION).iter().filter_map(|line| line.to_str().ok());
+    lines.flat_map(|line| line.split(',')).map(|name| name.trim().to_ascii_lowercase())
+}
+
+/// An address, as some write it with a port or in brackets.
+fn address(text: &str) -> Option<SocketAddr> {
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    match bare.parse::<IpAddr>() {
+        Ok(ip) => Some(SocketAddr::new(ip, 0)),
+        Err(_) => text.parse().ok(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn peer(text: &str) -> Peer {
+        match text {
+            "unix" => Peer::Unix,
+            text => Peer::at(SocketAddr::new(text.parse().unwrap(), 1)),
+        }
+    }
+
+    fn check(of: &str, fields: &[(&'static str, &str)], expect: Option<&str>) {
+        let headers = fields
+            .iter()
+            .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()));
+        let headers: HeaderMap = headers.collect();
+        let found = resolved(peer(of), &Trusted::default(), &headers).map(|found| found.to_string());
+        assert_eq!(found.as_deref(), expect, "{of} {fields:?}");
+    }
+
+    #[test]
+    fn who_is_not_trusted_speaks_for_nobody_else() {
+        check("192.0.2.1", &[], Some("192.0.2.1"));
+        check("192.0.2.1", &[("x-forwarded-for", "127.0.0.1")], Some("192.0.2.1"));
+        check("::ffff:192.0.2.1", &[("via", "1.1 x")], Some("192.0.2.1"));
+    }
+
+    #[test]
+    fn trusted_peers_say_for_whom_they_speak() {
+        check("127.0.0.1", &[], Some("127.0.0.1"));
+        check("unix", &[], Some("unix"));
+        check("unix", &[("x-forwarded-for", "192.0.2.7")], Some("192.0.2.7"));
+        check("127.0.0.1", &[("x-forwarded-for", "192.0.2.7")], Some("192.0.2.7"));
+        check("127.0.0.1", &[("x-forwarded-for", "127.0.0.1, 192.0.2.7")], Some("192.0.2.7"));
+        check("127.0.0.1", &[("x-forwarded-for", "192.0.2.7, 127.0.0.9")], Some("192.0.2.7"));
+        check("127.0.0.1", &[("x-forwarded-for", "127.0.0.3, 127.0.0.9")], Some("127.0.0.3"));
+        let lines = [("x-forwarded-for", "127.0.0.1"), ("x-forwarded-for", "2001:db8::1")];
+        check("127.0.0.1", &lines, Some("2001:db8::1"));
+        check("127.0.0.1", &[("x-forwarded-for", "192.0.2.7:4711")], Some("192.0.2.7"));
+        check("127.0.0.1", &[("x-forwarded-for", "[2001:db8::1]:80")], Some("2001:db8::1"));
+    }
+
+    #[test]
+    fn who_cannot_be_known_is_nobody() {
+        for fields in [
+            &[("x-forwarded-for", "unknown")][..],
+            &[("x-forwarded-for", "127.0.0.1, ")],
+            &[("x-forwarded-for", "")],
+            &[("forwarded", "for=127.0.0.1")],
+            &[("via", "1.1 front")],
+            &[("connection", "close, X-Forwarded-For")],
+        ] {
+            check("127.0.0.1", fields, None);
+        }
+    }
+}
