@@ -50,7 +50,7 @@ fn among_variants(exchange: &Exchange<'_>, digest: u128, key: &[u8]) -> Held {
 
 /// What was stored while its host belonged to another site is not that site's any more: a purge of this one would not
 /// reach it.
-fn is_of_site(exchange: &Exchange<'_>, generation: &Generation) -> bool {
+pub(crate) fn is_of_site(exchange: &Exchange<'_>, generation: &Generation) -> bool {
     generation.key().site == site(exchange)
 }
 

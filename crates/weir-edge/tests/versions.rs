@@ -1,6 +1,7 @@
 //! The data plane on real sockets, with three workers and little memory: many clients ask, leave and change objects at
 //! random while the origin is slow, breaks off and answers in every framing. Every byte is checked against the version
-//! that the response's own ETag names; nobody waits for ever; after a change the one who made it sees it.
+//! that the response's own ETag names; nobody waits for ever; after a change the one who made it sees it, whether the change
+//! went through Weir or was followed by a purge.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
@@ -10,10 +11,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use weir_config::{Flags, from_flags};
-use weir_edge::Edge;
 use weir_edge::observe::Observatory;
 use weir_edge::plan::Plan;
-use weir_store::Store;
+use weir_edge::{Edge, PurgeOrder, PurgeTarget};
+use weir_store::{Force, Store};
 use weir_testkit::{Client, Exchange, Origin, Response, Trouble, free_port, pattern};
 
 const WORKERS: usize = 3;
@@ -64,12 +65,7 @@ impl House {
         }
         std::thread::sleep(Duration::from_micros(random.below(3000)));
         if exchange.request.header("content-length").is_some() {
-            let version = {
-                let mut versions = self.versions.lock().unwrap();
-                let version = versions.entry(path).or_insert(1);
-                *version += 1;
-                *version
-            };
+            let version = self.change(&path);
             exchange.reply(200, &[("x-version", &version.to_string())], "");
             return;
         }
@@ -87,6 +83,14 @@ impl House {
             _ => None,
         };
         send(exchange, &mut random, &path, &etag, &body, start);
+    }
+
+    /// Changes an object behind Weir's back.
+    fn change(&self, path: &str) -> u64 {
+        let mut versions = self.versions.lock().unwrap();
+        let version = versions.entry(path.to_owned()).or_insert(1);
+        *version += 1;
+        *version
     }
 
     /// Whether the origin has another version by now than the response is of.
@@ -118,7 +122,7 @@ fn send(
             format!("HTTP/1.1 206 Partial Content\r\ncontent-range: bytes {start}-{last}/{total}\r\n")
         }
     };
-    head += &format!("etag: {etag}\r\ncache-control: max-age={max_age}\r\n");
+    head += &format!("etag: {etag}\r\ncache-control: max-age={max_age}\r\nsurrogate-key: all {path}\r\n");
     head += &match is_chunked {
         true => "transfer-encoding: chunked\r\n\r\n".to_owned(),
         false => format!("content-length: {}\r\n\r\n", body.len() - start),
@@ -162,6 +166,7 @@ struct Met {
     errors: AtomicU64,
     left: AtomicU64,
     changed: AtomicU64,
+    purged: AtomicU64,
 }
 
 fn count(counter: &AtomicU64) {
@@ -178,6 +183,7 @@ struct Walker<'a> {
     random: Random,
     met: &'a Met,
     house: &'a House,
+    edge: &'a Edge,
 }
 
 impl Walker<'_> {
@@ -193,6 +199,7 @@ impl Walker<'_> {
             Client::connect(std::net::SocketAddr::from(([127, 0, 0, 1], self.port))).patience(PATIENCE);
         match self.random.below(10) {
             0 => self.change(&mut client, &path),
+            4 => self.purge(&mut client, &path),
             1 | 2 => self.leave(client, &path),
             3 => self.part(&mut client, &path),
             _ => {
@@ -270,6 +277,26 @@ impl Walker<'_> {
         }
     }
 
+    /// Changes an object behind Weir's back and purges it, by any scope, hard or soft: must see the change then.
+    fn purge(&mut self, client: &mut Client, path: &str) {
+        let version = self.house.change(path);
+        let target = match self.random.below(8) {
+            0 => PurgeTarget::All,
+            1 => PurgeTarget::Site("*".to_owned()),
+            2 | 3 => PurgeTarget::Tags(vec!["none".to_owned(), path.to_owned()]),
+            4 | 5 => PurgeTarget::Prefix(format!("http://example.test{}", &path[..path.len() - 1])),
+            _ => PurgeTarget::Url(format!("example.test{path}")),
+        };
+        let force = if self.random.below(2) == 0 { Force::Hard } else { Force::Soft };
+        let (done, acknowledged) = std::sync::mpsc::channel();
+        let acknowledge = move |written: Result<_, _>| done.send(written.is_ok()).unwrap();
+        let order = PurgeOrder { target, force };
+        self.edge.purge(&order, Box::new(acknowledge)).unwrap();
+        assert!(acknowledged.recv().unwrap());
+        count(&self.met.purged);
+        self.whole(client, path, version);
+    }
+
     /// Changes an object (RFC 9111 §4.4), then must see the change.
     fn change(&mut self, client: &mut Client, path: &str) {
         client.send(format!("POST {path} HTTP/1.1\r\nHost: example.test\r\nContent-Length: 1\r\n\r\nx"));
@@ -302,16 +329,16 @@ fn no_client_gets_a_wrong_byte_or_waits_for_ever() {
     let met = Met::default();
     std::thread::scope(|scope| {
         for number in 0..CLIENTS {
-            let (met, house) = (&met, &*house);
+            let (met, house, edge) = (&met, &*house, &edge);
             scope.spawn(move || {
-                let mut walker = Walker { port, random: Random(1 + number * 7919), met, house };
+                let mut walker = Walker { port, random: Random(1 + number * 7919), met, house, edge };
                 (0..STEPS).for_each(|_| walker.step());
             });
         }
     });
     println!("{met:?}, origin asked {} times, {:?}", origin.total(), edge.usage());
     assert!(edge.usage().used_bytes <= edge.usage().limit_bytes);
-    assert!(met.hits.load(Ordering::Relaxed) > 0);
+    assert!(met.hits.load(Ordering::Relaxed) > 0 && met.purged.load(Ordering::Relaxed) > 0);
     edge.drain(Duration::from_secs(10));
     assert_eq!(edge.fills(), 0, "a fill outlived its readers and its origin");
 }

@@ -1,6 +1,6 @@
 //! What the RAM tier costs: `find`, a store with and without eviction, bytes of memory an object, and what becomes of
 //! the process's memory when bodies come and go. Run with `cargo bench -p weir-store [-- NAME…]`; figures only, no
-//! judgement. Names: `find`, `insert`, `memory`, `churn`.
+//! judgement. Names: `find`, `insert`, `memory`, `churn`, `purge`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use weir_policy::{BodyEnd, CacheKey, CacheRules, Now, RequestView, Storable, matches, storable};
-use weir_store::{Found, Store};
+use weir_store::{Found, Mark, Scope, Store};
 
 const OBJECTS: u64 = 1_000_000;
 const GIB: u64 = 1 << 30;
@@ -16,8 +16,8 @@ const MIB: u64 = 1 << 20;
 
 fn main() {
     let names: Vec<String> = std::env::args().skip(1).filter(|name| !name.starts_with('-')).collect();
-    let benches: [(&str, fn()); 4] =
-        [("find", find), ("insert", insert), ("memory", memory), ("churn", churn)];
+    let benches: [(&str, fn()); 5] =
+        [("find", find), ("insert", insert), ("memory", memory), ("churn", churn), ("purge", purge)];
     for (name, bench) in benches {
         if names.is_empty() || names.iter().any(|wanted| wanted == name) {
             bench();
@@ -66,6 +66,52 @@ fn find() {
         }
     });
     row("find, absent", nanoseconds(time, 2_000_000), "ns");
+}
+
+/// A purge by tag among a million objects that bear four tags each, and what look-ups cost until they are stamped anew.
+fn purge() {
+    let store = Store::new(16 * GIB);
+    let tags = "shop page product-17 lang-en";
+    let (proof, body) = (proof_with(&[("surrogate-key", tags)]), Bytes::from_static(b"x"));
+    (0..OBJECTS).for_each(|number| put(&store, &proof, number, &body));
+    let keys: Vec<CacheKey> = (0..OBJECTS).map(key).collect();
+    let look_up = |name: &str| {
+        let mut random = Random(7);
+        let time = timed(|| {
+            for _ in 0..1_000_000 {
+                let key = &keys[random.below(OBJECTS) as usize];
+                black_box(store.find(key.digest, &key.full, &|_| true));
+            }
+        });
+        row(&format!("find, {name}"), nanoseconds(time, 1_000_000), "ns");
+    };
+    let mark = |scope: Scope| {
+        let time = timed(|| {
+            store.purge(&[Mark::hard(scope)], now(), Box::new(|_| {}));
+        });
+        row(&format!("purge: {scope:.14?}"), time.as_secs_f64() * 1e6, "us");
+    };
+    look_up("no mark is newer");
+    for number in 0..1000_u64 {
+        store.invalidate(Scope::tag(&number.to_le_bytes()), now());
+    }
+    look_up("after 1,000 purges by other tags");
+    for length in [30, 35, 40, 45] {
+        let other = "https://www.example.test/images/elsewhere/0123456789";
+        store.invalidate(Scope::prefix(0, &other[..length]), now());
+    }
+    look_up("and by prefixes of 4 lengths");
+    let mut steps = 0;
+    let time = timed(|| {
+        while store.sweep() {
+            steps += 1;
+        }
+    });
+    row("sweep of a million: a step", nanoseconds(time, steps.max(1)) / 1e3, "us");
+    look_up("swept");
+    mark(Scope::tag(b"shop"));
+    look_up("all dead by a tag");
+    mark(Scope::All);
 }
 
 /// A body of 1 KB and of 64 KiB into a full store: each goes in, something goes out.
@@ -148,6 +194,11 @@ fn key(number: u64) -> CacheKey {
 
 /// A response as they come: ten fields.
 fn proof() -> Storable {
+    proof_with(&[])
+}
+
+/// The same with more.
+fn proof_with(more: &[(&'static str, &'static str)]) -> Storable {
     let fields = [
         ("date", "Fri, 20 Nov 2026 10:00:00 GMT"),
         ("content-type", "image/webp"),
@@ -162,6 +213,7 @@ fn proof() -> Storable {
     ];
     let headers: HeaderMap = fields
         .into_iter()
+        .chain(more.iter().copied())
         .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)))
         .collect();
     let request = HeaderMap::new();

@@ -1,4 +1,5 @@
-//! The thread that makes marks durable: it takes what came meanwhile, writes it, syncs once, and acknowledges all.
+//! The thread that makes marks durable: it takes what came meanwhile, writes it, syncs once, and acknowledges all. What
+//! nobody waits for is collected for a while, so that a flood of unsafe requests does not keep the drive syncing.
 //!
 //! States of the file: *good* → *broken* after any failure, since what failed to be written or synced may be missing though
 //! a later sync succeeds → *good* again once the whole ledger stands in a new file. While it is broken nothing is
@@ -29,7 +30,11 @@ const SURPLUS_MAX: usize = 4096;
 /// How long after a failure the file is tried anew where nobody asks for it.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Called once a purge is durable, with its largest mark, or has failed to become so. It must not block.
+/// How long marks are collected that nobody waits for.
+const COLLECT_PAUSE: Duration = Duration::from_millis(200);
+
+/// Called once a purge is durable, with its largest mark, or has failed to become so. It must not block, nor own a handle of
+/// the ledger or its store: the last one waits for the thread that calls.
 pub type Acknowledge = Box<dyn FnOnce(Result<Stamp, Unwritten>) + Send>;
 
 /// The ledger's file could not be written: its marks are in force, but will be forgotten when the process ends.
@@ -72,6 +77,16 @@ struct Queue {
     failure: Option<String>,
 }
 
+impl Queue {
+    fn take(&mut self) -> Batch {
+        Batch {
+            records: std::mem::take(&mut self.records),
+            waiting: std::mem::take(&mut self.waiting),
+            is_overfull: std::mem::take(&mut self.is_overfull),
+        }
+    }
+}
+
 impl std::fmt::Debug for Queue {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "Queue({} records, {} waiting)", self.records.len(), self.waiting.len())
@@ -109,12 +124,16 @@ impl Book {
     ) -> Stamp {
         let desk = &self.desk;
         let mut acknowledge = acknowledge;
+        let mut is_awaited = acknowledge.is_some();
         let mut left = wanted.len();
         let stamp = marks.make(wanted, now, |record| {
             let mut queue = desk.queue.lock();
             if queue.records.len() < QUEUED_MAX {
+                // The first begins the thread's pause; the others must not begin it anew.
+                is_awaited |= queue.records.is_empty();
                 queue.records.push(record);
             } else {
+                is_awaited |= !queue.is_overfull;
                 queue.is_overfull = true;
             }
             left -= 1;
@@ -127,7 +146,9 @@ impl Book {
         if let Some(acknowledge) = acknowledge {
             desk.queue.lock().waiting.push((stamp, acknowledge));
         }
-        desk.entered.notify_one();
+        if is_awaited {
+            desk.entered.notify_one();
+        }
         stamp
     }
 
@@ -154,20 +175,20 @@ impl Desk {
     fn next(&self, is_broken: bool) -> Option<Batch> {
         let mut queue = self.queue.lock();
         loop {
-            if !queue.records.is_empty() || !queue.waiting.is_empty() || queue.is_overfull {
-                return Some(Batch {
-                    records: std::mem::take(&mut queue.records),
-                    waiting: std::mem::take(&mut queue.waiting),
-                    is_overfull: std::mem::take(&mut queue.is_overfull),
-                });
+            if !queue.waiting.is_empty() || queue.is_overfull {
+                return Some(queue.take());
             }
-            if queue.is_closed {
-                return None;
-            }
-            if !is_broken {
-                self.entered.wait(&mut queue);
-            } else if self.entered.wait_for(&mut queue, RETRY_PAUSE).timed_out() {
-                return Some(Batch::default());
+            let pause = match (queue.records.is_empty(), is_broken) {
+                (_, _) if queue.is_closed => return (!queue.records.is_empty()).then(|| queue.take()),
+                (true, false) => {
+                    self.entered.wait(&mut queue);
+                    continue;
+                }
+                (false, false) => COLLECT_PAUSE,
+                (_, true) => RETRY_PAUSE,
+            };
+            if self.entered.wait_for(&mut queue, pause).timed_out() {
+                return Some(queue.take());
             }
         }
     }

@@ -151,6 +151,23 @@ fn prefixes_of_too_many_lengths_become_a_mark_of_their_site() {
 }
 
 #[test]
+fn long_prefixes_of_many_lengths_are_told_apart() {
+    let text = format!("http://a.test/{}", "0123456789abcdef".repeat(200));
+    let long = key(1, &text);
+    for length in [14, 16, 17, 128, 129, 240, 241, 256, 1023, 1025, 3000] {
+        let marks = Marks::new(100);
+        let before = marks.current();
+        // Marks of other texts make the look-up stop at other lengths on its way.
+        for other in [15, 130, 300, 1024] {
+            marks.one(Mark::hard(Scope::prefix(1, &"x".repeat(other))));
+        }
+        assert!(!marks.is_dead(&long, &Tags::default(), before));
+        marks.one(Mark::hard(Scope::prefix(1, &text[..length])));
+        assert!(marks.is_dead(&long, &Tags::default(), before), "{length}");
+    }
+}
+
+#[test]
 fn retired_marks_leave_later_ones() {
     let marks = Marks::new(10);
     let (one, two, none) = (key(1, "http://a.test/1"), key(1, "http://a.test/2"), Tags::default());
