@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+use weir_policy::StoredFlags;
 
 use crate::budget::{Budget, Charge};
 use crate::generation::{Generation, Label, NO_PLACE, Residence, Retirement};
@@ -92,6 +93,12 @@ impl Shelf {
             return Judged::Alive;
         }
         self.ledger.judge(&label.key, &label.head.load().stored.tags, stamp)
+    }
+
+    /// Whether a soft mark concerns a generation, or has done so since its head came.
+    fn is_soft(&self, label: &Label) -> bool {
+        label.head.load().stored.facts.flags.has(StoredFlags::PURGED)
+            || matches!(self.judge(label), Judged::Stale(_))
     }
 
     /// Makes a generation stale that a soft mark concerns, and stamps it anew. False when it is dead by now: because of a
@@ -214,8 +221,10 @@ impl Shelf {
                 && other.label.key.full == label.key.full
                 && other.label.head.load().stored.variant == stored.stored.variant
         };
+        // What was purged softly does not take the place of what was not; else the newer one stays.
+        let rank = |label: &Label| (!self.is_soft(label), label.sequence);
         for other in all.iter().filter(is_same) {
-            if other.label.sequence < label.sequence {
+            if rank(&other.label) < rank(label) {
                 self.withdraw(state, other, Retirement::Replaced, retired);
             } else if other.residence() == Residence::Resident {
                 self.withdraw(state, generation, Retirement::Replaced, retired);

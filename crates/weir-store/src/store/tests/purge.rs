@@ -147,6 +147,29 @@ fn a_fill_in_flight_ends_up_dead_or_stale() {
 }
 
 #[test]
+fn what_was_asked_for_before_a_soft_purge_does_not_replace_what_was_asked_for_after_it() {
+    let store = Store::new(MEMORY);
+    let before = store.ledger().current();
+    purge(&store, Mark::soft(Scope::All));
+    let new = put(&store, 1, 20);
+    for is_seen_meanwhile in [false, true] {
+        let (old, writer) = store.begin(proof(&[], &[]), key(1), before, None).unwrap();
+        assert!(!is_seen_meanwhile || is_stale(&find(&store, 1).unwrap()));
+        writer.seal().unwrap();
+        assert!(Arc::ptr_eq(&find(&store, 1).unwrap(), &new) && !is_stale(&new));
+        assert_eq!(old.retirement(), Some(Retirement::Replaced));
+    }
+    let (newer, writer) = store.begin(proof(&[], &[]), key(1), store.ledger().current(), None).unwrap();
+    let (old, old_writer) = store.begin(proof(&[], &[]), key(1), before, None).unwrap();
+    old_writer.seal().unwrap();
+    writer.seal().unwrap();
+    assert!(Arc::ptr_eq(&find(&store, 1).unwrap(), &newer) && old.is_retired() && new.is_retired());
+    purge(&store, Mark::soft(Scope::All));
+    put(&store, 1, 30);
+    assert_eq!(newer.retirement(), Some(Retirement::Replaced));
+}
+
+#[test]
 fn what_lives_through_a_crowd_of_soft_purges_is_stale_and_kept() {
     let settings = Settings { marks_max: 16, ..Settings::of(MEMORY) };
     let store = Store::with(settings);
