@@ -24,6 +24,7 @@ mod samples;
 mod shelf;
 mod slot;
 mod store;
+pub mod volume;
 mod writer;
 
 pub use body::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece, Read};

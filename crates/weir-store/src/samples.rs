@@ -95,3 +95,36 @@ pub(crate) fn read_from(generation: &Generation, start: u64, max: usize) -> (Vec
         }
     }
 }
+
+/// A folder that goes with the value.
+pub(crate) struct Folder(std::path::PathBuf);
+
+impl Folder {
+    pub(crate) fn new(name: &str) -> Folder {
+        static NUMBER: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(0);
+        let number = NUMBER.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("weir-{name}-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The golden file of that name. Where `WEIR_GOLDEN=write` is set and there is none, `bytes` become it.
+pub(crate) fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/volume/golden");
+    let path = folder.join(name);
+    if !path.exists() && std::env::var("WEIR_GOLDEN").is_ok_and(|word| word == "write") {
+        std::fs::write(&path, bytes).unwrap();
+    }
+    std::fs::read(path).unwrap()
+}

@@ -1,0 +1,288 @@
+//! A checkpoint: the whole index written down, so that a restart reads it instead of the segments.
+//!
+//! It is written in small steps between other work, shard by shard, while the index goes on changing: entries of records
+//! that were not durable when it began are left out, and the journal from its beginning on says what happened since.
+//! Only its trailer makes it count.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::sync::Arc;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::disk::{Disk, DiskFile};
+use super::index::{Index, Location};
+use super::journal::FOLDER;
+use super::number::{Cursor, Put, TooShort};
+use super::superblock::{Superblock, VERSION};
+
+const MAGIC: &[u8; 8] = b"WeirCkp\n";
+const PART_MAGIC: u32 = 0x7472_5057; // "WPrt"
+const HEADER_BYTES: usize = 80;
+const SEGMENT_ENTRY_BYTES: usize = 16;
+pub(crate) const PART_HEADER_BYTES: usize = 32;
+/// A part has at least so many bytes, unless it is the last one.
+pub(crate) const PART_BYTES: usize = 256 << 10;
+/// So much is written before it is synced, so that the last sync has little to do.
+const SYNC_BYTES: u64 = 8 << 20;
+
+/// What a checkpoint says beside the entries.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Preface {
+    pub(crate) number: u64,
+    /// The journal that goes on where it began.
+    pub(crate) journal: u64,
+    /// The last durable epoch when it began.
+    pub(crate) epoch: u64,
+    pub(crate) next_object: u64,
+    pub(crate) shard_bits: u32,
+    /// Each segment with the unit up to which it was durable.
+    pub(crate) segments: BTreeMap<u64, u32>,
+}
+
+impl Preface {
+    fn to_bytes(&self, superblock: &Superblock) -> Vec<u8> {
+        let mut out = Vec::with_capacity(HEADER_BYTES + self.segments.len() * SEGMENT_ENTRY_BYTES);
+        out.put_u64(0);
+        out.put(MAGIC);
+        out.put_u32(VERSION);
+        out.put_u32(self.shard_bits);
+        out.put_u128(superblock.id);
+        out.put_u64(self.number);
+        out.put_u64(self.journal);
+        out.put_u64(self.epoch);
+        out.put_u64(self.next_object);
+        out.put_u32(u32::try_from(self.segments.len()).unwrap_or(u32::MAX));
+        out.put_u32(0);
+        assert_eq!(out.len(), HEADER_BYTES);
+        for (segment, unit) in &self.segments {
+            out.put_u64(*segment);
+            out.put_u32(*unit);
+            out.put_u32(0);
+        }
+        seal(out, superblock)
+    }
+
+    fn read(bytes: &[u8], superblock: &Superblock) -> Option<(Preface, usize)> {
+        let mut cursor = Cursor::new(bytes);
+        let preface = Preface::read_fields(&mut cursor, superblock).ok()??;
+        let length = bytes.len() - cursor.left();
+        is_sealed(&bytes[..length], superblock).then_some((preface, length))
+    }
+
+    fn read_fields(cursor: &mut Cursor<'_>, superblock: &Superblock) -> Result<Option<Preface>, TooShort> {
+        cursor.u64()?;
+        let magic = cursor.take(MAGIC.len())?;
+        let version = cursor.u32()?;
+        let shard_bits = cursor.u32()?;
+        let id = cursor.u128()?;
+        if magic != MAGIC || version != VERSION || id != superblock.id {
+            return Ok(None);
+        }
+        let (number, journal) = (cursor.u64()?, cursor.u64()?);
+        let (epoch, next_object) = (cursor.u64()?, cursor.u64()?);
+        let count = cursor.u32()?;
+        cursor.u32()?;
+        let mut segments = BTreeMap::new();
+        for _ in 0..count {
+            let segment = cursor.u64()?;
+            segments.insert(segment, cursor.u32()?);
+            cursor.u32()?;
+        }
+        Ok(Some(Preface { number, journal, epoch, next_object, shard_bits, segments }))
+    }
+}
+
+/// Writes the checksum of what follows its place, the first eight bytes.
+fn seal(mut bytes: Vec<u8>, superblock: &Superblock) -> Vec<u8> {
+    let sum = xxh3_64_with_seed(&bytes[8..], superblock.secret);
+    bytes[..8].copy_from_slice(&sum.to_le_bytes());
+    bytes
+}
+
+fn is_sealed(bytes: &[u8], superblock: &Superblock) -> bool {
+    let sum = Cursor::new(bytes).u64();
+    bytes.len() > 8 && sum == Ok(xxh3_64_with_seed(&bytes[8..], superblock.secret))
+}
+
+/// The path of a checkpoint.
+pub(crate) fn path(number: u64) -> String {
+    format!("{FOLDER}/checkpoint-{number:08}")
+}
+
+/// The number of the checkpoint whose file has that name.
+pub(crate) fn number_of(name: &str) -> Option<u64> {
+    let number = name.strip_prefix("checkpoint-")?.parse().ok()?;
+    (path(number) == format!("{FOLDER}/{name}")).then_some(number)
+}
+
+/// What a checkpoint of that many entries takes in bytes, at most.
+pub(crate) fn bytes_for(entries: u64, shards: usize, segments: usize) -> u64 {
+    let entries = entries * 8 + shards as u64 * 4;
+    let parts = entries / PART_BYTES as u64 + 2;
+    entries + parts * PART_HEADER_BYTES as u64 + (HEADER_BYTES + segments * SEGMENT_ENTRY_BYTES) as u64
+}
+
+/// A checkpoint that is being written.
+#[derive(Debug)]
+pub(crate) struct Writing {
+    file: Arc<dyn DiskFile>,
+    pub(crate) preface: Preface,
+    next_shard: usize,
+    entries: u64,
+    pub(crate) bytes: u64,
+    synced: u64,
+}
+
+/// What a step of writing came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    More,
+    /// It is durable.
+    Done,
+}
+
+impl Writing {
+    /// # Errors
+    /// Those of the drive.
+    pub(crate) fn begin(disk: &dyn Disk, superblock: &Superblock, preface: Preface) -> io::Result<Writing> {
+        let file = disk.create(&path(preface.number))?;
+        let header = preface.to_bytes(superblock);
+        file.write_all_at(&[&header], 0)?;
+        Ok(Writing { file, preface, next_shard: 0, entries: 0, bytes: header.len() as u64, synced: 0 })
+    }
+
+    /// Closes the file.
+    pub(crate) fn into_preface(self) -> Preface {
+        self.preface
+    }
+
+    /// What the next step writes at most, in bytes.
+    pub(crate) fn next_bytes(&self, index: &Index) -> u64 {
+        let mut length = 0;
+        for shard in self.next_shard..index.shards() {
+            if length >= PART_BYTES {
+                break;
+            }
+            length += index.shard_len(shard) * 8 + 4;
+        }
+        (length + PART_HEADER_BYTES) as u64
+    }
+
+    /// Whether all entries are written.
+    pub(crate) fn is_ready_for_trailer(&self, index: &Index) -> bool {
+        self.next_shard == index.shards()
+    }
+
+    /// Writes one part, or the trailer and makes all durable.
+    ///
+    /// # Errors
+    /// Those of the drive: the checkpoint is then of no use.
+    pub(crate) fn step(
+        &mut self,
+        disk: &dyn Disk,
+        superblock: &Superblock,
+        index: &Index,
+        is_durable: impl Fn(&BTreeMap<u64, u32>, Location) -> bool,
+    ) -> io::Result<Step> {
+        if self.next_shard == index.shards() {
+            let trailer = part(superblock, &self.preface, u32::MAX, &[], self.entries);
+            self.write(&trailer)?;
+            self.file.sync_data()?;
+            disk.sync_folder(FOLDER)?;
+            return Ok(Step::Done);
+        }
+        let first = self.next_shard;
+        let mut shards = Vec::new();
+        let mut length = 0;
+        while self.next_shard < index.shards() && length < PART_BYTES {
+            let mut entries = index.shard(self.next_shard);
+            length += entries.len() * 8 + 4;
+            entries.retain(|entry| is_durable(&self.preface.segments, Location::of(*entry)));
+            self.entries += entries.len() as u64;
+            shards.push(entries);
+            self.next_shard += 1;
+        }
+        let part = part(superblock, &self.preface, first as u32, &shards, self.entries);
+        self.write(&part)?;
+        if self.bytes - self.synced >= SYNC_BYTES {
+            self.file.sync_data()?;
+            self.synced = self.bytes;
+        }
+        Ok(Step::More)
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(&[bytes], self.bytes)?;
+        self.bytes += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+/// A run of shards, sealed. The trailer has `u32::MAX` as its first shard and the count of all entries.
+fn part(
+    superblock: &Superblock,
+    preface: &Preface,
+    first: u32,
+    shards: &[Vec<u64>],
+    entries: u64,
+) -> Vec<u8> {
+    let length: usize = shards.iter().map(|entries| entries.len() * 8 + 4).sum();
+    let mut out = Vec::with_capacity(PART_HEADER_BYTES + length);
+    out.put_u64(0);
+    out.put_u32(PART_MAGIC);
+    out.put_u32(first);
+    out.put_u32(shards.len() as u32);
+    out.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
+    out.put_u64(preface.number << 40 ^ entries);
+    for entries in shards {
+        out.put_u32(entries.len() as u32);
+        entries.iter().for_each(|entry| out.put_u64(*entry));
+    }
+    seal(out, superblock)
+}
+
+/// Reads a checkpoint into an empty index; `None` where it is not whole.
+pub(crate) fn read(file: &dyn DiskFile, superblock: &Superblock, number: u64) -> Option<(Preface, Index)> {
+    let mut bytes = vec![0; usize::try_from(file.length().ok()?).ok()?];
+    super::disk::read_exact_at(file, &mut bytes, 0).ok()?;
+    let (preface, mut at) = Preface::read(&bytes, superblock)?;
+    if preface.number != number || preface.shard_bits != superblock.shard_bits {
+        return None;
+    }
+    let index = Index::new(superblock.shard_bits);
+    let mut next_shard = 0;
+    loop {
+        let header = bytes.get(at..at + PART_HEADER_BYTES)?;
+        let mut cursor = Cursor::new(&header[8..]);
+        let (magic, first) = (cursor.u32().ok()?, cursor.u32().ok()?);
+        let (shards, length) = (cursor.u32().ok()? as usize, cursor.u32().ok()? as usize);
+        let entries = cursor.u64().ok()? ^ (number << 40);
+        let end = at.checked_add(PART_HEADER_BYTES)?.checked_add(length)?;
+        let part = bytes.get(at..end)?;
+        if magic != PART_MAGIC || !is_sealed(part, superblock) {
+            return None;
+        }
+        if first == u32::MAX {
+            let is_whole = next_shard == index.shards() && entries == index.len() && end == bytes.len();
+            return is_whole.then_some((preface, index));
+        }
+        if first as usize != next_shard || next_shard + shards > index.shards() {
+            return None;
+        }
+        let mut cursor = Cursor::new(&part[PART_HEADER_BYTES..]);
+        for shard in next_shard..next_shard + shards {
+            let count = cursor.u32().ok()? as usize;
+            let words = cursor.take(count.checked_mul(8)?).ok()?;
+            let entries = words.chunks_exact(8).map(|word| Cursor::new(word).u64().unwrap_or(0)).collect();
+            if !index.fill(shard, entries) {
+                return None;
+            }
+        }
+        next_shard += shards;
+        at = end;
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,104 @@
+//! Giving room back: the oldest segment leaves the index in small steps, then its file goes.
+
+use std::sync::{Arc, Weak};
+
+use super::Engine;
+use crate::volume::journal::Change;
+use crate::volume::segment::{Segment, path};
+use crate::volume::usage::Counters;
+
+/// How many shards one step goes through: some tens of microseconds.
+const SHARDS_A_STEP: usize = 256;
+
+/// A segment that is on its way out.
+#[derive(Debug)]
+pub(crate) struct Dropping {
+    number: u64,
+    next_shard: usize,
+    gone: u64,
+}
+
+impl Engine {
+    /// One step of dropping. True while there is more to do.
+    pub(super) fn step_dropping(&mut self) -> bool {
+        if self.dropping.is_none() && self.is_crowded() {
+            self.dropping = self.oldest().map(|number| Dropping { number, next_shard: 0, gone: 0 });
+        }
+        self.drop_some() || self.is_crowded() && self.oldest().is_some()
+    }
+
+    /// Goes on with the segment that is being dropped. True while there is more of it.
+    fn drop_some(&mut self) -> bool {
+        let Some(mut dropping) = self.dropping.take() else { return false };
+        let shared = &self.shared;
+        let slot = shared.segments.geometry.slot_of(dropping.number);
+        let geometry = shared.segments.geometry;
+        let end = (dropping.next_shard + SHARDS_A_STEP).min(shared.index.shards());
+        for shard in dropping.next_shard..end {
+            dropping.gone += shared.index.retain(shard, |location| geometry.slot(location) != slot);
+        }
+        dropping.next_shard = end;
+        if end < shared.index.shards() {
+            self.dropping = Some(dropping);
+            return true;
+        }
+        Counters::add(&shared.counters.segments_dropped, 1);
+        Counters::add(&shared.counters.evicted, dropping.gone);
+        if let Some(segment) = shared.segments.segment(dropping.number) {
+            self.discard(&segment);
+        }
+        for put in self.puts.values_mut() {
+            put.published = put.published.filter(|location| geometry.slot(*location) != slot);
+        }
+        false
+    }
+
+    /// The oldest segment, unless it is the one that is being written.
+    fn oldest(&self) -> Option<u64> {
+        let open = self.open.as_ref().map(|open| open.segment.number);
+        self.shared.segments.oldest().filter(|number| Some(*number) != open)
+    }
+
+    /// Drops the oldest segment at once. False where there is none.
+    pub(super) fn drop_oldest(&mut self) -> bool {
+        if self.dropping.is_none() {
+            let Some(number) = self.oldest() else { return false };
+            self.dropping = Some(Dropping { number, next_shard: 0, gone: 0 });
+        }
+        while self.drop_some() {}
+        true
+    }
+
+    /// A segment is of no use any more: nothing in the index names it.
+    pub(super) fn discard(&mut self, segment: &Arc<Segment>) {
+        self.shared.segments.remove(segment.number);
+        // Of a segment that the journal does not know nothing need be said, but a frame under way may name it.
+        self.pending.push(Change::Dropped { segment: segment.number });
+        self.leaving.retain(|leaving| leaving.strong_count() > 0);
+        self.leaving.push(Arc::downgrade(segment));
+        self.unlink(Arc::clone(segment));
+    }
+
+    /// What dropped segments still take, since somebody reads them or they could not be unlinked.
+    pub(super) fn leaving_bytes(&self) -> u64 {
+        self.leaving.iter().filter_map(Weak::upgrade).map(|segment| segment.bytes()).sum()
+    }
+
+    fn unlink(&mut self, segment: Arc<Segment>) {
+        match self.shared.disk.unlink(&path(segment.number)) {
+            Ok(()) => self.are_names_new = true,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => {
+                self.note(&error);
+                self.stuck.push(segment);
+            }
+        }
+    }
+
+    /// Tries again what could not be unlinked.
+    pub(super) fn unlink_stuck(&mut self) {
+        for segment in std::mem::take(&mut self.stuck) {
+            self.unlink(segment);
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! A volume as the rest of the store sees it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use weir_policy::{CacheKey, Intervals};
+
+use super::disk::Disk;
+use super::engine::{End, Put as Started};
+use super::index::KeyHash;
+use super::intake::{Command, Intake};
+use super::put::{Ended, Fate};
+use super::reader::{Candidate, Part, Position, ReadError, Record, Wait};
+use super::recover::{OpenError, Recovered, open};
+use super::settings::VolumeSettings;
+use super::shared::Shared;
+use super::threads::{Busy, Readers, start_writer};
+use super::usage::{Counters, Health, VolumeUsage};
+use super::verify::{Verified, verify};
+
+/// A volume, open. Dropping it writes what waits, and ends its threads.
+#[derive(Debug)]
+pub struct Volume {
+    shared: Arc<Shared>,
+    intake: Arc<Intake>,
+    next_object: AtomicU64,
+    readers: Mutex<Option<Readers>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Volume {
+    /// Opens the volume in a folder, or makes it; starts its threads. Blocks for as long as recovery takes.
+    ///
+    /// # Errors
+    /// [`OpenError`]: the folder is as it was.
+    pub fn open(disk: Arc<dyn Disk>, settings: &VolumeSettings) -> Result<(Volume, Recovered), OpenError> {
+        let (shared, engine, recovered) = open(disk, settings)?;
+        let intake = Arc::new(Intake::new(settings.queue_bytes));
+        let next_object = AtomicU64::new(engine.next_object());
+        let failed = |source| OpenError::Drive { act: "starting a thread", source };
+        let readers = Readers::start(settings.readers, &shared).map_err(failed)?;
+        let writer = start_writer(engine, Arc::clone(&intake), settings.clock.clone()).map_err(failed)?;
+        let volume = Volume {
+            shared,
+            intake,
+            next_object,
+            readers: Mutex::new(Some(readers)),
+            writer: Mutex::new(Some(writer)),
+        };
+        Ok((volume, recovered))
+    }
+
+    /// Where records of that digest may be, newest first. Looks at memory alone.
+    pub fn find(&self, digest: u128) -> SmallVec<[Candidate; 4]> {
+        self.shared.candidates(digest)
+    }
+
+    /// The record of a candidate, if its key is that one: the head, and a small object's body. May wait for the drive.
+    ///
+    /// # Errors
+    /// [`ReadError::Gone`] where it is not what was stored, or was dropped meanwhile; [`ReadError::Device`].
+    pub fn record(&self, candidate: Candidate, key: &CacheKey) -> Result<Option<Record>, ReadError> {
+        self.look(candidate, key, Wait::Device)
+    }
+
+    /// As [`Volume::record`], from the page cache alone.
+    ///
+    /// # Errors
+    /// [`ReadError::NotResident`] where it would have to wait; as [`Volume::record`].
+    pub fn try_record(&self, candidate: Candidate, key: &CacheKey) -> Result<Option<Record>, ReadError> {
+        self.look(candidate, key, Wait::Never)
+    }
+
+    fn look(&self, candidate: Candidate, key: &CacheKey, wait: Wait) -> Result<Option<Record>, ReadError> {
+        let result = self.shared.record(candidate, &key.full, wait);
+        if matches!(result, Err(ReadError::Gone | ReadError::Device(_))) {
+            self.tell_damaged(KeyHash::of(key.digest), candidate);
+        }
+        result
+    }
+
+    /// What is at `offset` of a record's body: at most `max` bytes, and [`crate::PIECE_BYTES_MAX`]. May wait for the
+    /// drive. `position` spares the next read of the same body looking its extent up again.
+    ///
+    /// # Errors
+    /// As [`Volume::record`]; nothing that was read before was wrong.
+    pub fn read(
+        &self,
+        record: &Record,
+        position: &mut Position,
+        offset: u64,
+        max: usize,
+    ) -> Result<Part, ReadError> {
+        self.read_part(record, position, offset, max, Wait::Device)
+    }
+
+    /// As [`Volume::read`], from the page cache alone.
+    ///
+    /// # Errors
+    /// [`ReadError::NotResident`] where it would have to wait; as [`Volume::read`].
+    pub fn try_read(
+        &self,
+        record: &Record,
+        position: &mut Position,
+        offset: u64,
+        max: usize,
+    ) -> Result<Part, ReadError> {
+        self.read_part(record, position, offset, max, Wait::Never)
+    }
+
+    fn read_part(
+        &self,
+        record: &Record,
+        position: &mut Position,
+        offset: u64,
+        max: usize,
+        wait: Wait,
+    ) -> Result<Part, ReadError> {
+        let result = self.shared.read(record, position, offset, max, wait);
+        if matches!(result, Err(ReadError::Gone | ReadError::Device(_)))
+            && let Some((_, place)) = self.shared.segments.at(record.location)
+        {
+            let candidate = Candidate { location: record.location, place };
+            self.tell_damaged(KeyHash::of(record.digest), candidate);
+        }
+        result
+    }
+
+    /// Lets the writer take a record out of the index. Where the queue is full the next reader says it again.
+    fn tell_damaged(&self, hash: KeyHash, candidate: Candidate) {
+        let Candidate { location, place } = candidate;
+        if self.shared.segments.has(place.segment) && self.shared.index.has(hash, location) {
+            let _ = self.intake.send(Command::Damaged { hash, location, place });
+        }
+    }
+
+    /// The intervals of a record's body that are held now.
+    pub fn held(&self, record: &Record) -> Intervals {
+        self.shared.held(record)
+    }
+
+    /// Runs something on a thread of the volume's that may wait for the drive.
+    ///
+    /// # Errors
+    /// [`Busy`] where too much waits already: treat the object as absent.
+    pub fn on_reader(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Busy> {
+        self.readers.lock().as_ref().ok_or(Busy)?.run(Box::new(job))
+    }
+
+    /// Begins to store an object. `length` is that of its body, where it is known; `stamp` is kept with it. It is found
+    /// once its first extent is written, in part, and otherwise when it is whole. Never waits.
+    ///
+    /// # Errors
+    /// [`Ended`]: it is not stored.
+    pub fn begin(
+        self: &Arc<Volume>,
+        key: &CacheKey,
+        head: Bytes,
+        stamp: u64,
+        length: Option<u64>,
+    ) -> Result<Put, Ended> {
+        let object = self.next_object.fetch_add(1, Ordering::Relaxed);
+        let fate = Fate::new();
+        let put = Started::new(key.digest, key.full.clone(), head, stamp, length, Arc::clone(&fate));
+        self.send(Command::Begin { object, put: Box::new(put) })?;
+        Ok(Put { volume: Arc::clone(self), object, digest: key.digest, fate, is_open: true })
+    }
+
+    /// Stores an object whose body is at hand.
+    ///
+    /// # Errors
+    /// [`Ended`]: it is not stored.
+    pub fn store(
+        self: &Arc<Volume>,
+        key: &CacheKey,
+        head: Bytes,
+        stamp: u64,
+        body: &[Bytes],
+    ) -> Result<u64, Ended> {
+        let length = body.iter().map(|part| part.len() as u64).sum();
+        let mut put = self.begin(key, head, stamp, Some(length))?;
+        let mut offset = 0;
+        for part in body {
+            put.push(offset, part.clone())?;
+            offset += part.len() as u64;
+        }
+        put.finish(length)
+    }
+
+    /// Goes on storing an object that is held in part; one transfer at a time.
+    ///
+    /// # Errors
+    /// [`Ended`]: nothing is added.
+    pub fn resume(self: &Arc<Volume>, record: &Record) -> Result<Put, Ended> {
+        let (object, digest) = (record.number, record.digest);
+        let fate = Fate::new();
+        self.send(Command::Resume { object, digest, fate: Arc::clone(&fate) })?;
+        Ok(Put { volume: Arc::clone(self), object, digest, fate, is_open: true })
+    }
+
+    /// Gives an object another head, after a 304; its body stays where it is. The stamp never falls.
+    ///
+    /// # Errors
+    /// [`Ended`]: it keeps the old one.
+    pub fn refresh(&self, record: &Record, head: Bytes, stamp: u64) -> Result<(), Ended> {
+        let (object, digest) = (record.number, record.digest);
+        self.send(Command::Refresh { object, digest, head, stamp })
+    }
+
+    /// Takes an object out, for good. Durable with the next epoch.
+    ///
+    /// # Errors
+    /// [`Ended::QueueFull`] where not even this could be said: say it again.
+    pub fn remove(&self, digest: u128, object: u64) -> Result<(), Ended> {
+        self.send(Command::Remove { object, digest })
+    }
+
+    fn send(&self, command: Command) -> Result<(), Ended> {
+        if self.shared.counters.health() != Health::Well {
+            return Err(Ended::Failed);
+        }
+        self.intake.send(command).map_err(|_| {
+            Counters::add(&self.shared.counters.queue_full, 1);
+            Ended::QueueFull
+        })
+    }
+
+    /// Makes durable what was asked for before; returns the epoch that is. Blocks.
+    pub fn sync(&self) -> Option<u64> {
+        let (done, wait) = crossbeam_channel::bounded(1);
+        self.intake.send(Command::Sync(done)).ok()?;
+        wait.recv().ok()
+    }
+
+    /// Goes through all objects, checks every byte, and drops what is wrong. Blocks for as long as reading the volume
+    /// takes.
+    ///
+    /// # Errors
+    /// [`ReadError::Device`] where the drive fails.
+    pub fn verify(&self) -> Result<Verified, ReadError> {
+        let verified = verify(&self.shared, |hash, location, place| {
+            // Where the queue is full it stays until it is read, or verified, again.
+            let _ = self.intake.send(Command::Damaged { hash, location, place });
+        })?;
+        self.sync();
+        Ok(verified)
+    }
+
+    /// What it holds, and what was done.
+    pub fn usage(&self) -> VolumeUsage {
+        self.shared.usage()
+    }
+
+    /// How it fares.
+    pub fn health(&self) -> Health {
+        self.shared.counters.health()
+    }
+
+    /// Writes what waits, makes it durable, and ends the threads. Afterwards nothing is stored.
+    pub fn close(&self) {
+        if let Some(writer) = self.writer.lock().take() {
+            let _ = self.intake.send(Command::Stop);
+            // Its panic has ejected the volume.
+            let _ = writer.join();
+        }
+        let readers = self.readers.lock().take();
+        if let Some(readers) = readers {
+            readers.stop();
+        }
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// An object that is being stored. Dropped without an end it is taken out again.
+#[derive(Debug)]
+pub struct Put {
+    volume: Arc<Volume>,
+    object: u64,
+    digest: u128,
+    fate: Arc<Fate>,
+    is_open: bool,
+}
+
+impl Put {
+    /// The object's number.
+    pub fn number(&self) -> u64 {
+        self.object
+    }
+
+    /// Why storing has ended before its time, if it has.
+    pub fn ended(&self) -> Option<Ended> {
+        self.fate.ended()
+    }
+
+    /// Adds bytes of the body at an offset. What is held there already is not written again. Never waits.
+    ///
+    /// # Errors
+    /// [`Ended`]: nothing more is stored; end it as what was stored deserves.
+    pub fn push(&mut self, offset: u64, bytes: Bytes) -> Result<(), Ended> {
+        if let Some(ended) = self.fate.ended() {
+            return Err(ended);
+        }
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        let sent = self.volume.send(Command::Body { object: self.object, offset, bytes });
+        sent.inspect_err(|ended| self.fate.end(*ended))
+    }
+
+    /// The body has come whole.
+    ///
+    /// # Errors
+    /// [`Ended`]: it was not stored, or in part, and is taken out.
+    pub fn finish(mut self, length: u64) -> Result<u64, Ended> {
+        if let Some(ended) = self.fate.ended() {
+            return Err(ended);
+        }
+        self.end(End::Whole(length)).map(|()| self.object)
+    }
+
+    /// Nothing more comes; what has come is kept as a partial object. Only where later bytes can be told to be of the
+    /// same version.
+    ///
+    /// # Errors
+    /// [`Ended::QueueFull`] where this could not be said: what was published stays until it is evicted.
+    pub fn rest(mut self) -> Result<(), Ended> {
+        self.end(End::Rest)
+    }
+
+    fn end(&mut self, end: End) -> Result<(), Ended> {
+        self.is_open = false;
+        self.volume.send(Command::End { object: self.object, digest: self.digest, end })
+    }
+}
+
+impl Drop for Put {
+    fn drop(&mut self) {
+        if self.is_open {
+            // Where the queue is full beyond its reserve, a partial object stays until it is evicted.
+            let _ = self.end(End::Abandon);
+        }
+    }
+}

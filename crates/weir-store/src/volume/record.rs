@@ -1,0 +1,362 @@
+//! Records: the self-describing pieces of a segment. Pure: bytes in, bytes out.
+//!
+//! A record is a header of 64 bytes, its *description* (key, head, table) and its body, padded to 64 bytes. One checksum
+//! covers header and description; its seed is made of the volume's secret and the record's place, so that neither a body
+//! made to look like a record nor one from another place passes. The body has a checksum a block of 64 KiB.
+
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+use super::number::{Cursor, Put, TooShort};
+use crate::BLOCK_BYTES;
+
+/// The length of a header in bytes, and the unit of places in a segment.
+pub(crate) const UNIT_BYTES: u64 = 64;
+pub(crate) const HEADER_BYTES: usize = 64;
+/// An entry of an extent table in bytes.
+pub(crate) const EXTENT_ENTRY_BYTES: usize = 24;
+/// A body of unknown length.
+pub(crate) const LENGTH_UNKNOWN: u64 = u64::MAX;
+
+const MAGIC: u32 = 0x6365_5257; // "WRec"
+
+/// What a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// An object whole: key, head, block checksums, body.
+    Object,
+    /// A run of a body: block checksums, body.
+    Extent,
+    /// Key, head, and where the extents are.
+    Head,
+    /// The object is no more.
+    Gone,
+}
+
+impl Kind {
+    fn code(self) -> u8 {
+        match self {
+            Kind::Object => 1,
+            Kind::Extent => 2,
+            Kind::Head => 3,
+            Kind::Gone => 4,
+        }
+    }
+
+    fn of(code: u8) -> Option<Kind> {
+        [Kind::Object, Kind::Extent, Kind::Head, Kind::Gone].into_iter().find(|kind| kind.code() == code)
+    }
+}
+
+/// Where a record begins: a segment's number and the offset in units of 64 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Place {
+    pub(crate) segment: u64,
+    pub(crate) unit: u32,
+}
+
+impl Place {
+    pub(crate) fn offset(self) -> u64 {
+        u64::from(self.unit) * UNIT_BYTES
+    }
+}
+
+/// A run of a body and the record that has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ExtentRef {
+    /// Its first byte in the body.
+    pub(crate) offset: u64,
+    pub(crate) length: u32,
+    pub(crate) place: Place,
+}
+
+impl ExtentRef {
+    pub(crate) fn end(&self) -> u64 {
+        self.offset + u64::from(self.length)
+    }
+}
+
+/// The fields of a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) kind: Kind,
+    pub(crate) key_bytes: u16,
+    /// The object's number: one for a generation's life.
+    pub(crate) number: u64,
+    pub(crate) stamp: u64,
+    pub(crate) digest: u128,
+    /// The length of the object's body ([`LENGTH_UNKNOWN`]); for an extent, its offset in it.
+    pub(crate) span: u64,
+    pub(crate) head_bytes: u32,
+    /// The bytes of the record's body; for a head, how many entries its table has.
+    pub(crate) count: u32,
+}
+
+impl Header {
+    /// The bytes of body in the record.
+    pub(crate) fn body_bytes(&self) -> u64 {
+        match self.kind {
+            Kind::Object | Kind::Extent => u64::from(self.count),
+            Kind::Head | Kind::Gone => 0,
+        }
+    }
+
+    /// How many block checksums it has.
+    pub(crate) fn blocks(&self) -> usize {
+        self.body_bytes().div_ceil(BLOCK_BYTES as u64) as usize
+    }
+
+    fn table_bytes(&self) -> u64 {
+        match self.kind {
+            Kind::Object | Kind::Extent => self.blocks() as u64 * 8,
+            Kind::Head => u64::from(self.count) * EXTENT_ENTRY_BYTES as u64,
+            Kind::Gone => 0,
+        }
+    }
+
+    /// The bytes of header, key, head and table: where the body begins.
+    pub(crate) fn described_bytes(&self) -> u64 {
+        HEADER_BYTES as u64 + u64::from(self.key_bytes) + u64::from(self.head_bytes) + self.table_bytes()
+    }
+
+    /// The record's length in bytes, padding included.
+    pub(crate) fn record_bytes(&self) -> u64 {
+        (self.described_bytes() + self.body_bytes()).next_multiple_of(UNIT_BYTES)
+    }
+
+    /// Sets the lengths of what is written with it.
+    pub(crate) fn fit(mut self, key: &[u8], head: &[u8], table: Table<'_>) -> Header {
+        // Invariant: callers refuse longer keys and heads when an object begins.
+        self.key_bytes = u16::try_from(key.len()).unwrap_or(u16::MAX);
+        self.head_bytes = u32::try_from(head.len()).unwrap_or(u32::MAX);
+        if let Table::Extents(extents) = table {
+            self.count = u32::try_from(extents.len()).unwrap_or(u32::MAX);
+        }
+        self
+    }
+
+    /// Reads the fields; that they are true only [`Described::read`] can say.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Header> {
+        let (header, _) = read_fields(bytes).ok()??;
+        Some(header)
+    }
+}
+
+fn read_fields(bytes: &[u8]) -> Result<Option<(Header, u64)>, TooShort> {
+    let mut cursor = Cursor::new(bytes.get(..HEADER_BYTES).ok_or(TooShort)?);
+    let magic = cursor.u32()?;
+    let kind = Kind::of(cursor.u8()?);
+    let reserved = cursor.u8()?;
+    let key_bytes = cursor.u16()?;
+    let sum = cursor.u64()?;
+    let Some(kind) = kind.filter(|_| magic == MAGIC && reserved == 0) else { return Ok(None) };
+    let header = Header {
+        kind,
+        key_bytes,
+        number: cursor.u64()?,
+        stamp: cursor.u64()?,
+        digest: cursor.u128()?,
+        span: cursor.u64()?,
+        head_bytes: cursor.u32()?,
+        count: cursor.u32()?,
+    };
+    Ok(Some((header, sum)))
+}
+
+/// The seed of a record's checksum.
+fn seed(secret: u64, place: Place, first: &[u8]) -> u64 {
+    let first = first.iter().take(8).fold(0u64, |word, byte| word << 8 | u64::from(*byte));
+    let place = (place.segment << 24) ^ u64::from(place.unit);
+    let mixed = (secret ^ place.wrapping_mul(0x9e37_79b9_7f4a_7c15)).rotate_left(29);
+    (mixed ^ first).wrapping_mul(0xd6e8_feb8_6659_fd93)
+}
+
+/// A header with its description, proven by its checksum.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Described<'a> {
+    pub(crate) header: Header,
+    pub(crate) key: &'a [u8],
+    pub(crate) head: &'a [u8],
+    table: &'a [u8],
+}
+
+impl<'a> Described<'a> {
+    /// Reads a record's header and description from `bytes`, which begin with the record; `None` where they are not
+    /// what was written there.
+    pub(crate) fn read(bytes: &'a [u8], secret: u64, place: Place) -> Option<Described<'a>> {
+        let (header, sum) = read_fields(bytes).ok()??;
+        let end = usize::try_from(header.described_bytes()).ok()?;
+        let described = bytes.get(..end)?;
+        if xxh3_64_with_seed(&described[16..], seed(secret, place, described)) != sum {
+            return None;
+        }
+        let mut cursor = Cursor::new(&described[HEADER_BYTES..]);
+        let key = cursor.take(usize::from(header.key_bytes)).ok()?;
+        let head = cursor.take(header.head_bytes as usize).ok()?;
+        let table = cursor.take(cursor.left()).ok()?;
+        Some(Described { header, key, head, table })
+    }
+
+    /// The checksum of a block of its body.
+    pub(crate) fn block_sum(&self, number: usize) -> Option<u64> {
+        let bytes = self.table.get(number * 8..number * 8 + 8)?;
+        Cursor::new(bytes).u64().ok()
+    }
+
+    /// Its block checksums.
+    pub(crate) fn block_sums(&self) -> impl Iterator<Item = u64> + '_ {
+        (0..self.header.blocks()).map_while(|number| self.block_sum(number))
+    }
+
+    /// Its extent table; empty unless it is a head.
+    pub(crate) fn extents(&self) -> Vec<ExtentRef> {
+        if self.header.kind != Kind::Head {
+            return Vec::new();
+        }
+        let read = |entry: &[u8]| {
+            let mut cursor = Cursor::new(entry);
+            let offset = cursor.u64()?;
+            let length = cursor.u32()?;
+            let unit = cursor.u32()?;
+            let segment = cursor.u64()?;
+            Ok::<_, TooShort>(ExtentRef { offset, length, place: Place { segment, unit } })
+        };
+        self.table.chunks_exact(EXTENT_ENTRY_BYTES).map_while(|entry| read(entry).ok()).collect()
+    }
+
+    /// Whether the body is the one that was written.
+    pub(crate) fn is_body(&self, body: &[u8]) -> bool {
+        body.len() as u64 == self.header.body_bytes()
+            && body.chunks(BLOCK_BYTES).map(xxh3_64).eq(self.block_sums())
+    }
+}
+
+/// Header and description of a record as they are written at `place`. `header`'s lengths are made to fit.
+pub(crate) fn describe(
+    header: Header,
+    secret: u64,
+    place: Place,
+    key: &[u8],
+    head: &[u8],
+    table: Table<'_>,
+) -> Vec<u8> {
+    let header = header.fit(key, head, table);
+    let mut out = Vec::with_capacity(header.described_bytes() as usize);
+    out.put_u32(MAGIC);
+    out.put_u8(header.kind.code());
+    out.put_u8(0);
+    out.put_u16(header.key_bytes);
+    out.put_u64(0);
+    out.put_u64(header.number);
+    out.put_u64(header.stamp);
+    out.put_u128(header.digest);
+    out.put_u64(header.span);
+    out.put_u32(header.head_bytes);
+    out.put_u32(header.count);
+    out.put(key);
+    out.put(head);
+    match table {
+        Table::Blocks(sums) => sums.iter().for_each(|sum| out.put_u64(*sum)),
+        Table::Extents(extents) => {
+            for extent in extents {
+                out.put_u64(extent.offset);
+                out.put_u32(extent.length);
+                out.put_u32(extent.place.unit);
+                out.put_u64(extent.place.segment);
+            }
+        }
+    }
+    assert_eq!(out.len() as u64, header.described_bytes());
+    let sum = xxh3_64_with_seed(&out[16..], seed(secret, place, &out));
+    out[8..16].copy_from_slice(&sum.to_le_bytes());
+    out
+}
+
+/// What stands between a record's head and its body.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Table<'a> {
+    /// The checksums of its blocks.
+    Blocks(&'a [u64]),
+    /// Where the object's extents are.
+    Extents(&'a [ExtentRef]),
+}
+
+/// The checksums of a body that comes in pieces, block by block.
+pub(crate) fn block_sums<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<u64> {
+    let mut sums = Vec::new();
+    let mut open: Option<Box<xxhash_rust::xxh3::Xxh3>> = None;
+    let mut filled = 0;
+    for mut piece in pieces {
+        while !piece.is_empty() {
+            let (part, rest) = piece.split_at(piece.len().min(BLOCK_BYTES - filled));
+            piece = rest;
+            if part.len() == BLOCK_BYTES {
+                sums.push(xxh3_64(part));
+                continue;
+            }
+            filled += part.len();
+            let hasher = open.get_or_insert_default();
+            hasher.update(part);
+            if filled == BLOCK_BYTES {
+                sums.push(hasher.digest());
+                hasher.reset();
+                filled = 0;
+            }
+        }
+    }
+    if filled > 0
+        && let Some(hasher) = open
+    {
+        sums.push(hasher.digest());
+    }
+    sums
+}
+
+/// The first bytes of a segment's file.
+pub(crate) mod preamble {
+    use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+    use super::super::number::{Cursor, Put, TooShort};
+    use super::super::superblock::{Superblock, VERSION};
+
+    /// Its length in bytes: records begin behind it.
+    pub(crate) const SEGMENT_HEADER_BYTES: usize = 64;
+    const MAGIC: &[u8; 8] = b"WeirSeg\n";
+
+    pub(crate) fn to_bytes(superblock: &Superblock, segment: u64) -> Vec<u8> {
+        let mut out = Vec::with_capacity(SEGMENT_HEADER_BYTES);
+        out.put(MAGIC);
+        out.put_u32(VERSION);
+        out.put_u32(0);
+        out.put_u128(superblock.id);
+        out.put_u64(segment);
+        out.put(&[0; 16]);
+        let sum = xxh3_64_with_seed(&out, superblock.secret);
+        out.put_u64(sum);
+        assert_eq!(out.len(), SEGMENT_HEADER_BYTES);
+        out
+    }
+
+    /// Whether these bytes begin segment `segment` of that volume.
+    pub(crate) fn is_of(bytes: &[u8], superblock: &Superblock, segment: u64) -> bool {
+        read(bytes, superblock, segment) == Ok(true)
+    }
+
+    fn read(bytes: &[u8], superblock: &Superblock, segment: u64) -> Result<bool, TooShort> {
+        let mut cursor = Cursor::new(bytes.get(..SEGMENT_HEADER_BYTES).ok_or(TooShort)?);
+        let magic = cursor.take(MAGIC.len())?;
+        let version = cursor.u32()?;
+        cursor.u32()?;
+        let id = cursor.u128()?;
+        let number = cursor.u64()?;
+        cursor.take(16)?;
+        let sum = cursor.u64()?;
+        Ok(magic == MAGIC
+            && version == VERSION
+            && id == superblock.id
+            && number == segment
+            && sum == xxh3_64_with_seed(&bytes[..SEGMENT_HEADER_BYTES - 8], superblock.secret))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,523 @@
+//! Opening a volume: superblock, newest whole checkpoint, journal, then what the segments have beyond it.
+//!
+//! The journal only names what was durable. What lies behind its last word in a segment is read and checked, record by
+//! record, whole. Where there is no checkpoint that can be read, the index is made anew from all segments: heads are
+//! checked, bodies in the newest segment too; all others when they are read, as ever.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::io;
+use std::sync::Arc;
+
+use super::checkpoint;
+use super::disk::{Disk, DiskFile, read_exact_at};
+use super::engine::{Engine, Start};
+use super::index::{Index, KeyHash, Location};
+use super::journal::{self, Change, Frame};
+use super::record::preamble::{self, SEGMENT_HEADER_BYTES};
+use super::record::{ExtentRef, Kind, Place, UNIT_BYTES};
+use super::scan::{Depth, Found, scan};
+use super::segment::{self, Charge, Geometry, Segment, Segments, Space};
+use super::settings::{SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
+use super::shared::Shared;
+use super::superblock::{self, NotAVolume, SUPERBLOCK_BYTES, Superblock};
+use super::usage::Counters;
+
+/// The longest superblock that is read.
+const SUPERBLOCK_READ_BYTES: u64 = 4096;
+
+/// Why a volume cannot be opened. Nothing of it was changed.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// Its size is no size.
+    #[error("a volume has between {SIZE_BYTES_MIN} and {SIZE_BYTES_MAX} bytes, not {0}")]
+    Size(u64),
+    /// There is a superblock, and it cannot be used.
+    #[error("the volume cannot be used; move its folder away to begin anew")]
+    Superblock(#[source] NotAVolume),
+    /// There are segments, but no superblock.
+    #[error("the folder has segments and no superblock; move it away to begin anew")]
+    NoSuperblock,
+    /// The drive failed.
+    #[error("opening the volume: {act}")]
+    Drive {
+        /// What was tried.
+        act: &'static str,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+}
+
+fn failed(act: &'static str) -> impl Fn(io::Error) -> OpenError {
+    move |source| OpenError::Drive { act, source }
+}
+
+/// What opening a volume found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Recovered {
+    /// Objects in the index afterwards.
+    pub objects: u64,
+    /// Segments that are there.
+    pub segments: u64,
+    /// Frames of the journal that were taken.
+    pub frames: u64,
+    /// Records that were found behind the journal's last word and are whole.
+    pub scanned: u64,
+    /// Records behind it that are not whole, or of no object.
+    pub refused: u64,
+    /// The index was made anew from the segments.
+    pub was_rebuilt: bool,
+}
+
+/// What is known of the index before the segments are looked at.
+struct Known {
+    index: Index,
+    durable: BTreeMap<u64, u32>,
+    epoch: u64,
+    next_object: u64,
+    frames: u64,
+    /// No segment up to this number is there unless it is in `durable`.
+    newest: Option<u64>,
+    was_rebuilt: bool,
+    /// The journal lacks frames.
+    has_gap: bool,
+}
+
+/// Opens a volume, or makes it.
+pub(crate) fn open(
+    disk: Arc<dyn Disk>,
+    settings: &VolumeSettings,
+) -> Result<(Arc<Shared>, Engine, Recovered), OpenError> {
+    if !(SIZE_BYTES_MIN..=SIZE_BYTES_MAX).contains(&settings.size_bytes) {
+        return Err(OpenError::Size(settings.size_bytes));
+    }
+    disk.make_folder(segment::FOLDER).map_err(failed("making the folder of the segments"))?;
+    disk.make_folder(journal::FOLDER).map_err(failed("making the folder of the index"))?;
+    let superblock = superblock_of(&*disk, settings)?;
+    let space = Arc::new(Space::default());
+    let names = disk.list(journal::FOLDER).map_err(failed("listing the index"))?;
+    let journals: Vec<u64> = sorted(names.iter().filter_map(|name| journal::number_of(name)));
+    let checkpoints: Vec<u64> = sorted(names.iter().filter_map(|name| checkpoint::number_of(name)));
+    let (known, base) = known(&*disk, &superblock, &checkpoints, &journals);
+    let segments = open_segments(&*disk, &superblock, &space, &known)?;
+    let next_segment = highest_segment(&*disk)?.max(known.newest).map_or(1, |newest| newest + 1);
+    let shared = Arc::new(Shared {
+        disk,
+        superblock,
+        size_bytes: settings.size_bytes,
+        index: known.index,
+        segments,
+        space,
+        counters: Counters::default(),
+    });
+    let mut recovery = Recovery {
+        shared: &shared,
+        durable: known.durable,
+        pending: Vec::new(),
+        next_object: known.next_object,
+        tails: HashMap::new(),
+        sound: HashSet::new(),
+        report: Recovered { frames: known.frames, ..Recovered::default() },
+    };
+    recovery.forget_missing();
+    recovery.read_tails(known.was_rebuilt);
+    let (journal_charges, checkpoint_charges) = charges(&shared, &journals, &checkpoints, base);
+    let start = Start {
+        next_segment,
+        next_object: recovery.next_object,
+        next_file: journals.iter().chain(&checkpoints).max().map_or(1, |newest| newest + 1),
+        journal_charges,
+        checkpoint_charges,
+        pending: recovery.pending,
+        durable: recovery.durable,
+        epoch: known.epoch,
+        wants_checkpoint: known.was_rebuilt || known.has_gap,
+        // A process that was killed may have left names that are not durable.
+        are_names_new: true,
+        journal_bytes_min: settings.journal_bytes_min(),
+    };
+    let mut report = recovery.report;
+    report.objects = shared.index.len();
+    report.segments = shared.segments.len() as u64;
+    report.was_rebuilt = known.was_rebuilt && report.segments > 0;
+    let engine = Engine::new(Arc::clone(&shared), start, settings.clock.now());
+    Ok((shared, engine, report))
+}
+
+fn sorted(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut numbers: Vec<u64> = numbers.collect();
+    numbers.sort_unstable();
+    numbers
+}
+
+/// Reads the superblock; makes one where the folder is empty.
+fn superblock_of(disk: &dyn Disk, settings: &VolumeSettings) -> Result<Superblock, OpenError> {
+    let act = failed("reading the superblock");
+    match disk.open(superblock::PATH) {
+        Ok(file) => {
+            let length = file.length().map_err(&act)?.min(SUPERBLOCK_READ_BYTES);
+            let mut bytes = vec![0; length as usize];
+            read_exact_at(&*file, &mut bytes, 0).map_err(&act)?;
+            return Superblock::read(&bytes).map_err(OpenError::Superblock);
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(act(error)),
+    }
+    let segments = disk.list(segment::FOLDER).map_err(&act)?;
+    if segments.iter().any(|name| segment::number_of(name).is_some()) {
+        return Err(OpenError::NoSuperblock);
+    }
+    let (id, secret) = settings.identity.unwrap_or_else(random_identity);
+    let superblock = Superblock {
+        id,
+        secret,
+        segment_bytes: settings.segment_bytes(),
+        shard_bits: settings.shard_bits(),
+        made_for_bytes: settings.size_bytes,
+    };
+    write_superblock(disk, &superblock).map_err(failed("writing the superblock"))?;
+    Ok(superblock)
+}
+
+fn write_superblock(disk: &dyn Disk, superblock: &Superblock) -> io::Result<()> {
+    let bytes = superblock.to_bytes();
+    assert_eq!(bytes.len(), SUPERBLOCK_BYTES);
+    let file = disk.create(superblock::NEW_PATH)?;
+    file.write_all_at(&[&bytes], 0)?;
+    file.sync_data()?;
+    disk.rename(superblock::NEW_PATH, superblock::PATH)?;
+    disk.sync_folder("")
+}
+
+/// The standard library's hash seeds come from the system's random source.
+fn random_identity() -> (u128, u64) {
+    use std::hash::{BuildHasher, RandomState};
+    let word = |n: u64| RandomState::new().hash_one(n);
+    (u128::from(word(1)) << 64 | u128::from(word(2)), word(3))
+}
+
+/// Checkpoint and journal; and the numbers of those two that are still needed.
+fn known(
+    disk: &dyn Disk,
+    superblock: &Superblock,
+    checkpoints: &[u64],
+    journals: &[u64],
+) -> (Known, Option<(u64, u64)>) {
+    let whole = checkpoints.iter().rev().find_map(|number| {
+        let file = disk.open(&checkpoint::path(*number)).ok()?;
+        let read = checkpoint::read(&*file, superblock, *number)?;
+        // What is read may lie in the page cache alone, if a process was killed; what is built on it must not.
+        file.sync_data().ok()?;
+        Some(read)
+    });
+    let Some((preface, index)) = whole else {
+        let index = Index::new(superblock.shard_bits);
+        let known = Known {
+            index,
+            durable: BTreeMap::new(),
+            epoch: 0,
+            next_object: 1,
+            frames: 0,
+            newest: None,
+            was_rebuilt: true,
+            has_gap: false,
+        };
+        return (known, None);
+    };
+    let base = (preface.number, preface.journal);
+    let mut known = Known {
+        index,
+        newest: preface.segments.keys().max().copied(),
+        durable: preface.segments,
+        epoch: preface.epoch,
+        next_object: preface.next_object,
+        frames: 0,
+        was_rebuilt: false,
+        has_gap: false,
+    };
+    let geometry = Geometry::new(superblock.segment_bytes);
+    for number in journals.iter().filter(|number| **number >= base.1) {
+        let frames = read_journal(disk, superblock, *number).unwrap_or_default();
+        for (at, frame) in frames.into_iter().enumerate() {
+            // The first frame of a file may be one that is not known to have arrived in the file before.
+            let follows = frame.epoch == known.epoch + 1 || at == 0 && frame.epoch == known.epoch;
+            if !follows {
+                // Something between is lost. The segments say what was in it; a later file may go on from here.
+                known.has_gap = true;
+                break;
+            }
+            known.take(frame, geometry);
+        }
+    }
+    (known, Some(base))
+}
+
+fn read_journal(disk: &dyn Disk, superblock: &Superblock, number: u64) -> io::Result<Vec<Frame>> {
+    let file = disk.open(&journal::path(number))?;
+    let mut bytes = vec![0; file.length()? as usize];
+    read_exact_at(&*file, &mut bytes, 0)?;
+    file.sync_data()?;
+    Ok(journal::read(&bytes, superblock, number))
+}
+
+impl Known {
+    fn take(&mut self, frame: Frame, geometry: Geometry) {
+        self.epoch = self.epoch.max(frame.epoch);
+        self.next_object = self.next_object.max(frame.next_object);
+        self.frames += 1;
+        for change in frame.changes {
+            match change {
+                Change::Add(hash, location) => {
+                    self.index.insert(hash, location);
+                }
+                Change::Remove(hash, location) => {
+                    self.index.remove(hash, location);
+                }
+                Change::Durable { segment, unit } => {
+                    self.durable.insert(segment, unit);
+                    self.newest = self.newest.max(Some(segment));
+                }
+                Change::Dropped { segment } => {
+                    let slot = geometry.slot_of(segment);
+                    if self.durable.remove(&segment).is_some() {
+                        for shard in 0..self.index.shards() {
+                            self.index.retain(shard, |location| geometry.slot(location) != slot);
+                        }
+                    }
+                    self.newest = self.newest.max(Some(segment));
+                }
+            }
+        }
+    }
+}
+
+fn highest_segment(disk: &dyn Disk) -> Result<Option<u64>, OpenError> {
+    let names = disk.list(segment::FOLDER).map_err(failed("listing the segments"))?;
+    Ok(names.iter().filter_map(|name| segment::number_of(name)).max())
+}
+
+/// Opens the segments that are there; what is none, or was dropped, is unlinked.
+fn open_segments(
+    disk: &dyn Disk,
+    superblock: &Superblock,
+    space: &Arc<Space>,
+    known: &Known,
+) -> Result<Segments, OpenError> {
+    let segments = Segments::new(Geometry::new(superblock.segment_bytes));
+    let names = disk.list(segment::FOLDER).map_err(failed("listing the segments"))?;
+    for number in sorted(names.iter().filter_map(|name| segment::number_of(name))) {
+        let path = segment::path(number);
+        let file = disk.open(&path).map_err(failed("opening a segment"))?;
+        let length = file.length().map_err(failed("opening a segment"))?;
+        let is_dropped =
+            known.newest.is_some_and(|newest| number <= newest) && !known.durable.contains_key(&number);
+        let is_one = !is_dropped && is_segment(&*file, superblock, number, length)?;
+        if !is_one || !segments.is_free(number) {
+            disk.unlink(&path).map_err(failed("unlinking what is no segment"))?;
+            continue;
+        }
+        let end = length.min(superblock.segment_bytes);
+        let charge = space.charge(length);
+        segments.add(Arc::new(Segment::new(number, file, end - end % UNIT_BYTES, charge)));
+    }
+    Ok(segments)
+}
+
+fn is_segment(
+    file: &dyn DiskFile,
+    superblock: &Superblock,
+    number: u64,
+    length: u64,
+) -> Result<bool, OpenError> {
+    if length < SEGMENT_HEADER_BYTES as u64 {
+        return Ok(false);
+    }
+    let mut bytes = [0; SEGMENT_HEADER_BYTES];
+    read_exact_at(file, &mut bytes, 0).map_err(failed("reading a segment"))?;
+    Ok(preamble::is_of(&bytes, superblock, number))
+}
+
+type Charges = BTreeMap<u64, Charge>;
+
+/// Counts what the index's files take; unlinks those that nothing needs any more.
+fn charges(
+    shared: &Shared,
+    journals: &[u64],
+    checkpoints: &[u64],
+    base: Option<(u64, u64)>,
+) -> (Charges, Charges) {
+    let charge = |path: String| {
+        let length = shared.disk.open(&path).and_then(|file| file.length()).unwrap_or(0);
+        shared.space.charge(length)
+    };
+    let unlink = |path: String| {
+        if let Err(error) = shared.disk.unlink(&path) {
+            shared.counters.note_write(&error);
+        }
+    };
+    let (mut own_journals, mut own_checkpoints) = (Charges::new(), Charges::new());
+    for number in journals {
+        let path = journal::path(*number);
+        match base {
+            Some((_, first)) if *number >= first => drop(own_journals.insert(*number, charge(path))),
+            _ => unlink(path),
+        }
+    }
+    for number in checkpoints {
+        let path = checkpoint::path(*number);
+        match base {
+            Some((only, _)) if *number == only => drop(own_checkpoints.insert(*number, charge(path))),
+            _ => unlink(path),
+        }
+    }
+    (own_journals, own_checkpoints)
+}
+
+/// The last part: what the segments themselves say.
+struct Recovery<'a> {
+    shared: &'a Arc<Shared>,
+    durable: BTreeMap<u64, u32>,
+    pending: Vec<Change>,
+    next_object: u64,
+    /// From which unit on each segment was read.
+    tails: HashMap<u64, u32>,
+    /// The extents in there that are what was written.
+    sound: HashSet<Place>,
+    report: Recovered,
+}
+
+impl Recovery<'_> {
+    /// Takes out of the index what lies in segments that are not there, or are shorter than they were.
+    fn forget_missing(&mut self) {
+        let shared = self.shared;
+        let geometry = shared.segments.geometry;
+        let mut ends: HashMap<u32, u32> = HashMap::new();
+        for (slot, segment) in shared.segments.all().iter() {
+            let length = (segment.end() / UNIT_BYTES) as u32;
+            let known = self.durable.get(&segment.number).copied().unwrap_or(0);
+            ends.insert(*slot, known.min(length));
+        }
+        let gone: Vec<u64> =
+            self.durable.keys().copied().filter(|number| !shared.segments.has(*number)).collect();
+        for number in gone {
+            self.durable.remove(&number);
+            self.pending.push(Change::Dropped { segment: number });
+        }
+        // Entries lie together by tag, not by slot; the last slot looked up is often the next one, too.
+        let mut last = (u32::MAX, 0);
+        for shard in 0..shared.index.shards() {
+            shared.index.retain(shard, |location| {
+                let slot = geometry.slot(location);
+                if slot != last.0 {
+                    last = (slot, ends.get(&slot).copied().unwrap_or(0));
+                }
+                geometry.unit(location) < last.1
+            });
+        }
+    }
+
+    /// Reads what lies behind the journal's last word.
+    fn read_tails(&mut self, is_rebuilt: bool) {
+        let numbers = self.shared.segments.numbers();
+        let newest = numbers.last().copied();
+        for number in numbers {
+            let Some(segment) = self.shared.segments.segment(number) else { continue };
+            let from = self
+                .durable
+                .get(&number)
+                .map_or(SEGMENT_HEADER_BYTES as u64, |unit| u64::from(*unit) * UNIT_BYTES);
+            if from >= segment.end() {
+                continue;
+            }
+            let depth =
+                if is_rebuilt && Some(number) != newest { Depth::Descriptions } else { Depth::Bodies };
+            self.read_tail(&segment, from, depth);
+        }
+    }
+
+    fn read_tail(&mut self, segment: &Arc<Segment>, from: u64, depth: Depth) {
+        self.tails.insert(segment.number, (from / UNIT_BYTES) as u32);
+        // What is journalled from here on must be on the device; after a failed sync nothing read proves that.
+        let synced = segment.file.sync_data();
+        let shared = self.shared;
+        let scanned = synced.and_then(|()| scan(shared, segment, from, depth, |found| self.take(found)));
+        match scanned {
+            Ok(end) => {
+                // What is no record is cut off.
+                if end < segment.end() && segment.file.truncate(end).is_err() {
+                    Counters::add(&shared.counters.write_errors, 1);
+                }
+                segment.set_end(end);
+                segment.settle();
+            }
+            Err(_) => {
+                Counters::add(&shared.counters.read_errors, 1);
+                self.forget_tail(segment, from);
+            }
+        }
+        let unit = (segment.end() / UNIT_BYTES) as u32;
+        self.pending.push(Change::Durable { segment: segment.number, unit });
+    }
+
+    /// Nothing that was found from there on counts.
+    fn forget_tail(&mut self, segment: &Segment, from: u64) {
+        segment.set_end(from);
+        let geometry = self.shared.segments.geometry;
+        let slot = geometry.slot_of(segment.number);
+        let is_lost = |location: Location| {
+            geometry.slot(location) == slot && u64::from(geometry.unit(location)) * UNIT_BYTES >= from
+        };
+        for shard in 0..self.shared.index.shards() {
+            self.shared.index.retain(shard, |location| !is_lost(location));
+        }
+        self.pending.retain(|change| !matches!(change, Change::Add(_, location) if is_lost(*location)));
+    }
+
+    fn take(&mut self, found: &Found<'_>) {
+        let header = found.described.header;
+        self.next_object = self.next_object.max(header.number.saturating_add(1));
+        let is_sound = found.is_sound && self.are_sound(&found.described.extents());
+        if !is_sound {
+            self.report.refused += 1;
+            return;
+        }
+        self.report.scanned += 1;
+        match header.kind {
+            Kind::Object | Kind::Head => {
+                if header.kind == Kind::Object {
+                    self.sound.insert(found.place);
+                }
+                self.replace(header.digest, header.number, Some(found.place));
+            }
+            Kind::Gone => self.replace(header.digest, header.number, None),
+            Kind::Extent => {
+                self.sound.insert(found.place);
+            }
+        }
+    }
+
+    /// Whether those extents that lie in what was read just now are what was written.
+    fn are_sound(&self, extents: &[ExtentRef]) -> bool {
+        extents.iter().all(|extent| {
+            let is_read =
+                self.tails.get(&extent.place.segment).is_some_and(|from| *from <= extent.place.unit);
+            !is_read || self.sound.contains(&extent.place)
+        })
+    }
+
+    /// Puts a record into the index in place of what the object had.
+    fn replace(&mut self, digest: u128, object: u64, newer: Option<Place>) {
+        let hash = KeyHash::of(digest);
+        for older in self.shared.locate(digest, object) {
+            if self.shared.index.remove(hash, older) {
+                self.pending.push(Change::Remove(hash, older));
+            }
+        }
+        if let Some(place) = newer {
+            let location = self.shared.segments.geometry.location(place);
+            if self.shared.index.insert(hash, location) {
+                self.pending.push(Change::Add(hash, location));
+            }
+        }
+    }
+}

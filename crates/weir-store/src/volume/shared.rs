@@ -1,0 +1,49 @@
+//! What writer and readers of a volume share.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::disk::Disk;
+use super::index::Index;
+use super::segment::{Segments, Space};
+use super::superblock::Superblock;
+use super::usage::{Counters, VolumeUsage};
+
+/// A volume as its threads see it. Index and segments are changed by the writer alone.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) superblock: Superblock,
+    pub(crate) size_bytes: u64,
+    pub(crate) index: Index,
+    pub(crate) segments: Segments,
+    pub(crate) space: Arc<Space>,
+    pub(crate) counters: Counters,
+}
+
+impl Shared {
+    pub(crate) fn usage(&self) -> VolumeUsage {
+        let counters = &self.counters;
+        let of = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
+        VolumeUsage {
+            size_bytes: self.size_bytes,
+            used_bytes: self.space.used_bytes(),
+            objects: self.index.len(),
+            segments: self.segments.len() as u64,
+            index_memory_bytes: self.index.memory_bytes(),
+            body_bytes: of(&counters.body_bytes),
+            head_bytes: of(&counters.head_bytes),
+            journal_bytes: of(&counters.journal_bytes),
+            checkpoint_bytes: of(&counters.checkpoint_bytes),
+            damaged: of(&counters.damaged),
+            segments_dropped: of(&counters.segments_dropped),
+            evicted: of(&counters.evicted),
+            read_errors: of(&counters.read_errors),
+            write_errors: of(&counters.write_errors),
+            full: of(&counters.full),
+            queue_full: of(&counters.queue_full),
+            durable_epoch: of(&counters.durable_epoch),
+            health: counters.health(),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The superblock: what a volume is, written once when it is made.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::number::{Cursor, Put, TooShort};
+
+/// Where it lies in the volume's folder.
+pub(crate) const PATH: &str = "superblock";
+/// Where it is written before it has its name.
+pub(crate) const NEW_PATH: &str = "superblock.new";
+/// Its length in bytes.
+pub(crate) const SUPERBLOCK_BYTES: usize = 72;
+/// The version of all formats of a volume.
+pub(crate) const VERSION: u32 = 1;
+
+const MAGIC: &[u8; 8] = b"WeirVol\n";
+
+/// What a volume is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Superblock {
+    /// Which volume it is.
+    pub(crate) id: u128,
+    /// Seeds all checksums, so that no body can pass for a record.
+    pub(crate) secret: u64,
+    /// The length of a full segment in bytes, a power of two.
+    pub(crate) segment_bytes: u64,
+    /// How many bits of a key's hash choose a shard of the index.
+    pub(crate) shard_bits: u32,
+    /// The size that was wanted when it was made; what counts is what the configuration says.
+    pub(crate) made_for_bytes: u64,
+}
+
+/// Why a superblock is of no use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotAVolume {
+    /// It does not begin like one.
+    #[error("the superblock is not one of weir's")]
+    Foreign,
+    /// Another version of the format.
+    #[error("format {0}, and this weir reads format {VERSION}")]
+    Version(u32),
+    /// Its checksum or its length is wrong.
+    #[error("the superblock is damaged")]
+    Damaged,
+}
+
+impl From<TooShort> for NotAVolume {
+    fn from(_: TooShort) -> NotAVolume {
+        NotAVolume::Damaged
+    }
+}
+
+impl Superblock {
+    pub(crate) fn to_bytes(self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(SUPERBLOCK_BYTES);
+        out.put(MAGIC);
+        out.put_u32(VERSION);
+        out.put_u32(self.shard_bits);
+        out.put_u128(self.id);
+        out.put_u64(self.secret);
+        out.put_u64(self.segment_bytes);
+        out.put_u64(self.made_for_bytes);
+        out.put_u64(0);
+        let sum = xxh3_64(&out);
+        out.put_u64(sum);
+        assert_eq!(out.len(), SUPERBLOCK_BYTES);
+        out
+    }
+
+    pub(crate) fn read(bytes: &[u8]) -> Result<Superblock, NotAVolume> {
+        let mut cursor = Cursor::new(bytes);
+        if cursor.take(MAGIC.len()).map_err(|_| NotAVolume::Foreign)? != MAGIC {
+            return Err(NotAVolume::Foreign);
+        }
+        let version = cursor.u32()?;
+        if version != VERSION {
+            return Err(NotAVolume::Version(version));
+        }
+        let shard_bits = cursor.u32()?;
+        let superblock = Superblock {
+            id: cursor.u128()?,
+            secret: cursor.u64()?,
+            segment_bytes: cursor.u64()?,
+            shard_bits,
+            made_for_bytes: cursor.u64()?,
+        };
+        cursor.u64()?;
+        let sum = cursor.u64()?;
+        let is_sane = superblock.segment_bytes.is_power_of_two()
+            && (super::SEGMENT_BYTES_MIN..=super::SEGMENT_BYTES_MAX).contains(&superblock.segment_bytes)
+            && (1..=super::SHARD_BITS_MAX).contains(&shard_bits);
+        if cursor.left() != 0 || sum != xxh3_64(&bytes[..SUPERBLOCK_BYTES - 8]) || !is_sane {
+            return Err(NotAVolume::Damaged);
+        }
+        Ok(superblock)
+    }
+}
+
+#[cfg(test)]
+mod tests;

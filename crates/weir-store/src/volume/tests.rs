@@ -1,0 +1,9 @@
+//! The whole engine on the disk that crashes and fails, on a real one, and through its threads.
+
+mod ceiling;
+mod faults;
+mod power;
+mod real;
+mod scenes;
+mod threads;
+mod world;
