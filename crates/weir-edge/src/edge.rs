@@ -321,11 +321,21 @@ impl Keeper {
         });
     }
 
-    /// Gives back, step by step, the space of what was invalidated.
+    /// Gives back, step by step, the space of what was invalidated, and says when the ledger cannot be written.
     fn sweep(&self, store: Store) {
         self.runtime.spawn(async move {
+            let mut failure = None;
             loop {
                 tokio::time::sleep(SWEEP_EVERY).await;
+                let now = store.ledger().state().failure;
+                match (&failure, &now) {
+                    (None, Some(why)) => {
+                        tracing::error!("{why}; purges and invalidations are in force until a restart only");
+                    }
+                    (Some(_), None) => tracing::info!("the ledger is on disk again"),
+                    _ => {}
+                }
+                failure = now;
                 while store.sweep() {
                     tokio::task::yield_now().await;
                 }

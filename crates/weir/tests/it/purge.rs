@@ -470,6 +470,38 @@ fn an_acknowledged_purge_survives_a_kill() {
 }
 
 #[test]
+fn a_purge_that_cannot_be_written_is_told_and_in_force() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh("x"));
+    let binary = std::env::var("WEIR_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_weir").to_owned());
+    // A limit on the size of files stands in for a full disk: a header and a few records fit.
+    let script = std::env::temp_dir().join(format!("weir-purge-{}-small-files", std::process::id()));
+    std::fs::write(&script, format!("#!/bin/sh\ntrap '' XFSZ\nulimit -f 1\nexec '{binary}' \"$@\"\n"))
+        .unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o700)).unwrap();
+    let weir = weir_testkit::Setup::new(&script).run_config(&house(&[&origin]).site(ALLOWED).text());
+    let mut control = control(&weir);
+    let mut tries =
+        (1..=64).map(|number| tell(&mut control, &format!(r#"{{"scope":{{"tags":["{number}"]}}}}"#)));
+    let (status_code, refusal) = tries.find(|(status, _)| *status != 200).unwrap();
+    assert_eq!(status_code, 500, "{refusal}");
+    let error = refusal["error"].as_str().unwrap();
+    assert!(
+        error.starts_with("purged until a restart only: the ledger cannot be written: File too large"),
+        "{error}"
+    );
+    weir.get("/x");
+    let refused = request(&weir, "PURGE", "/x", "");
+    assert!(refused.status() == 500 && refused.text().contains("until a restart only"), "{}", refused.text());
+    assert!(!weir.get("/x").is_hit(), "it is in force all the same");
+    let ledger = &status(&weir)["ledger"];
+    assert!(ledger["durable"].as_u64() < ledger["number"].as_u64(), "{ledger}");
+    assert!(ledger["failure"].as_str().is_some_and(|failure| failure.contains("File too large")), "{ledger}");
+    weir.await_stderr("purges and invalidations are in force until a restart only");
+    std::fs::remove_file(&script).unwrap();
+}
+
+#[test]
 fn a_damaged_ledger_is_refused_with_a_sentence() {
     let kept = Kept::new("damaged");
     std::fs::create_dir(&kept.0).unwrap();
