@@ -19,8 +19,10 @@ pub struct Flags {
     pub listen: Vec<String>,
     /// `--admin ADDRESS`.
     pub admin: Option<String>,
-    /// `--cache DIR`: the state folder is `DIR/state`.
+    /// `--cache DIR`: the volume is `DIR/volume`, the state folder `DIR/state`.
     pub cache: Option<String>,
+    /// `--disk SIZE`, with `--cache`.
+    pub disk: Option<String>,
     /// `--state DIR`, before what `--cache` says.
     pub state: Option<String>,
     /// `--memory SIZE`.
@@ -85,17 +87,24 @@ pub fn from_flags(flags: &Flags) -> Result<Loaded, Mistakes> {
         root.extend(value.map(|value| (name, Node::table(value.span, vec![(key, value)]))));
     };
     table("admin", "listen", line.add_if("--admin", flags.admin.as_ref()));
-    table("cache", "memory", line.add_if("--memory", flags.memory.as_ref()));
     table("log", "access", line.add_if("--log", flags.log.as_ref()));
-    let state = match (&flags.state, &flags.cache) {
-        (Some(state), _) => Some(line.add("--state", state)),
-        (None, Some(cache)) => {
-            let given = line.add("--cache", cache);
-            Some(Node::text(given.span, Path::new(cache).join("state").to_string_lossy()))
-        }
-        (None, None) => None,
+    let cache = line.add_if("--cache", flags.cache.as_ref()).zip(flags.cache.as_ref());
+    let below = |name: &str| {
+        let (given, folder) = cache.as_ref()?;
+        Some(Node::text(given.span, Path::new(folder).join(name).to_string_lossy()))
     };
+    let state = flags.state.as_ref().map(|state| line.add("--state", state)).or_else(|| below("state"));
     table("state", "path", state);
+    let mut kept =
+        Vec::from_iter(line.add_if("--memory", flags.memory.as_ref()).map(|size| ("memory", size)));
+    if let Some(path) = below("volume") {
+        let mut volume = vec![("path", path)];
+        volume.extend(line.add_if("--disk", flags.disk.as_ref()).map(|size| ("size", size)));
+        kept.push(("volume", Node::list(at, vec![Node::table(at, volume)])));
+    }
+    if !kept.is_empty() {
+        root.push(("cache", Node::table(at, kept)));
+    }
     site.extend(line.add_if("--ttl", flags.ttl.as_ref()).map(|ttl| ("ttl", ttl)));
     site.extend(line.add_if("--ttl-override", flags.ttl_override.as_ref()).map(|ttl| ("ttl_override", ttl)));
     root.push(("site", Node::list(at, vec![Node::table(at, site)])));

@@ -95,6 +95,20 @@ pub struct Cache {
     /// An object takes at most half of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Size>,
+    /// The drive that holds what memory does not, also over a restart; at most one. Default: none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub volume: Vec<Volume>,
+}
+
+/// A folder of a drive that holds responses.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Volume {
+    /// The folder; Weir makes it, and nothing else may be in it.
+    pub path: PathText,
+    /// The ceiling of all files in it. Default: 10 GiB, or a quarter of what is free on the file system if that is less.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub size: Option<Size>,
 }
 
 /// The listener for metrics and health; never to be reachable from outside.

@@ -42,6 +42,12 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistake
         }
         routes::unreachable(site, node, whole.mistakes);
     }
+    if let Some(second) = tree.get("cache").and_then(|cache| cache.list_of("volume").get(1)) {
+        mistakes.push(Mistake::at(
+            second.span,
+            "there is one `[[cache.volume]]` already, and one is all there may be",
+        ));
+    }
     hosts(config, tree, mistakes);
     listeners(config, tree, mistakes);
     for (name, upstream) in &config.upstream {

@@ -159,10 +159,15 @@ fn judge(
     };
     explanation.not_stored = plane.desk.memory.declined(digest, now.mono).map(weir_policy::NotStored::word);
     explanation.failed = plane.desk.memory.failed(digest, now.mono).map(|failure| failure.word);
+    if let Found::Ask(ask) =
+        plane.store.find(digest, &key, site, &|stored| matches(&stored.variant, view.headers))
+    {
+        ask.wait();
+    }
     let mut generations = plane.store.variants(digest, &key);
     generations.retain(|generation| generation.key().site == site);
     let selects = |stored: &Stored| matches(&stored.variant, view.headers);
-    let found = match plane.store.find(digest, &key, &selects) {
+    let found = match plane.store.find(digest, &key, site, &selects) {
         Found::Ready(found) => found.filter(|found| found.is_whole() && found.key().site == site),
         _ => None,
     };

@@ -189,7 +189,7 @@ fn published(
     ask: &Ask,
     validating: &[Arc<Generation>],
 ) -> Option<(Arc<Generation>, Reusable)> {
-    let generation = lookup::find(exchange, route).generation?;
+    let generation = lookup::at_hand(exchange, route).generation?;
     let is_known = validating.iter().any(|old| Arc::ptr_eq(old, &generation));
     if is_known && !is_fresher(exchange, &generation) {
         return None;

@@ -1,4 +1,5 @@
-//! Looking up: the request's key, and what is held under it. RFC 9111 §2, §4.1. It writes nothing.
+//! Looking up: the request's key, and what is held under it. RFC 9111 §2, §4.1. What lies on the volume comes up into the
+//! memory's index by being looked for.
 
 use std::sync::Arc;
 
@@ -17,22 +18,55 @@ pub(crate) struct Held {
     pub(crate) others: Vec<Arc<Generation>>,
 }
 
-/// Finds the generation that the request selects.
-pub(crate) fn find(exchange: &Exchange<'_>, route: &Route) -> Held {
+/// What looking came to.
+enum Looked {
+    /// It was at hand.
+    Held(Held),
+    /// The volume may hold more.
+    Ask(weir_store::Ask),
+}
+
+/// Finds the generation that the request selects; the volume is asked where memory has none.
+pub(crate) async fn find(exchange: &Exchange<'_>, route: &Route) -> Held {
+    let held = match look(exchange, route) {
+        Looked::Held(held) => held,
+        Looked::Ask(ask) => {
+            ask.run().await;
+            at_hand(exchange, route)
+        }
+    };
+    match &held.generation {
+        // What turns out to be gone is whole no more.
+        Some(below) if below.is_below() && !exchange.worker.plane.store.prime(below).await => {
+            at_hand(exchange, route)
+        }
+        _ => held,
+    }
+}
+
+/// Finds the generation that the request selects in what is at hand.
+pub(crate) fn at_hand(exchange: &Exchange<'_>, route: &Route) -> Held {
+    match look(exchange, route) {
+        Looked::Held(held) => held,
+        Looked::Ask(_) => {
+            let key = key(exchange, route);
+            among_variants(exchange, key.digest, &key.full)
+        }
+    }
+}
+
+fn look(exchange: &Exchange<'_>, route: &Route) -> Looked {
     let worker = exchange.worker;
     let mut key = worker.key.borrow_mut();
     key.clear();
     let digest = write_key(&route.rules.key, &exchange.view(), &mut key);
     let headers = &exchange.head.headers;
-    match worker.plane.store.find(digest, &key, &|stored| matches(&stored.variant, headers)) {
-        Found::Ready(generation) => match generation {
-            Some(generation) if generation.is_whole() && is_of_site(exchange, &generation) => {
-                Held { generation: Some(generation), others: Vec::new() }
-            }
-            _ => among_variants(exchange, digest, &key),
-        },
-        // A tier that must be asked comes with the disk; until then what is not at hand is a miss.
-        _ => Held { generation: None, others: Vec::new() },
+    match worker.plane.store.find(digest, &key, site(exchange), &|stored| matches(&stored.variant, headers)) {
+        Found::Ready(Some(generation)) if generation.is_whole() && is_of_site(exchange, &generation) => {
+            Looked::Held(Held { generation: Some(generation), others: Vec::new() })
+        }
+        Found::Ready(_) => Looked::Held(among_variants(exchange, digest, &key)),
+        Found::Ask(ask) => Looked::Ask(ask),
     }
 }
 

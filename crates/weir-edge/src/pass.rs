@@ -192,7 +192,7 @@ fn learn(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse,
     if exchange.head.method == Method::HEAD {
         let is_for_all =
             matches!(consult(&exchange.view(), &route.rules), Consult::Use(ask) if !ask.is_authenticated());
-        let held = lookup::find(exchange, route).generation.filter(|_| is_for_all);
+        let held = lookup::at_hand(exchange, route).generation.filter(|_| is_for_all);
         let Some(held) = held else { return };
         let effect = {
             let said = (response.status, &response.headers);

@@ -50,7 +50,7 @@ impl Plane {
     pub(crate) fn new(store: Store, cores: usize, running: Running, observatory: Arc<Observatory>) -> Plane {
         let bells = Arc::new(Bells::new(cores));
         Plane {
-            object_bytes_max: store.usage().limit_bytes / 2,
+            object_bytes_max: store.object_bytes_max(),
             store,
             desk: Arc::new(Desk::new(bells.clone())),
             bells,

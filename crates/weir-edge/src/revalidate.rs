@@ -47,7 +47,7 @@ pub(crate) fn in_background(exchange: &Exchange<'_>, route: &Arc<Route>, generat
     let (worker, now) = (exchange.worker, exchange.now.mono);
     let key = (generation.key(), worker.plane.store.ledger());
     let Plan::Lead(lead) = worker.plane.desk.plan(worker.core, key, whole, headers, now) else { return };
-    let found = lookup::find(exchange, route).generation;
+    let found = lookup::at_hand(exchange, route).generation;
     if found.is_none_or(|found| !Arc::ptr_eq(&found, generation) || is_fresh(exchange, &found)) {
         return;
     }

@@ -42,7 +42,7 @@ async fn respond(exchange: &mut Exchange<'_>, route: &Arc<Route>) -> After {
         Consult::Use(ask) => ask,
         Consult::Pass(reason) => return pass::pass(exchange, route, Told::pass(reason)).await,
     };
-    let Held { generation, others } = lookup::find(exchange, route);
+    let Held { generation, others } = lookup::find(exchange, route).await;
     let head = generation.as_ref().map(|generation| generation.head());
     let verdict = verdict(&ask, head.as_ref().map(|head| &head.stored), exchange.now);
     drop(head);

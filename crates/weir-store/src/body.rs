@@ -114,6 +114,25 @@ impl Body {
         }
     }
 
+    /// A body of which nothing is in memory.
+    pub(crate) fn elsewhere(length: u64) -> Body {
+        Body { length: AtomicU64::new(length), sealed: OnceLock::new(), growing: Mutex::new(None) }
+    }
+
+    /// A whole body of at most one block.
+    pub(crate) fn small(bytes: Bytes) -> Body {
+        let body = Body::elsewhere(bytes.len() as u64);
+        let blocks = if bytes.is_empty() { Blocks::Many(Box::default()) } else { Blocks::One(bytes) };
+        let _ = body.sealed.set(blocks);
+        body
+    }
+
+    /// Makes a body whole that was elsewhere and has one block; false where it is whole already.
+    pub(crate) fn lift(&self, bytes: Bytes) -> bool {
+        debug_assert_eq!(self.length(), Some(bytes.len() as u64));
+        self.sealed.set(Blocks::One(bytes)).is_ok()
+    }
+
     /// The total length, once it is known.
     pub(crate) fn length(&self) -> Option<u64> {
         let length = self.length.load(Ordering::Acquire);
@@ -162,7 +181,8 @@ impl Body {
     pub(crate) fn held_bytes(&self) -> u64 {
         match &*self.growing.lock() {
             Some(growing) => growing.held_bytes,
-            None => self.length().unwrap_or(0),
+            None if self.is_whole() => self.length().unwrap_or(0),
+            None => 0,
         }
     }
 

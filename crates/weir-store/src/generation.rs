@@ -4,19 +4,22 @@
 //! only under the shelf's lock (see `shelf`); everyone may look. A retired generation is whole for those who hold it:
 //! its blocks live by reference count.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use parking_lot::Mutex;
 use weir_policy::{CacheKey, Intervals};
 
-use crate::body::{Body, Read};
+use crate::body::{Body, Piece, Read};
 use crate::budget::Charge;
 use crate::ghost::GHOST_BYTES;
 use crate::head::{ALLOCATION_BYTES, Head, HeadRef};
 use crate::ledger::Stamp;
 use crate::queues::NODE_BYTES;
+use crate::tier::{Below, Gone, Place};
 
 /// How often a generation was used lately, at most (S3-FIFO, Yang et al., SOSP '23, §4).
 pub(crate) const USES_MAX: u8 = 3;
@@ -123,6 +126,12 @@ pub struct Generation {
     residence: AtomicU8,
     /// Its place in the queues; read and written under the shelf's lock.
     place: AtomicU32,
+    /// Its number on the volume; 0 while it is not there.
+    object: AtomicU64,
+    /// Where its bytes are, if it came up from the volume.
+    below: OnceLock<Below>,
+    /// When its head was last written down anew.
+    refreshed: Mutex<Option<Instant>>,
 }
 
 impl Generation {
@@ -158,7 +167,51 @@ impl Generation {
 
     /// True once every byte is held. It stays so: nothing about the bytes can change any more.
     pub fn is_whole(&self) -> bool {
-        self.body.is_whole()
+        self.body.is_whole() || self.below.get().is_some_and(Below::is_whole)
+    }
+
+    /// True when its bytes are on the volume and must be asked for: see [`Generation::fetch`].
+    pub fn is_below(&self) -> bool {
+        self.below.get().is_some() && !self.body.is_whole()
+    }
+
+    /// What is at `offset` of a body on the volume, at most `max` bytes (and at most [`crate::PIECE_BYTES_MAX`]), checked
+    /// against what was stored; `None` at its end. `place` is kept between two reads of one body.
+    ///
+    /// # Errors
+    /// [`Gone`] where the bytes are there no more, or are not what was stored.
+    ///
+    /// # Cancel safety
+    /// Safe: nothing was taken.
+    pub async fn fetch(&self, place: &mut Place, offset: u64, max: usize) -> Result<Option<Piece>, Gone> {
+        match self.below.get() {
+            Some(below) => below.read(place, offset, max).await,
+            None => Err(Gone),
+        }
+    }
+
+    /// Its number on the volume; 0 while it is not there.
+    pub(crate) fn object(&self) -> u64 {
+        self.object.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_object(&self, number: u64) {
+        self.object.store(number, Ordering::Release);
+    }
+
+    /// Whether so much time has passed since this was last so.
+    pub(crate) fn is_refresh_due(&self, now: Instant, interval: Duration) -> bool {
+        let mut refreshed = self.refreshed.lock();
+        let is_due = refreshed.is_none_or(|last| now.saturating_duration_since(last) >= interval);
+        if is_due {
+            *refreshed = Some(now);
+        }
+        is_due
+    }
+
+    /// Says where its bytes are.
+    pub(crate) fn set_below(&self, below: Below) {
+        let _ = self.below.set(below);
     }
 
     /// What is at `offset`, at most `max` bytes (and at most [`crate::PIECE_BYTES_MAX`]).
@@ -231,6 +284,9 @@ impl Generation {
             body,
             residence: AtomicU8::new(Residence::Filling.to_code()),
             place: AtomicU32::new(NO_PLACE),
+            object: AtomicU64::new(0),
+            below: OnceLock::new(),
+            refreshed: Mutex::new(None),
         }
     }
 }

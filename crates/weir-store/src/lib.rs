@@ -24,6 +24,7 @@ mod samples;
 mod shelf;
 mod slot;
 mod store;
+mod tier;
 pub mod volume;
 mod writer;
 
@@ -37,4 +38,5 @@ pub use ledger::{
     PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Scope, Stamp, Unreadable, Unwritten,
 };
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
+pub use tier::{Ask, Gone, Place};
 pub use writer::{Full, Unsealed, Writer};

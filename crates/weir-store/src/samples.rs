@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
-use weir_policy::{BodyEnd, CacheKey, CacheRules, Now, RequestView, Storable, storable};
+use weir_policy::{BodyEnd, CacheKey, CacheRules, Now, RequestView, Storable, Stored, storable};
 
 use crate::body::Body;
 use crate::{Budget, Found, Generation, Head, Piece, Read, Scope, Stamp, Store};
@@ -77,9 +77,19 @@ pub(crate) fn put(store: &Store, number: u64, length: usize) -> Arc<Generation> 
 }
 
 pub(crate) fn find(store: &Store, number: u64) -> Option<Arc<Generation>> {
-    let key = key(number);
-    let Found::Ready(found) = store.find(key.digest, &key.full, &|_| true);
-    found
+    find_as(store, &key(number), &|_| true)
+}
+
+/// What memory holds under a key.
+pub(crate) fn find_as(
+    store: &Store,
+    key: &CacheKey,
+    select: &dyn Fn(&Stored) -> bool,
+) -> Option<Arc<Generation>> {
+    match store.find(key.digest, &key.full, key.site, select) {
+        Found::Ready(found) => found,
+        Found::Ask(_) => None,
+    }
 }
 
 /// Reads `[start, …)` until something else than bytes comes.

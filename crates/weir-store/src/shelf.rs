@@ -12,16 +12,19 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use weir_policy::StoredFlags;
 
-use crate::budget::{Budget, Charge};
+use crate::budget::{BLOCK_OVERHEAD_BYTES, Budget, Charge, block};
 use crate::generation::{Generation, Label, NO_PLACE, Residence, Retirement};
 use crate::head::{Head, head_bytes};
 use crate::index::{Index, VARIANTS_MAX};
 use crate::ledger::{Judged, Ledger, Stamp};
 use crate::queues::{Queues, Victims};
 use crate::store::Settings;
+use crate::tier::Tier;
 
 /// How many generations one step of the sweeper looks at.
 const SWEEP_STEP: usize = 256;
+/// What begins to fill has a larger number than all that comes up from a volume, which keeps its object's number there.
+const SEQUENCE_MIN: u64 = 1 << 48;
 
 /// What a step of the sweeper has found.
 type SweptUp = SmallVec<[Arc<Generation>; 8]>;
@@ -34,6 +37,8 @@ pub(crate) struct Shelf {
     pub(crate) ledger: Ledger,
     pub(crate) index: Index,
     pub(crate) counts: Counts,
+    /// The volume below, where there is one.
+    pub(crate) tier: Option<Arc<Tier>>,
     sequence: AtomicU64,
     /// How many windows there are.
     windows: AtomicU64,
@@ -66,7 +71,7 @@ pub(crate) struct Counts {
 }
 
 impl Shelf {
-    pub(crate) fn new(settings: Settings, ledger: Ledger) -> Shelf {
+    pub(crate) fn new(settings: Settings, ledger: Ledger, tier: Option<Arc<Tier>>) -> Shelf {
         let swept = ledger.current();
         let state = State { queues: Queues::new(settings.memory_bytes), sweep: None, swept };
         Shelf {
@@ -74,7 +79,8 @@ impl Shelf {
             ledger,
             index: Index::new(),
             counts: Counts::default(),
-            sequence: AtomicU64::new(1),
+            tier,
+            sequence: AtomicU64::new(SEQUENCE_MIN),
             windows: AtomicU64::new(0),
             state: Mutex::new(state),
             settings,
@@ -268,6 +274,77 @@ impl Shelf {
         generation.set_residence(Residence::Retired(why));
         self.index.remove(&generation.label);
         retired.extend(state.queues.unlink(generation));
+        if matches!(why, Retirement::Replaced | Retirement::Invalidated) {
+            self.drop_below(generation);
+        }
+    }
+
+    /// Takes a generation out of the volume, too.
+    fn drop_below(&self, generation: &Generation) {
+        if let Some(tier) = &self.tier {
+            tier.remove(generation);
+        }
+    }
+
+    /// Gives a generation that came up from the volume its body of one block, where memory can be had.
+    pub(crate) fn lift(&self, generation: &Arc<Generation>, bytes: &[u8]) {
+        let Some(charge) = self.charge(bytes.len() as u64 + BLOCK_OVERHEAD_BYTES) else { return };
+        let mut state = self.state.lock();
+        if generation.residence() != Residence::Resident || !generation.body.lift(block(bytes.into(), charge))
+        {
+            return;
+        }
+        let owner = state.queues.unlink(generation);
+        state.queues.link(Arc::clone(generation), self.weight_bytes(generation));
+        drop(state);
+        drop(owner);
+    }
+
+    /// Takes older generations of a variant out whose newest one lies on the volume alone.
+    pub(crate) fn outdo(&self, newest: &Generation) {
+        let mut retired = Victims::new();
+        let mut state = self.state.lock();
+        let all = self.index.all(newest.label.key.digest);
+        let stored = newest.label.head.load();
+        for other in all.iter().filter(|other| {
+            other.label.sequence < newest.label.sequence
+                && other.label.key.full == newest.label.key.full
+                && other.label.head.load().stored.variant == stored.stored.variant
+        }) {
+            self.withdraw(&mut state, other, Retirement::Replaced, &mut retired);
+        }
+        drop(state);
+        drop((retired, all));
+    }
+
+    /// Puts a generation that came up from the volume into the index, as an older one than all that began here. False
+    /// where it is there already, dead, or outdone by a newer one of its variant.
+    pub(crate) fn adopt(&self, generation: &Arc<Generation>) -> bool {
+        let mut retired = Victims::new();
+        let mut state = self.state.lock();
+        let label = &generation.label;
+        let all = self.index.all(label.key.digest);
+        let stored = label.head.load();
+        let mut is_known = false;
+        let mut is_outdone = self.judge(label) == Judged::Dead;
+        for other in all.iter().filter(|other| other.label.key.full == label.key.full) {
+            is_known |= other.object() == generation.object();
+            is_outdone |= other.label.sequence > label.sequence
+                && other.residence() == Residence::Resident
+                && other.label.head.load().stored.variant == stored.stored.variant;
+        }
+        let is_taken = !is_known && !is_outdone;
+        if is_taken {
+            self.index.insert(generation);
+            generation.set_residence(Residence::Resident);
+            state.queues.link(Arc::clone(generation), self.weight_bytes(generation));
+            self.bound_variants(&mut state, generation, &mut retired);
+        } else if !is_known {
+            self.drop_below(generation);
+        }
+        drop(state);
+        drop((retired, all));
+        is_taken
     }
 
     /// Takes a generation out of the store; who holds it may go on reading.
@@ -332,6 +409,9 @@ impl Shelf {
         let is_kept = !generation.is_retired();
         drop(state);
         drop((retired, old));
+        if let Some(tier) = self.tier.as_ref().filter(|_| is_kept) {
+            tier.refresh(generation);
+        }
         is_kept
     }
 

@@ -7,14 +7,17 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, Now, Storable, Stored};
 
-use crate::body::{BLOCK_BYTES, Body};
+use crate::body::{BLOCK_BYTES, Body, Piece};
 use crate::generation::{Generation, Retirement, overhead_bytes};
 use crate::head::{Head, detached, head_bytes};
 use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, Stamp};
 use crate::shelf::Shelf;
+use crate::tier::{Ask, Gone, Place, Tier};
+use crate::volume::{Volume, VolumeUsage};
 use crate::writer::{Kind, Writer};
 
 /// How many of its newest bytes a body keeps that has outgrown the store.
@@ -58,10 +61,11 @@ impl Settings {
 
 /// The answer of [`Store::find`].
 #[derive(Debug)]
-#[non_exhaustive]
 pub enum Found {
     /// At once: the newest generation that was selected, if there is one.
     Ready(Option<Arc<Generation>>),
+    /// Nothing in memory was selected, but the volume may hold something under the key: ask it, then look again.
+    Ask(Ask),
 }
 
 /// The store takes nothing at the moment: all memory is in use by readers. Stream the response without it.
@@ -116,13 +120,36 @@ impl Store {
 
     /// An empty store with these limits and that ledger.
     pub fn with_ledger(settings: Settings, ledger: Ledger) -> Store {
-        Store { shelf: Arc::new(Shelf::new(settings, ledger)) }
+        Store { shelf: Arc::new(Shelf::new(settings, ledger, None)) }
+    }
+
+    /// A store with these limits, that ledger and a volume below its memory. What the volume holds is found at once.
+    pub fn with_volume(settings: Settings, ledger: Ledger, volume: Volume, clock: fn() -> Now) -> Store {
+        Store { shelf: Arc::new(Shelf::new(settings, ledger, Some(Tier::new(volume, clock)))) }
+    }
+
+    /// The longest body that is kept, in bytes: half of the memory, or of the volume.
+    pub fn object_bytes_max(&self) -> u64 {
+        let below = self.volume_usage().map_or(0, |usage| usage.size_bytes / 2);
+        self.shelf.settings.object_bytes_max().max(below)
+    }
+
+    /// What the volume holds and what was done with it.
+    pub fn volume_usage(&self) -> Option<VolumeUsage> {
+        self.shelf.tier.as_ref().map(|tier| tier.usage())
+    }
+
+    /// Makes durable what was stored so far and takes nothing more: before the process ends. Blocks.
+    pub fn close(&self) {
+        if let Some(tier) = &self.shelf.tier {
+            tier.close();
+        }
     }
 
     /// The newest generation under a key that `select` accepts (RFC 9111 §4.1) and no mark has made dead; what a soft
     /// mark concerns has been made stale. It may still be filling: see [`Generation::is_whole`]. Takes no lock, and writes
     /// no shared memory but one reference count (and, the first times, the use).
-    pub fn find(&self, digest: u128, full: &[u8], select: &dyn Fn(&Stored) -> bool) -> Found {
+    pub fn find(&self, digest: u128, full: &[u8], site: u64, select: &dyn Fn(&Stored) -> bool) -> Found {
         let is_soft = Cell::new(false);
         let found = self.shelf.index.find(digest, |label| {
             if label.key.full != full {
@@ -139,7 +166,13 @@ impl Store {
             generation.label.note_use();
         }
         let found = found.filter(|generation| !is_soft.get() || self.shelf.soften(generation));
-        Found::Ready(found)
+        match (&found, &self.shelf.tier) {
+            (None, Some(tier)) if tier.holds_more(digest, &self.shelf.index) => {
+                let key = CacheKey { digest, full: Bytes::copy_from_slice(full), site };
+                Found::Ask(Ask::new(&self.shelf, tier, key))
+            }
+            _ => Found::Ready(found),
+        }
     }
 
     /// All generations under a key that no mark has made dead, newest first: for a conditional request.
@@ -156,6 +189,24 @@ impl Store {
             Judged::Alive => true,
             Judged::Stale(_) => self.shelf.soften(generation),
             Judged::Dead => false,
+        }
+    }
+
+    /// Makes sure of a generation whose bytes lie on the volume, before its head goes out: its first block is read and
+    /// checked, and a body of one block comes up into memory. False where it is gone: look again, it is a miss.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn prime(&self, generation: &Arc<Generation>) -> bool {
+        match generation.fetch(&mut Place::default(), 0, BLOCK_BYTES).await {
+            Ok(Some(Piece::Bytes(bytes))) => {
+                if generation.length() == Some(bytes.len() as u64) {
+                    self.shelf.lift(generation, &bytes);
+                }
+                true
+            }
+            Ok(None) => true,
+            Err(Gone) => false,
         }
     }
 
@@ -185,10 +236,12 @@ impl Store {
         let head = Head::new(stored, head);
         let body = Body::new(length, shelf.budget.nothing());
         let generation = Arc::new(Generation::new(key, shelf.next_sequence(), stamp, head, body, own));
+        let stowing = shelf.tier.as_ref().and_then(|tier| tier.begin(&generation));
         let end = length.unwrap_or(u64::MAX);
         // Invariant: a new body grows and takes writers.
         let id = generation.body.join_writer(0, end).unwrap_or_default();
         let mut writer = Writer::new(Arc::clone(shelf), Arc::clone(&generation), id, (0, end), Kind::Whole);
+        writer.stow(stowing);
         if length.is_some_and(|length| length > shelf.settings.object_bytes_max()) {
             writer.outgrow();
         } else {

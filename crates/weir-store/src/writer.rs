@@ -12,6 +12,7 @@ use crate::body::{Added, BLOCK_BYTES};
 use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge};
 use crate::generation::{Generation, Retirement};
 use crate::shelf::{Shelf, Window};
+use crate::tier::Stowing;
 
 /// No memory can be had at the moment: readers hold it. Wait until they have moved on, and push `rest` again; that is
 /// the back-pressure.
@@ -45,6 +46,8 @@ pub struct Writer {
     arrived_end: u64,
     kind: Kind,
     window: Option<Window>,
+    /// Where it goes on the volume as well.
+    stowing: Option<Stowing>,
     /// What the foremost reader has read, once the caller has said so.
     read_to: u64,
 }
@@ -76,8 +79,14 @@ impl Writer {
             arrived_end: at,
             kind,
             window: None,
+            stowing: None,
             read_to: u64::MAX,
         }
+    }
+
+    /// Writes it to the volume as well.
+    pub(crate) fn stow(&mut self, stowing: Option<Stowing>) {
+        self.stowing = stowing;
     }
 
     /// The generation that is written.
@@ -134,8 +143,18 @@ impl Writer {
         let count = part.len() as u64;
         if let Added::Complete(number) = self.generation.body.add(id, self.at, part, charge) {
             self.generation.body.join(number);
+            self.stow_to(self.at + count);
         }
         self.at += count;
+    }
+
+    /// Hands what has arrived up to `end` to the volume; where it takes no more, storing ends and the transfer goes on.
+    fn stow_to(&mut self, end: u64) {
+        if let Some(stowing) = &mut self.stowing
+            && !stowing.push(&self.generation.body, end)
+        {
+            self.stowing = None;
+        }
     }
 
     /// Takes memory: by evicting others, else by becoming a window, else by narrowing the window.
@@ -191,6 +210,15 @@ impl Writer {
         }
         body.end_at(declared);
         self.leave();
+        if let Some(stowing) = self.stowing.take() {
+            let (shelf, is_window) = (Arc::clone(&self.shelf), self.window.is_some());
+            let outdo = move |newest: &Generation| {
+                if is_window {
+                    shelf.outdo(newest)
+                }
+            };
+            stowing.finish(Arc::clone(&self.generation), declared, outdo);
+        }
         Ok(())
     }
 

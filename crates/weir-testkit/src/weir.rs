@@ -139,29 +139,38 @@ impl Setup {
     }
 
     fn start(self) -> Weir {
-        let mut command = Command::new(&self.binary);
-        command.arg("run").args(&self.args).envs(self.environment.iter().cloned());
-        command.env("STATE_DIRECTORY", self.state()).current_dir(&self.folder);
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = command.spawn().unwrap_or_else(|why| panic!("start {:?}: {why}", self.binary));
-        let stdout = collect(child.stdout.take().unwrap());
-        let stderr = collect(child.stderr.take().unwrap());
-        let mut weir = Weir { child: Some(child), setup: self, stdout, stderr };
-        let begun = Instant::now();
-        loop {
-            if Address::Tcp(weir.addr()).connect().is_ok() {
-                return weir;
-            }
-            let ended = weir.child.as_mut().and_then(|c| c.try_wait().unwrap());
-            let said = || format!("{}{}", weir.stdout(), weir.stderr());
-            assert!(ended.is_none(), "weir ended with {ended:?} at its start:\n{}", said());
-            assert!(begun.elapsed() < PATIENCE, "weir does not listen on {}:\n{}", weir.addr(), said());
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        let mut weir = Weir { child: None, setup: self, stdout: Arc::default(), stderr: Arc::default() };
+        weir.start_again();
+        weir
     }
 }
 
 impl Weir {
+    /// Starts it in its folder, with what it was started with, and waits until it takes connections; one that runs is
+    /// waited for first. Its outputs begin anew.
+    pub fn start_again(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            child.wait().unwrap();
+        }
+        let setup = &self.setup;
+        let mut command = Command::new(&setup.binary);
+        command.arg("run").args(&setup.args).envs(setup.environment.iter().cloned());
+        command.env("STATE_DIRECTORY", setup.state()).current_dir(&setup.folder);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap_or_else(|why| panic!("start {:?}: {why}", setup.binary));
+        self.stdout = collect(child.stdout.take().unwrap());
+        self.stderr = collect(child.stderr.take().unwrap());
+        self.child = Some(child);
+        let begun = Instant::now();
+        while Address::Tcp(self.addr()).connect().is_err() {
+            let ended = self.child.as_mut().and_then(|c| c.try_wait().unwrap());
+            let said = || format!("{}{}", self.stdout(), self.stderr());
+            assert!(ended.is_none(), "weir ended with {ended:?} at its start:\n{}", said());
+            assert!(begun.elapsed() < PATIENCE, "weir does not listen on {}:\n{}", self.addr(), said());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Where clients connect.
     pub fn addr(&self) -> SocketAddr {
         self.setup.listen

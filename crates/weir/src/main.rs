@@ -12,6 +12,7 @@ mod demo;
 mod diagnostics;
 mod logs;
 mod process;
+mod volume;
 mod wire_up;
 
 use std::io::Write;

@@ -22,6 +22,7 @@ use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
 use weir_store::{Force, Ledger, LedgerFolder, MARKS_MAX, Settings, Stamp, Store, Unwritten};
 
 use crate::logs::{self, LogChoice, Terminal};
+use crate::volume;
 
 /// The data plane as it runs in this process.
 pub(crate) struct House {
@@ -83,7 +84,13 @@ impl House {
         let files = LedgerFolder::new(state.to_owned());
         let ledger = Ledger::open(MARKS_MAX, Box::new(files), weir_edge::now())
             .with_context(|| format!("cannot use the state folder {}", state.display()))?;
-        let store = Store::with_ledger(Settings::of(loaded.memory_bytes()), ledger);
+        let settings = Settings::of(loaded.memory_bytes());
+        let store = match loaded.config.cache.volume.first() {
+            Some(of) => {
+                Store::with_volume(settings, ledger, volume::open(of, loaded.memory_bytes())?, weir_edge::now)
+            }
+            None => Store::with_ledger(settings, ledger),
+        };
         let edge = Edge::start(compile(loaded, &observatory), workers, observatory.clone(), store)?;
         Ok(House {
             edge,
@@ -107,9 +114,10 @@ impl House {
         self.observatory.finish(patience);
     }
 
-    /// Waits until the ledger is on disk.
-    pub(crate) fn finish_ledger(&self, patience: Duration) {
+    /// Waits until the ledger is on disk, and what was stored on the volume.
+    pub(crate) fn finish_store(&self, patience: Duration) {
         self.edge.finish_ledger(patience);
+        self.edge.close_store();
     }
 
     /// How long requests under way may go on when Weir ends.

@@ -28,6 +28,7 @@ fn flags_reach_the_model() {
         listen: vec!["0.0.0.0:80".into(), "[::]:80".into()],
         admin: Some("127.0.0.1:1".into()),
         cache: Some("/var/cache/weir".into()),
+        disk: Some("5GiB".into()),
         memory: Some("1GiB".into()),
         ttl: Some("60s".into()),
         log: Some("json".into()),
@@ -42,6 +43,9 @@ fn flags_reach_the_model() {
     assert_eq!(config.admin.listen.to_string(), "127.0.0.1:1");
     assert_eq!(config.state.path.as_ref().unwrap().to_string(), "/var/cache/weir/state");
     assert_eq!(loaded.memory_bytes(), 1 << 30);
+    let volume = &config.cache.volume[0];
+    assert_eq!(volume.path.to_string(), "/var/cache/weir/volume");
+    assert_eq!(volume.size.map(|size| size.0), Some(5 << 30));
     assert_eq!(config.site[0].rules.ttl.unwrap().to_string(), "1m");
     assert!(config.log.access.is_some());
     let plain = from_flags(&flags("http://a.example")).unwrap();

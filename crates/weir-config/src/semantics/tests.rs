@@ -131,7 +131,10 @@ fn upstreams() {
 fn what_is_not_there_yet_is_not_taken() {
     for (text, sentence) in [
         ("[cache]\ndisk = \"10GiB\"", "unknown key `disk` in `cache`"),
-        ("[[cache.volume]]\npath = \"/a\"", "unknown key `volume` in `cache`"),
+        (
+            "[[cache.volume]]\npath = \"/a\"\n[[cache.volume]]\npath = \"/b\"",
+            "there is one `[[cache.volume]]` already, and one is all there may be",
+        ),
     ] {
         let found = crate::sample::sentences(text);
         assert!(found.iter().any(|(_, found)| found == sentence), "{found:?}");

@@ -122,7 +122,9 @@ pub(crate) async fn send_while(
     if matches!(transfer, Transfer::Nothing(_)) {
         return flush(client, sent, Ended::Whole).await;
     }
-    if let (Source::Held(held), Transfer::Length(_)) = (&mut body, transfer) {
+    if let (Source::Held(held), Transfer::Length(_)) = (&mut body, transfer)
+        && held.is_at_hand()
+    {
         return send_held(client, held, sent).await;
     }
     // Invariant of the protocol: never more bytes than were declared.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use weir_policy::Interval;
-use weir_store::{BLOCK_BYTES, Generation, Piece, Read};
+use weir_store::{BLOCK_BYTES, Generation, Piece, Place, Read};
 use weir_upstream::OriginBody;
 
 use super::{Body, Cut, bytes_of};
@@ -29,12 +29,13 @@ pub(crate) enum Source {
 pub(crate) struct Held {
     generation: Arc<Generation>,
     rest: Interval,
+    place: Place,
 }
 
 impl Held {
     /// The bytes `of` a generation.
     pub(crate) fn new(generation: Arc<Generation>, of: Interval) -> Held {
-        Held { generation, rest: of }
+        Held { generation, rest: of, place: Place::default() }
     }
 
     /// The generation's blocks from here on, and how many of their bytes are wanted; none while it is not
@@ -44,6 +45,11 @@ impl Held {
         let block = usize::try_from(self.rest.start / BLOCK_BYTES as u64).ok()?;
         let within = (self.rest.start % BLOCK_BYTES as u64) as usize;
         Some((blocks.get(block..)?, within, self.rest.end - self.rest.start))
+    }
+
+    /// Whether its blocks are in memory.
+    pub(crate) fn is_at_hand(&self) -> bool {
+        self.generation.blocks().is_some()
     }
 
     /// Whether all is sent.
@@ -56,8 +62,8 @@ impl Held {
         self.rest.start += bytes;
     }
 
-    /// The next piece; never waits.
-    pub(crate) fn piece(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut> {
+    /// The next piece; waits for the volume only.
+    async fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut> {
         let left = self.rest.end - self.rest.start;
         if left == 0 {
             return Ok(None);
@@ -65,6 +71,12 @@ impl Held {
         let bytes_max = usize::try_from(left).map_or(bytes_max, |left| left.min(bytes_max));
         match self.generation.read(self.rest.start, bytes_max) {
             Read::Piece(piece) => {
+                self.rest.start += bytes_of(&piece).len() as u64;
+                Ok(Some(piece))
+            }
+            Read::Gone if self.generation.is_below() => {
+                let fetched = self.generation.fetch(&mut self.place, self.rest.start, bytes_max).await;
+                let piece = fetched.ok().flatten().ok_or(Cut { word: "generation-gone" })?;
                 self.rest.start += bytes_of(&piece).len() as u64;
                 Ok(Some(piece))
             }
@@ -79,7 +91,7 @@ impl Body for Source {
             Source::Empty => Ok(None),
             Source::Bytes(bytes) if bytes.is_empty() => Ok(None),
             Source::Bytes(bytes) => Ok(Some(Piece::Bytes(bytes.split_to(bytes.len().min(bytes_max))))),
-            Source::Held(held) => held.piece(bytes_max),
+            Source::Held(held) => held.next(bytes_max).await,
             Source::Tail(tail) => tail.next(bytes_max).await,
             Source::Origin(body) => match body.next().await {
                 Ok(bytes) => Ok(bytes.map(Piece::Bytes)),

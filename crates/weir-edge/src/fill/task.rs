@@ -310,6 +310,8 @@ impl Errand {
     /// Gives bytes to the writer. While readers hold all memory it waits for them to move on, which is the
     /// back-pressure; a fill that ends meanwhile drops the rest.
     async fn push(&self, fill: &Fill, generation: &Generation, writer: &mut Writer, mut bytes: Bytes) {
+        // Where memory is short what nobody has read yet must stay.
+        writer.let_go(fill.front());
         while let Err(full) = writer.push(bytes) {
             bytes = full.rest;
             self.outgrown(fill, generation);

@@ -8,7 +8,7 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use parking_lot::{Condvar, Mutex};
 use weir_policy::Now;
@@ -220,10 +220,18 @@ struct Scribe {
     is_broken: bool,
 }
 
+/// Where a new ledger begins: beyond the numbers of any that was lost, since those, too, began by the clock, and do not
+/// outrun it though each start takes [`START_GAP`].
+fn first_number(now: Now) -> u64 {
+    let since = now.wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX >> 24) << 20
+}
+
 impl Scribe {
     /// Reads the file, and writes it anew: without a torn tail, and with a counter beyond all that was ever given.
     fn open(marks: Arc<Marks>, mut files: Box<dyn LedgerFiles>, now: Now) -> Result<Scribe, OpenError> {
         let read = files.read(FILE, FILE_BYTES_MAX).map_err(super::Unwritten::from)?;
+        let is_new = read.is_none();
         if let Some(bytes) = read {
             let content = record::read(&bytes)?;
             content.records.iter().for_each(|record| marks.restore(record, now));
@@ -234,6 +242,13 @@ impl Scribe {
                 let all = Mark { scope: Scope::All, force: Force::Hard };
                 marks.restore(&Record { number, mark: all, at: now.wall }, now);
             }
+        }
+        if is_new {
+            // What a volume holds was stored under another ledger, and what that one made dead is not known.
+            let number = first_number(now);
+            marks.resume(number);
+            let all = Mark { scope: Scope::All, force: Force::Hard };
+            marks.restore(&Record { number, mark: all, at: now.wall }, now);
         }
         let mut scribe = Scribe { marks, files, records: 0, is_broken: true };
         scribe.write_anew().map_err(super::Unwritten::from)?;

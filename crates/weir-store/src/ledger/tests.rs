@@ -76,6 +76,7 @@ fn what_nobody_waits_for_is_written_all_the_same() {
 fn many_who_come_together_share_a_sync() {
     let power = Power::new();
     let ledger = open(&power).unwrap();
+    let before = ledger.current();
     let syncs = power.syncs();
     power.hold();
     let (done, results) = mpsc::channel();
@@ -90,7 +91,8 @@ fn many_who_come_together_share_a_sync() {
     power.cut(7);
     drop(ledger);
     let ledger = open(&power).unwrap();
-    assert!((1..=1000).all(|number| judge(&ledger, number, Stamp::of(1)) == Judged::Dead));
+    assert!((1..=1000).all(|number| judge(&ledger, number, before) == Judged::Dead));
+    assert_eq!(judge(&ledger, 1001, before), Judged::Alive);
 }
 
 #[test]
@@ -98,18 +100,19 @@ fn a_failed_sync_is_told_and_the_file_is_written_anew() {
     for fault in [Fault::Fail, Fault::Torn] {
         let power = Power::new();
         let ledger = open(&power).unwrap();
+        let before = ledger.current();
         purge(&ledger, &[site(1)]).unwrap();
         power.fail_from_now(1, fault);
         let error = purge(&ledger, &[site(2)]).unwrap_err();
         assert!(error.to_string().contains("no space"), "{error}");
-        assert_eq!(judge(&ledger, 2, Stamp::of(1)), Judged::Dead);
+        assert_eq!(judge(&ledger, 2, before), Judged::Dead);
         assert!(ledger.state().failure.is_some() || ledger.state().durable == ledger.state().number);
         purge(&ledger, &[site(3)]).unwrap();
         assert_eq!(ledger.state().failure, None);
         power.cut(3);
         drop(ledger);
         let ledger = open(&power).unwrap();
-        assert!((1..=3).all(|number| judge(&ledger, number, Stamp::of(1)) == Judged::Dead));
+        assert!((1..=3).all(|number| judge(&ledger, number, before) == Judged::Dead));
     }
 }
 
@@ -124,7 +127,7 @@ fn the_file_stays_short() {
     assert!(power.length("ledger") < 5200 * 64, "{}", power.length("ledger"));
     drop(ledger);
     let ledger = open(&power).unwrap();
-    assert_eq!((power.length("ledger"), ledger.marks()), (2 * 64, 1));
+    assert_eq!((power.length("ledger"), ledger.marks()), (3 * 64, 1));
 }
 
 #[test]
@@ -140,17 +143,31 @@ fn marks_that_may_be_lost_become_one_of_everything() {
 }
 
 #[test]
+fn a_new_ledger_begins_beyond_one_that_was_lost() {
+    let lost = open(&Power::new()).unwrap();
+    let stamp = purge(&lost, &[site(1)]).unwrap();
+    std::thread::sleep(std::time::Duration::from_millis(3));
+    let new = open(&Power::new()).unwrap();
+    assert!(new.current() > stamp);
+    assert_eq!(judge(&new, 2, stamp), Judged::Dead, "what that one made dead is not known");
+    assert_eq!(judge(&new, 2, new.current()), Judged::Alive);
+}
+
+#[test]
 fn every_failure_at_the_start_is_told() {
     for at in 0.. {
         let power = Power::new();
-        purge(&open(&power).unwrap(), &[site(1)]).unwrap();
+        let first = open(&power).unwrap();
+        let before = first.current();
+        purge(&first, &[site(1)]).unwrap();
+        drop(first);
         power.fail_from_now(at, Fault::Fail);
         let Err(error) = open(&power) else {
             assert_eq!(at, 5, "reading, writing, syncing, renaming and syncing the folder");
             return;
         };
         assert!(matches!(error, OpenError::Unwritten(_)), "{error}");
-        assert_eq!(judge(&open(&power).unwrap(), 1, Stamp::of(1)), Judged::Dead);
+        assert_eq!(judge(&open(&power).unwrap(), 1, before), Judged::Dead);
     }
 }
 
@@ -160,10 +177,12 @@ fn a_folder_keeps_it() {
     std::fs::create_dir_all(&folder).unwrap();
     let open = || Ledger::open(10, Box::new(LedgerFolder::new(folder.clone())), now());
     let ledger = open().unwrap();
+    let before = ledger.current();
     let stamp = purge(&ledger, &[site(1)]).unwrap();
     drop(ledger);
     let ledger = open().unwrap();
-    assert_eq!(judge(&ledger, 1, Stamp::of(1)), Judged::Dead);
+    assert_eq!(judge(&ledger, 1, before), Judged::Dead);
+    assert_eq!(judge(&ledger, 2, before), Judged::Alive);
     assert!(ledger.current() > stamp);
     let metadata = std::fs::metadata(folder.join("ledger")).unwrap();
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o7777, 0o600);
@@ -204,6 +223,8 @@ struct Told {
     wanted: HashSet<u64>,
     /// The largest number ever seen.
     highest: u64,
+    /// The number at the beginning.
+    begun: u64,
 }
 
 impl Told {
@@ -222,7 +243,11 @@ impl Told {
             );
         }
         for number in (1..50).filter(|number| !self.wanted.contains(number)) {
-            assert_eq!(judge(ledger, number, Stamp::of(1)), Judged::Alive, "{number} was never purged");
+            assert_eq!(
+                judge(ledger, number, Stamp::of(self.begun)),
+                Judged::Alive,
+                "{number} was never purged"
+            );
         }
         assert_eq!(judge(ledger, 49, ledger.current()), Judged::Alive);
         assert!(ledger.current().number() >= self.highest, "the counter went back");
@@ -237,7 +262,7 @@ proptest! {
     fn no_acknowledged_purge_is_lost(acts in prop::collection::vec(act(), 1..40)) {
         let power = Power::new();
         let mut ledger = open(&power).unwrap();
-        let mut told = Told::default();
+        let mut told = Told { begun: ledger.current().number(), ..Told::default() };
         for act in acts {
             match act {
                 Act::Purge(number) => {

@@ -4,7 +4,7 @@ mod purge;
 mod stress;
 
 use super::*;
-use crate::samples::{body, find, key, now, proof, put, read_from, url};
+use crate::samples::{body, find, find_as, key, now, proof, put, read_from, url};
 use crate::writer::{Full, Unsealed};
 use crate::{Read, Retirement};
 use bytes::Bytes;
@@ -102,7 +102,7 @@ fn a_new_generation_replaces_its_variant_only() {
     let again = begin("gzip");
     assert_eq!(gzip.retirement(), Some(Retirement::Replaced));
     assert!(!plain.is_retired());
-    let Found::Ready(found) = store.find(key(1).digest, &key(1).full, &accepts_gzip);
+    let found = find_as(&store, &key(1), &accepts_gzip);
     assert!(Arc::ptr_eq(&found.unwrap(), &again));
     assert_eq!(store.variants(key(1).digest, &key(1).full).len(), 2);
 }
@@ -125,11 +125,11 @@ fn the_full_key_is_compared() {
     put(&store, 1, 10);
     let mut other = key(2);
     other.digest = key(1).digest;
-    let Found::Ready(found) = store.find(other.digest, &other.full, &|_| true);
+    let found = find_as(&store, &other, &|_| true);
     assert!(found.is_none());
     let (_, writer) = store.begin(proof(&[], &[]), other.clone(), store.ledger().current(), Some(0)).unwrap();
     writer.seal().unwrap();
-    let Found::Ready(found) = store.find(other.digest, &other.full, &|_| true);
+    let found = find_as(&store, &other, &|_| true);
     assert_eq!(found.unwrap().key(), &other);
     assert_eq!(find(&store, 1).unwrap().length(), Some(10));
 }

@@ -46,6 +46,12 @@ pub(crate) struct Run {
     /// The ceiling of the cache's memory [default: 256MiB, or a quarter of the cgroup's limit].
     #[arg(long, value_name = "SIZE", conflicts_with = "config")]
     memory: Option<String>,
+    /// Keep responses on disk as well, in DIR/volume, and what must be remembered in DIR/state.
+    #[arg(long, value_name = "DIR", conflicts_with = "config")]
+    cache: Option<PathBuf>,
+    /// The ceiling of what is on disk [default: 10GiB, or a quarter of what is free there].
+    #[arg(long, value_name = "SIZE", requires = "cache")]
+    disk: Option<String>,
     /// The lifetime of responses for which the origin names none [default: they are not stored].
     #[arg(long, value_name = "DURATION", conflicts_with = "config")]
     ttl: Option<String>,
@@ -93,7 +99,7 @@ impl Run {
         start.say()?;
         process::warn_of_root();
         let code = runtime.block_on(attend(signals, hangup, &house, &control));
-        house.finish_ledger(WRITE_PATIENCE);
+        house.finish_store(WRITE_PATIENCE);
         house.finish_logs(WRITE_PATIENCE);
         // Blocking acts that a second signal left behind are not waited for.
         runtime.shutdown_background();
@@ -119,6 +125,8 @@ impl Run {
             listen: self.listen.clone(),
             admin: self.admin.clone(),
             memory: self.memory.clone(),
+            cache: self.cache.as_ref().map(|folder| folder.to_string_lossy().into_owned()),
+            disk: self.disk.clone(),
             ttl: self.ttl.clone(),
             ..Flags::default()
         })

@@ -16,6 +16,7 @@ mod config;
 mod conformance;
 mod control;
 mod crowd;
+mod disk;
 mod fill;
 mod fills;
 mod limits;
