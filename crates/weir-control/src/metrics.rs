@@ -15,7 +15,7 @@ use prometheus_client::registry::Registry;
 use weir_edge::observe::{Latency, Outcome, Snapshot, bounds_us};
 
 use crate::control::Control;
-use crate::plane::{Inventory, OriginState, Phase};
+use crate::plane::{Inventory, OriginState, Phase, VolumeUse};
 
 /// The content type of the text.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -241,7 +241,34 @@ fn holdings(out: &mut Out, inventory: &Inventory) -> fmt::Result {
     ] {
         out.gauge(name, help, value as f64)?;
     }
-    out.counter("weir_cache_evicted", "objects that made room for others", cache.evicted)
+    out.counter("weir_cache_evicted", "objects that made room for others", cache.evicted)?;
+    inventory.volume.as_ref().map_or(Ok(()), |volume| holdings_below(out, volume))
+}
+
+fn holdings_below(out: &mut Out, volume: &VolumeUse) -> fmt::Result {
+    let is_well = u64::from(volume.health == "well");
+    for (name, help, value) in [
+        ("weir_volume_well", "1 while the volume stores and serves", is_well),
+        ("weir_volume_objects", "objects on the volume", volume.objects),
+        ("weir_volume_bytes", "bytes that the volume's files take", volume.used_bytes),
+        ("weir_volume_bytes_max", "the ceiling of the volume's files", volume.size_bytes),
+        ("weir_volume_segments", "files that hold objects", volume.segments),
+        ("weir_volume_index_bytes", "bytes of memory that the volume's index takes", volume.index_bytes),
+    ] {
+        out.gauge(name, help, value as f64)?;
+    }
+    for (name, help, value) in [
+        ("weir_volume_body_bytes", "bytes of bodies written", volume.body_bytes),
+        ("weir_volume_other_bytes", "bytes written beside bodies", volume.other_bytes),
+        ("weir_volume_evicted", "objects that made room for others on the volume", volume.evicted),
+        ("weir_volume_damaged", "objects that were not what was stored", volume.damaged),
+        ("weir_volume_queue_full", "objects not stored because too much waited", volume.queue_full),
+        ("weir_volume_read_errors", "reads that failed", volume.read_errors),
+        ("weir_volume_write_errors", "writes that failed", volume.write_errors),
+    ] {
+        out.counter(name, help, value)?;
+    }
+    Ok(())
 }
 
 fn origins(out: &mut Out, inventory: &Inventory) -> fmt::Result {

@@ -113,6 +113,8 @@ pub struct Inventory {
     pub listeners: Vec<String>,
     /// What the cache holds.
     pub cache: CacheUse,
+    /// What the volume holds; absent without one.
+    pub volume: Option<VolumeUse>,
     /// Where the ledger stands.
     pub ledger: LedgerState,
     /// Each upstream with its origins.
@@ -130,6 +132,37 @@ pub struct CacheUse {
     pub memory_bytes_max: u64,
     /// Objects that made room for others, since the start.
     pub evicted: u64,
+}
+
+/// What the volume holds, and what was done with it since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VolumeUse {
+    /// `well`, `read-only` after too many failed writes, `ejected` after too many failed reads.
+    pub health: String,
+    /// Objects, each variant counted.
+    pub objects: u64,
+    /// Bytes that its files take.
+    pub used_bytes: u64,
+    /// The ceiling of its files.
+    pub size_bytes: u64,
+    /// Files that hold objects.
+    pub segments: u64,
+    /// Bytes of memory that its index takes, beyond the cache's.
+    pub index_bytes: u64,
+    /// Bytes of bodies written.
+    pub body_bytes: u64,
+    /// Bytes written beside them: heads, checksums, journal, checkpoints.
+    pub other_bytes: u64,
+    /// Objects that made room for others.
+    pub evicted: u64,
+    /// Objects that were not what was stored, and were dropped.
+    pub damaged: u64,
+    /// Objects that were not stored because too much waited to be written.
+    pub queue_full: u64,
+    /// Reads that failed.
+    pub read_errors: u64,
+    /// Writes that failed.
+    pub write_errors: u64,
 }
 
 /// Where the ledger of purges and invalidations stands.

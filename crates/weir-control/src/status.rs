@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use weir_edge::observe::{Latency, Outcome, Snapshot};
 
-use crate::plane::{CacheUse, Inventory, LedgerState, Phase, UpstreamState};
+use crate::plane::{CacheUse, Inventory, LedgerState, Phase, UpstreamState, VolumeUse};
 
 /// A Weir at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -47,6 +47,9 @@ pub struct Status {
     pub bytes: Bytes,
     /// What the cache holds.
     pub cache: CacheUse,
+    /// What the volume holds; absent without one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub volume: Option<VolumeUse>,
     /// Where the ledger of purges and invalidations stands.
     pub ledger: LedgerState,
     /// Origin transfers into the cache.
@@ -182,6 +185,7 @@ impl Status {
                 origins: snapshot.origin_bytes,
             },
             cache: inventory.cache,
+            volume: inventory.volume,
             ledger: inventory.ledger,
             fills: Fills {
                 running: snapshot.fills_running,

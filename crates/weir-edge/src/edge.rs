@@ -167,6 +167,11 @@ impl Edge {
         self.plane.observatory.snapshot()
     }
 
+    /// What the volume holds and what was done with it, where there is one.
+    pub fn volume_usage(&self) -> Option<weir_store::volume::VolumeUsage> {
+        self.plane.store.volume_usage()
+    }
+
     /// What the store holds.
     pub fn usage(&self) -> Usage {
         self.plane.store.usage()

@@ -8,17 +8,18 @@ use std::time::Duration;
 use anyhow::Context;
 use parking_lot::Mutex;
 use weir_config::Loaded;
-use weir_config::model::Log;
+use weir_config::model::{self, Log};
 use weir_config::value::PathText;
 use weir_control::{
     AskedOrigin, CacheUse, DataPlane, Explained, Inventory, LedgerState, OriginState, Phase, PurgeDone,
     PurgeOrder, PurgeScope, Question, SelectingField, Setting, StoredVariant, SwapError, Swapped,
-    UpstreamState,
+    UpstreamState, VolumeUse,
 };
 use weir_edge::Edge;
 use weir_edge::observe::{LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_edge::plan::Plan;
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
+use weir_store::volume::{Health, VolumeUsage};
 use weir_store::{Force, Ledger, LedgerFolder, MARKS_MAX, Settings, Stamp, Store, Unwritten};
 
 use crate::logs::{self, LogChoice, Terminal};
@@ -43,6 +44,7 @@ struct Fixed {
     memory_bytes: u64,
     admin: String,
     state: Option<PathText>,
+    volumes: Vec<model::Volume>,
 }
 
 impl Fixed {
@@ -51,6 +53,7 @@ impl Fixed {
             memory_bytes: loaded.memory_bytes(),
             admin: loaded.config.admin.listen.to_string(),
             state: loaded.config.state.path.clone(),
+            volumes: loaded.config.cache.volume.clone(),
         }
     }
 
@@ -59,6 +62,7 @@ impl Fixed {
             (self.memory_bytes != wanted.memory_bytes, "[cache] memory"),
             (self.admin != wanted.admin, "[admin] listen"),
             (self.state != wanted.state, "[state] path"),
+            (self.volumes != wanted.volumes, "[[cache.volume]]"),
         ]
         .into_iter()
         .filter(|(changed, _)| *changed)
@@ -186,6 +190,29 @@ impl Extent {
     }
 }
 
+fn volume_use(usage: VolumeUsage) -> VolumeUse {
+    let health = match usage.health {
+        Health::Well => "well",
+        Health::ReadOnly => "read-only",
+        Health::Ejected => "ejected",
+    };
+    VolumeUse {
+        health: health.to_owned(),
+        objects: usage.objects,
+        used_bytes: usage.used_bytes,
+        size_bytes: usage.size_bytes,
+        segments: usage.segments,
+        index_bytes: usage.index_memory_bytes,
+        body_bytes: usage.body_bytes,
+        other_bytes: usage.head_bytes + usage.journal_bytes + usage.checkpoint_bytes,
+        evicted: usage.evicted,
+        damaged: usage.damaged,
+        queue_full: usage.queue_full,
+        read_errors: usage.read_errors,
+        write_errors: usage.write_errors,
+    }
+}
+
 impl DataPlane for House {
     fn swap(&self, loaded: Loaded) -> Result<Swapped, SwapError> {
         let warnings = self.at_start.warnings(&Fixed::of(&loaded));
@@ -220,6 +247,7 @@ impl DataPlane for House {
                 memory_bytes_max: usage.limit_bytes,
                 evicted: usage.evicted,
             },
+            volume: self.edge.volume_usage().map(volume_use),
             ledger: self.ledger(),
             upstreams: self.upstreams(),
         }

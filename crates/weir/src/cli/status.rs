@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::Args;
 use http::Method;
-use weir_control::{OriginState, Phase, Status};
+use weir_control::{OriginState, Phase, Status, VolumeUse};
 
 use super::counted;
 use super::find::Find;
@@ -65,6 +65,9 @@ fn show(status: &Status) -> String {
     }
     line("bytes", &bytes(status));
     line("cache", &cache(status));
+    if let Some(volume) = &status.volume {
+        line("volume", &below(volume));
+    }
     line("ledger", &ledger(status));
     if !status.errors.is_empty() {
         line("errors", &words(&status.errors));
@@ -148,6 +151,30 @@ fn cache(status: &Status) -> String {
     let _ = write!(text, ", {} fills running, {} joined", fills.running, fills.collapsed);
     if cache.evicted > 0 {
         let _ = write!(text, ", {} evicted", cache.evicted);
+    }
+    text
+}
+
+fn below(volume: &VolumeUse) -> String {
+    let mut text = format!(
+        "{}, {} of {} on disk",
+        counted(usize::try_from(volume.objects).unwrap_or(usize::MAX), "object"),
+        size(volume.used_bytes),
+        size(volume.size_bytes)
+    );
+    if volume.health != "well" {
+        let _ = write!(text, ", {}", volume.health);
+    }
+    for (count, what) in [
+        (volume.evicted, "evicted"),
+        (volume.damaged, "damaged"),
+        (volume.queue_full, "not stored for want of time"),
+        (volume.read_errors, "failed reads"),
+        (volume.write_errors, "failed writes"),
+    ] {
+        if count > 0 {
+            let _ = write!(text, ", {count} {what}");
+        }
     }
     text
 }
