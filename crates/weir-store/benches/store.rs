@@ -42,7 +42,7 @@ fn find() {
         for _ in 0..count {
             let key = &keys[random.below(among) as usize];
             let select = |stored: &weir_policy::Stored| matches(&stored.variant, &headers);
-            let found = store.find(key.digest, &key.full, &select);
+            let found = store.find(key.digest, &key.full, key.site, &select);
             assert!(matches!(black_box(found), Found::Ready(Some(_))));
         }
     };
@@ -62,7 +62,7 @@ fn find() {
     let time = timed(|| {
         for round in 0..2_000_000 {
             let key = &absent[round % absent.len()];
-            black_box(store.find(key.digest, &key.full, &|_| true));
+            black_box(store.find(key.digest, &key.full, key.site, &|_| true));
         }
     });
     row("find, absent", nanoseconds(time, 2_000_000), "ns");
@@ -80,7 +80,7 @@ fn purge() {
         let time = timed(|| {
             for _ in 0..1_000_000 {
                 let key = &keys[random.below(OBJECTS) as usize];
-                black_box(store.find(key.digest, &key.full, &|_| true));
+                black_box(store.find(key.digest, &key.full, key.site, &|_| true));
             }
         });
         row(&format!("find, {name}"), nanoseconds(time, 1_000_000), "ns");

@@ -1,7 +1,6 @@
 //! Opening the volume that the configuration names.
 
 use std::sync::Arc;
-use std::time::Instant;
 
 use anyhow::Context;
 use weir_config::model;
@@ -32,8 +31,8 @@ pub(crate) fn open(of: &model::Volume, memory_bytes: u64) -> anyhow::Result<Volu
         Some(size) => size.0,
         None => SIZE_BYTES.min(disk.room().with_context(said)?.free_bytes / FREE_SHARE),
     };
-    let begun = Instant::now();
-    let mut settings = VolumeSettings::of(size_bytes, Clock::new(move || begun.elapsed()));
+    let begun = weir_edge::now().mono;
+    let mut settings = VolumeSettings::of(size_bytes, Clock::new(move || weir_edge::now().since(begun)));
     // What waits to be written holds its blocks in memory.
     settings.queue_bytes = settings.queue_bytes.min(memory_bytes / QUEUE_SHARE);
     let (volume, found) = Volume::open(Arc::new(disk), &settings).with_context(said)?;
@@ -42,7 +41,7 @@ pub(crate) fn open(of: &model::Volume, memory_bytes: u64) -> anyhow::Result<Volu
         segments = found.segments,
         scanned = found.scanned,
         rebuilt = found.was_rebuilt,
-        ms = begun.elapsed().as_millis() as u64,
+        ms = weir_edge::now().since(begun).as_millis() as u64,
         "volume {} of {size_bytes} bytes is open",
         path.display()
     );

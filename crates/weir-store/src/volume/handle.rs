@@ -206,8 +206,7 @@ impl Volume {
     ///
     /// # Errors
     /// [`Ended`]: it keeps the old one.
-    pub fn refresh(&self, record: &Record, head: Bytes, stamp: u64) -> Result<(), Ended> {
-        let (object, digest) = (record.number, record.digest);
+    pub fn refresh(&self, digest: u128, object: u64, head: Bytes, stamp: u64) -> Result<(), Ended> {
         self.send(Command::Refresh { object, digest, head, stamp })
     }
 
@@ -299,6 +298,11 @@ impl Put {
     /// Why storing has ended before its time, if it has.
     pub fn ended(&self) -> Option<Ended> {
         self.fate.ended()
+    }
+
+    /// Whether so many bytes may be pushed now: the queue has room for them, or storing has ended, which the push says.
+    pub fn has_room(&self, bytes: u64) -> bool {
+        self.fate.ended().is_some() || self.volume.intake.has_room(bytes)
     }
 
     /// Adds bytes of the body at an offset. What is held there already is not written again. Never waits.

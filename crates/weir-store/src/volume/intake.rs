@@ -118,6 +118,11 @@ impl Intake {
         if before + bytes > most { Err(Refused) } else { Ok(waiting) }
     }
 
+    /// Whether a body of so many bytes would find room now, with some left for those who come at the same time.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        self.waiting_bytes() + bytes + COMMAND_BYTES <= self.most_bytes / 8 * 7
+    }
+
     /// Puts a command into the queue. Those that end or remove find room in a reserve.
     pub(crate) fn send(&self, command: Command) -> Result<(), Refused> {
         let (bytes, most) = match &command {

@@ -198,7 +198,7 @@ fn a_handle_dropped_in_the_middle_leaves_nothing() {
     let mut put = volume.resume(&record).unwrap();
     put.push(1_000_000, samples::body(1, 1_000_000, 2_000_000)).unwrap();
     put.finish(3_000_000).unwrap();
-    volume.refresh(&record, head(1, 0), 9).unwrap();
+    volume.refresh(record.digest, record.number, head(1, 0), 9).unwrap();
     volume.sync().unwrap();
     assert_eq!(check(&volume, 1, 1), Some(3_000_000));
     volume.remove(key.digest, record.number).unwrap();
