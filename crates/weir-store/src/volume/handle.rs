@@ -20,7 +20,7 @@ use super::settings::VolumeSettings;
 use super::shared::Shared;
 use super::threads::{Busy, Readers, start_writer};
 use super::usage::{Counters, Health, VolumeUsage};
-use super::verify::{Verified, verify};
+use super::verify::{Verified, verify, walk};
 
 /// A volume, open. Dropping it writes what waits, and ends its threads.
 #[derive(Debug)]
@@ -215,13 +215,19 @@ impl Volume {
     /// # Errors
     /// [`Ended::QueueFull`] where not even this could be said: say it again.
     pub fn remove(&self, digest: u128, object: u64) -> Result<(), Ended> {
-        self.send(Command::Remove { object, digest })
+        self.say(Command::Remove { object, digest })
     }
 
+    /// Asks for something to be stored.
     fn send(&self, command: Command) -> Result<(), Ended> {
         if self.shared.counters.health() != Health::Well {
             return Err(Ended::Failed);
         }
+        self.say(command)
+    }
+
+    /// What ends or removes is said to a volume that stores no more as well.
+    fn say(&self, command: Command) -> Result<(), Ended> {
         self.intake.send(command).map_err(|_| {
             Counters::add(&self.shared.counters.queue_full, 1);
             Ended::QueueFull
@@ -249,9 +255,24 @@ impl Volume {
         Ok(verified)
     }
 
+    /// Goes through the records of all objects, segment by segment, in the order of their writing: for a catalogue that
+    /// was lost. Heads are checked, bodies are not. What comes or goes meanwhile may be met or not. Blocks for as long as
+    /// reading the heads takes; returns how many there were.
+    ///
+    /// # Errors
+    /// [`ReadError::Device`] where the drive fails.
+    pub fn walk(&self, each: impl FnMut(&Record)) -> Result<u64, ReadError> {
+        walk(&self.shared, each)
+    }
+
+    /// The numbers of the segments that are there, oldest first: what [`Record::segment`] is compared with.
+    pub fn segments(&self) -> Vec<u64> {
+        self.shared.segments.numbers()
+    }
+
     /// What it holds, and what was done.
     pub fn usage(&self) -> VolumeUsage {
-        self.shared.usage()
+        VolumeUsage { queued_bytes: self.intake.waiting_bytes(), ..self.shared.usage() }
     }
 
     /// How it fares.
@@ -342,7 +363,7 @@ impl Put {
 
     fn end(&mut self, end: End) -> Result<(), Ended> {
         self.is_open = false;
-        self.volume.send(Command::End { object: self.object, digest: self.digest, end })
+        self.volume.say(Command::End { object: self.object, digest: self.digest, end })
     }
 }
 

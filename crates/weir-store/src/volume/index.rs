@@ -69,7 +69,7 @@ impl Index {
     pub(crate) fn find(&self, hash: KeyHash) -> Locations {
         let (shard, tag) = self.place(hash);
         let entries = self.shards[shard].read();
-        let first = entries.partition_point(|entry| *entry < tag);
+        let first = first_of(&entries, tag);
         let same = entries[first..].iter().take_while(|entry| *entry & !LOCATION_MASK == tag);
         same.map(|entry| Location::of(*entry)).collect()
     }
@@ -169,6 +169,29 @@ impl Index {
         own as u64 + lists.sum::<u64>()
     }
 }
+
+/// The first of the sorted entries that is not below `tag`. Tags are spread evenly, so that its place is about known:
+/// from there it is looked for in steps that double.
+fn first_of(entries: &[u64], tag: u64) -> usize {
+    let guess = ((tag >> LOCATION_BITS) as usize * entries.len()) >> TAG_BITS;
+    let (mut low, mut high) = (guess, guess);
+    let mut step = FIRST_STEP;
+    while low > 0 && entries[low - 1] >= tag {
+        high = low - 1;
+        low = low.saturating_sub(step);
+        step *= 2;
+    }
+    step = FIRST_STEP;
+    while high < entries.len() && entries[high] < tag {
+        low = high + 1;
+        high = (high + step).min(entries.len());
+        step *= 2;
+    }
+    low + entries[low..high].partition_point(|entry| *entry < tag)
+}
+
+/// A cache line of entries.
+const FIRST_STEP: usize = 8;
 
 #[cfg(test)]
 mod tests;

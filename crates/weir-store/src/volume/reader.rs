@@ -84,6 +84,7 @@ pub struct Record {
     /// The length of the body in bytes, where it is known.
     pub length: Option<u64>,
     pub(crate) location: Location,
+    pub(crate) segment: u64,
     pub(crate) extents: Vec<ExtentRef>,
     /// A small body, that was read along.
     body: Option<Checked>,
@@ -93,6 +94,11 @@ impl Record {
     /// The body, where it was read with the record: a small object's.
     pub fn body(&self) -> Option<&Checked> {
         self.body.as_ref()
+    }
+
+    /// The number of the segment that has the record; the object goes with it, at the latest.
+    pub fn segment(&self) -> u64 {
+        self.segment
     }
 
     /// Whether nothing was missing when it was written.
@@ -140,7 +146,7 @@ impl Shared {
         }
         let locations = self.index.find(super::index::KeyHash::of(digest));
         let with_place = |location: Location| {
-            let (_, place) = self.segments.at(location)?;
+            let place = self.segments.place(location)?;
             Some(Candidate { location, place })
         };
         let mut found: smallvec::SmallVec<[Candidate; 4]> =
@@ -227,6 +233,7 @@ impl Shared {
             head: own,
             length: (header.span != LENGTH_UNKNOWN).then_some(header.span),
             location: candidate.location,
+            segment: candidate.place.segment,
             extents,
             body,
         })

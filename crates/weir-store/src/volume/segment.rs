@@ -161,6 +161,13 @@ impl Segments {
         Some((Arc::clone(segment), place))
     }
 
+    /// The place that an index entry names.
+    pub(crate) fn place(&self, location: Location) -> Option<Place> {
+        let table = self.table.load();
+        let segment = table.get(&self.geometry.slot(location))?;
+        Some(Place { segment: segment.number, unit: self.geometry.unit(location) })
+    }
+
     /// The segment of that number.
     pub(crate) fn segment(&self, number: u64) -> Option<Arc<Segment>> {
         let table = self.table.load();

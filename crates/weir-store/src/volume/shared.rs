@@ -31,6 +31,7 @@ impl Shared {
             objects: self.index.len(),
             segments: self.segments.len() as u64,
             index_memory_bytes: self.index.memory_bytes(),
+            queued_bytes: 0,
             body_bytes: of(&counters.body_bytes),
             head_bytes: of(&counters.head_bytes),
             journal_bytes: of(&counters.journal_bytes),

@@ -29,6 +29,8 @@ pub struct VolumeUsage {
     pub segments: u64,
     /// What the index takes in memory, in bytes.
     pub index_memory_bytes: u64,
+    /// What waits to be written, in bytes; at most what the settings say, and a reserve.
+    pub queued_bytes: u64,
     /// Bytes of bodies written.
     pub body_bytes: u64,
     /// Bytes of headers, keys, heads, tables, checksums and padding written.

@@ -53,6 +53,28 @@ pub(crate) fn verify(
     Ok(report)
 }
 
+/// Hands the records of all entries to `each`.
+///
+/// # Errors
+/// [`ReadError::Device`] where the drive fails.
+pub(crate) fn walk(shared: &Shared, mut each: impl FnMut(&Record)) -> Result<u64, ReadError> {
+    let mut count = 0;
+    for number in shared.segments.numbers() {
+        for (_, entry) in entries_of(shared, &shared.segments, number) {
+            match shared.any_record(Location::of(entry)) {
+                Ok(record) => {
+                    count += 1;
+                    each(&record);
+                }
+                Err(ReadError::Device(error)) => return Err(ReadError::Device(error)),
+                // It went meanwhile, or is damaged: whoever reads it next says so.
+                Err(ReadError::Gone | ReadError::NotResident) => {}
+            }
+        }
+    }
+    Ok(count)
+}
+
 /// The entries that lie in a segment, in the order of their places.
 fn entries_of(shared: &Shared, segments: &Segments, number: u64) -> Vec<(usize, u64)> {
     let slot = segments.geometry.slot_of(number);

@@ -63,6 +63,18 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 
 proptest! {
     #[test]
+    fn the_first_entry_is_found_however_they_are_spread(
+        tags in proptest::collection::vec(prop_oneof![any::<u64>(), 0u64..50, u64::MAX - 50..u64::MAX], 0..300),
+        wanted in prop_oneof![any::<u64>(), 0u64..50, u64::MAX - 50..u64::MAX],
+    ) {
+        let mut entries = tags;
+        entries.sort_unstable();
+        let wanted = wanted >> LOCATION_BITS << LOCATION_BITS;
+        let expected = entries.partition_point(|entry| *entry < wanted);
+        prop_assert_eq!(super::first_of(&entries, wanted), expected);
+    }
+
+    #[test]
     fn it_is_a_set(acts in acts()) {
         let index = Index::new(2);
         let mask = (1 << LOCATION_BITS) - 1;

@@ -90,6 +90,14 @@ fn objects_live_through_restarts_on_a_real_file_system() {
     assert_eq!((recovered.objects, recovered.scanned, recovered.was_rebuilt), (30, 0, false));
     assert!((0..30).all(|key| check(&volume, key, key) == Some(lengths(key))));
     assert_eq!(volume.verify().unwrap().objects, 30);
+    let segments = volume.segments();
+    let mut stamps = Vec::new();
+    let count = volume.walk(|record| {
+        assert!(segments.contains(&record.segment()));
+        stamps.push(record.stamp);
+    });
+    stamps.sort_unstable();
+    assert_eq!((count.unwrap(), stamps), (30, (0..30).collect()));
     volume.close();
     drop(volume);
     // Without its index.

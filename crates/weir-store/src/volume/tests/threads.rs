@@ -69,6 +69,30 @@ fn a_panic_of_the_writer_ejects_the_volume_and_nobody_waits() {
     assert_eq!(volume.sync(), None);
 }
 
+/// A purge must reach what is served, whether or not anything can be stored.
+#[test]
+fn a_volume_that_stores_no_more_still_removes() {
+    let disk = CrashDisk::new(1);
+    let (volume, _) = Volume::open(Arc::new(disk.clone()), &VolumeSettings::of(64 << 20, clock())).unwrap();
+    let volume = Arc::new(volume);
+    store(&volume, 1, 1000);
+    volume.sync().unwrap();
+    let key = samples::key(1);
+    let record = volume.record(volume.find(key.digest)[0], &key).unwrap().unwrap();
+    while volume.health() == Health::Well {
+        disk.fail_at(0, crate::volume::Fault::Io);
+        // Fails, or is what makes the next one fail.
+        let _ = volume.store(&samples::key(2), Bytes::new(), 1, &[]);
+        volume.sync().unwrap();
+    }
+    assert_eq!(volume.health(), Health::ReadOnly);
+    assert_eq!(volume.store(&samples::key(3), Bytes::new(), 1, &[]), Err(Ended::Failed));
+    assert_eq!(check(&volume, 1, 1), Some(1000));
+    volume.remove(key.digest, record.number).unwrap();
+    volume.sync().unwrap();
+    assert!(volume.find(key.digest).is_empty());
+}
+
 #[test]
 fn a_panic_of_a_reader_ejects_the_volume() {
     let (volume, _) =
