@@ -88,6 +88,8 @@ pub struct Record {
     pub(crate) extents: Vec<ExtentRef>,
     /// A small body, that was read along.
     body: Option<Checked>,
+    /// A body that is one record, and was not: where it is, and its checksums.
+    own: Option<Arc<OpenExtent>>,
 }
 
 impl Record {
@@ -131,6 +133,13 @@ struct OpenExtent {
     /// Where its first byte lies in the segment's file.
     body_at: u64,
     sums: Vec<u64>,
+}
+
+impl OpenExtent {
+    fn of(extent: ExtentRef, described: &Described<'_>) -> OpenExtent {
+        let body_at = extent.place.offset() + described.header.described_bytes();
+        OpenExtent { extent, body_at, sums: described.block_sums().collect() }
+    }
 }
 
 thread_local! {
@@ -205,7 +214,7 @@ impl Shared {
         bytes: &[u8],
     ) -> Result<Record, ReadError> {
         let header = described.header;
-        let mut body = None;
+        let (mut body, mut own_extent) = (None, None);
         let extents = match header.kind {
             Kind::Head => described.extents(),
             Kind::Object => {
@@ -217,6 +226,9 @@ impl Shared {
                     body = Some(Checked(Bytes::copy_from_slice(own)));
                 }
                 let whole = ExtentRef { offset: 0, length: header.count, place: candidate.place };
+                if body.is_none() {
+                    own_extent = Some(Arc::new(OpenExtent::of(whole, described)));
+                }
                 if header.count == 0 { Vec::new() } else { vec![whole] }
             }
             Kind::Extent | Kind::Gone => return Err(ReadError::Gone),
@@ -236,6 +248,7 @@ impl Shared {
             segment: candidate.place.segment,
             extents,
             body,
+            own: own_extent,
         })
     }
 
@@ -322,6 +335,9 @@ impl Shared {
         let extent = record.extents[..after].last().filter(|extent| offset < extent.end());
         let Some(extent) = extent else { return Ok(Part::Gap) };
         let Some(segment) = self.segments.segment(extent.place.segment) else { return Ok(Part::Gap) };
+        if let Some(own) = record.own.as_deref().filter(|own| own.extent == *extent) {
+            return self.read_blocks(&segment, own, offset, max, wait).map(Part::Bytes);
+        }
         if position.open.as_ref().is_none_or(|open| open.extent != *extent) {
             position.open = Some(self.open_extent(&segment, *extent, record, wait)?);
         }
@@ -346,8 +362,7 @@ impl Shared {
             if !is_it || header.number != record.number || header.count != extent.length {
                 return Err(ReadError::Gone);
             }
-            let body_at = extent.place.offset() + header.described_bytes();
-            Ok(OpenExtent { extent, body_at, sums: described.block_sums().collect() })
+            Ok(OpenExtent::of(extent, described))
         })?
     }
 

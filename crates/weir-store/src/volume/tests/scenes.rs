@@ -61,6 +61,24 @@ fn an_object_longer_than_a_segment_and_than_four_gigabytes() {
 }
 
 #[test]
+fn a_small_object_is_one_read_and_a_larger_one_two() {
+    let mut world = world();
+    for (length, reads) in [(0, 1), (3000, 1), (15_000, 1), (40_000, 2), (60_000, 2)] {
+        let object = world.store(length, length);
+        let key = world.key_of(object);
+        let candidate = world.shared.candidates(key.digest)[0];
+        let before = world.disk.operations();
+        let record = world.shared.record(candidate, &key.full, Wait::Device).unwrap().unwrap();
+        if length > 0 {
+            let part = world.shared.read(&record, &mut Position::default(), 0, 65_536, Wait::Device).unwrap();
+            let Part::Bytes(bytes) = part else { panic!("{part:?}") };
+            assert_eq!(*bytes.bytes(), crate::samples::body(object, 0, length as usize));
+        }
+        assert_eq!(world.disk.operations() - before, reads, "{length}");
+    }
+}
+
+#[test]
 fn every_range_of_a_body_is_what_it_should_be() {
     let mut world = world();
     for length in [5000, 200_000, 700_000] {
