@@ -10,7 +10,9 @@ use tokio::sync::oneshot;
 use weir_edge::observe::Snapshot;
 
 use crate::clock;
-use crate::plane::{DataPlane, Explained, Inventory, Phase, PurgeOrder, Purged, Question, SwapError};
+use crate::plane::{
+    DataPlane, Explained, Inventory, Phase, PurgeOrder, Purged, Question, SwapError, Verified,
+};
 use crate::status::{LastReload, Status};
 
 /// Where the configuration came from.
@@ -168,6 +170,16 @@ impl Control {
         };
         tracing::info!(mark, scope = ?order.scope, soft = order.soft, "purged");
         Ok(Purged { mark, scope: order.scope, soft: order.soft })
+    }
+
+    /// Verifies the volume. Blocks.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn verify(&self) -> Result<Verified, String> {
+        let verified = self.plane.verify()?;
+        tracing::info!(objects = verified.objects, damaged = verified.damaged, "the volume is verified");
+        Ok(verified)
     }
 
     /// Whether requests are taken.

@@ -26,7 +26,7 @@ pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use plane::{
     AskedOrigin, CacheUse, DataPlane, Explained, Inventory, LedgerState, OriginState, Phase, PurgeDone,
     PurgeOrder, PurgeScope, Purged, Question, SelectingField, Setting, StoredVariant, SwapError, Swapped,
-    UpstreamState, VolumeUse,
+    UpstreamState, Verified, VolumeUse,
 };
 pub use serve::{AdminListener, ControlThread, ServeError};
 pub use state::{StateError, StateFolder};

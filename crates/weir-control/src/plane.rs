@@ -31,8 +31,30 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the order names nothing that there could be; then nothing is purged, and `done` is not called.
     fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<(), String>;
 
+    /// Goes through all that the volume holds, checks every byte and drops what is wrong. Blocks for as long as reading it
+    /// takes.
+    ///
+    /// # Errors
+    /// A sentence, where there is no volume, or its drive fails.
+    fn verify(&self) -> Result<Verified, String>;
+
     /// Whether requests are taken.
     fn phase(&self) -> Phase;
+}
+
+/// What a verification of the volume found.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Verified {
+    /// Objects whose every byte is what was stored.
+    pub objects: u64,
+    /// Those of them that are not held whole.
+    pub partial: u64,
+    /// The bytes of their bodies.
+    pub body_bytes: u64,
+    /// Objects that were not what was stored, and were dropped.
+    pub damaged: u64,
+    /// Objects that went, or moved, while they were looked for.
+    pub moved: u64,
 }
 
 /// What is called when a purge is durable: the number of its largest mark, or why it is not.

@@ -33,6 +33,8 @@ use crate::{admin, socket};
 const CONNECTIONS_MAX: usize = 64;
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const CONNECTION_TIME: Duration = Duration::from_secs(600);
+/// The control socket is its owner's, and verifying a large volume takes long.
+const SOCKET_TIME: Duration = Duration::from_hours(24);
 const HEAD_BYTES_MAX: usize = 64 << 10;
 const BODY_BYTES_MAX: usize = 1 << 20;
 /// The mode of the admin listener's socket file where none is named.
@@ -236,7 +238,11 @@ async fn accept<S, A>(
             .max_buf_size(HEAD_BYTES_MAX)
             .serve_connection(TokioIo::new(stream), service);
         // What a scraper does wrong is its own affair: neither an error nor a timeout needs an act here.
-        let _ = tokio::time::timeout(CONNECTION_TIME, connection).await;
+        let time = match paths {
+            Paths::Admin => CONNECTION_TIME,
+            Paths::Socket => SOCKET_TIME,
+        };
+        let _ = tokio::time::timeout(time, connection).await;
         drop(place);
     });
 }

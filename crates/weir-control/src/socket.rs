@@ -1,4 +1,4 @@
-//! The control socket's paths: `GET /status`, `POST /reload`, `POST /explain`, `POST /purge`. Who may open the socket may do
+//! The control socket's paths: `GET /status`, `POST /reload`, `POST /explain`, `POST /purge`, `POST /verify`. Who may open the socket may do
 //! all of it.
 
 use std::sync::Arc;
@@ -18,8 +18,9 @@ pub(crate) fn answer(control: &Arc<Control>, method: &Method, path: &str, body: 
         ("/status", &Method::GET) => answer::json(StatusCode::OK, &control.status()),
         ("/reload", &Method::POST) => reload(control),
         ("/explain", &Method::POST) => explain(control, body),
+        ("/verify", &Method::POST) => verify(control),
         ("/status", _) => answer::method_not_allowed("GET"),
-        ("/reload" | "/explain" | PURGE, _) => answer::method_not_allowed("POST"),
+        ("/reload" | "/explain" | "/verify" | PURGE, _) => answer::method_not_allowed("POST"),
         _ => answer::refusal(
             StatusCode::NOT_FOUND,
             "this Weir does not know the command; is it older than the client?",
@@ -49,6 +50,13 @@ fn reload(control: &Control) -> Answer {
         Ok(reloaded) => answer::json(StatusCode::OK, &reloaded),
         Err(error @ ReloadError::NoFile) => answer::refusal(StatusCode::CONFLICT, &error.to_string()),
         Err(error) => answer::refusal(StatusCode::UNPROCESSABLE_ENTITY, &error.to_string()),
+    }
+}
+
+fn verify(control: &Control) -> Answer {
+    match control.verify() {
+        Ok(verified) => answer::json(StatusCode::OK, &verified),
+        Err(sentence) => answer::refusal(StatusCode::CONFLICT, &sentence),
     }
 }
 

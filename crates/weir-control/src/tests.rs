@@ -68,6 +68,13 @@ impl DataPlane for Scripted {
         Ok(())
     }
 
+    fn verify(&self) -> Result<Verified, String> {
+        match self.draining.load(Ordering::SeqCst) {
+            false => Ok(Verified { objects: 3, damaged: 1, ..Verified::default() }),
+            true => Err("there is no volume".to_owned()),
+        }
+    }
+
     fn phase(&self) -> Phase {
         if self.draining.load(Ordering::SeqCst) { Phase::Draining } else { Phase::Serving }
     }

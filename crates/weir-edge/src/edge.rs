@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
+use weir_store::volume::{ReadError, Verified};
 use weir_store::{Acknowledge, LedgerState, Store, Usage};
 use weir_upstream::{Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot};
 
@@ -165,6 +166,14 @@ impl Edge {
     /// What was counted so far.
     pub fn snapshot(&self) -> Snapshot {
         self.plane.observatory.snapshot()
+    }
+
+    /// Goes through all that the volume holds; `None` without one. Blocks.
+    ///
+    /// # Errors
+    /// The drive fails.
+    pub fn verify(&self) -> Option<Result<Verified, ReadError>> {
+        self.plane.store.verify()
     }
 
     /// What the volume holds and what was done with it, where there is one.

@@ -17,7 +17,7 @@ use crate::head::{Head, detached, head_bytes};
 use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, Stamp};
 use crate::shelf::Shelf;
 use crate::tier::{Ask, Gone, Place, Tier};
-use crate::volume::{Volume, VolumeUsage};
+use crate::volume::{ReadError, Verified, Volume, VolumeUsage};
 use crate::writer::{Kind, Writer};
 
 /// How many of its newest bytes a body keeps that has outgrown the store.
@@ -139,6 +139,15 @@ impl Store {
         self.shelf.tier.as_ref().map(|tier| tier.usage())
     }
 
+    /// Goes through all that the volume holds, checks every byte, and drops what is wrong; `None` without one. Blocks for as
+    /// long as reading the volume takes.
+    ///
+    /// # Errors
+    /// The drive fails.
+    pub fn verify(&self) -> Option<Result<Verified, ReadError>> {
+        self.shelf.tier.as_ref().map(|tier| tier.verify())
+    }
+
     /// Makes durable what was stored so far and takes nothing more: before the process ends. Blocks.
     pub fn close(&self) {
         if let Some(tier) = &self.shelf.tier {
@@ -167,7 +176,7 @@ impl Store {
         }
         let found = found.filter(|generation| !is_soft.get() || self.shelf.soften(generation));
         match (&found, &self.shelf.tier) {
-            (None, Some(tier)) if tier.holds_more(digest, &self.shelf.index) => {
+            (None, Some(tier)) if tier.holds_more(digest, full, site, &self.shelf.index) => {
                 let key = CacheKey { digest, full: Bytes::copy_from_slice(full), site };
                 Found::Ask(Ask::new(&self.shelf, tier, key))
             }

@@ -5,13 +5,14 @@
 //! along. Whatever fails here is a miss: nothing waits for the volume but who asked it, and no byte comes up unchecked.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 use weir_policy::{CacheKey, Now};
+use xxhash_rust::xxh3::Xxh3Default;
 
 use crate::body::{BLOCK_BYTES, Body, Piece, Read};
 use crate::budget::{BLOCK_OVERHEAD_BYTES, block};
@@ -21,7 +22,7 @@ use crate::index::Index;
 use crate::ledger::Stamp;
 use crate::shelf::Shelf;
 use crate::volume::codec;
-use crate::volume::{Candidate, Part, Position, Put, ReadError, Record, Volume, VolumeUsage};
+use crate::volume::{Candidate, Part, Position, Put, ReadError, Record, Verified, Volume, VolumeUsage};
 
 /// Two heads of one object are written down at least so far apart.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
@@ -49,15 +50,31 @@ pub(crate) struct Tier {
     clock: fn() -> Now,
     /// Bodies whose rest waits for room.
     late: AtomicUsize,
+    /// Bodies that were not kept because the volume had no room for them in time.
+    unkept: AtomicU64,
 }
 
 impl Tier {
     pub(crate) fn new(volume: Volume, clock: fn() -> Now) -> Arc<Tier> {
-        Arc::new(Tier { volume: Arc::new(volume), clock, late: AtomicUsize::new(0) })
+        Arc::new(Tier {
+            volume: Arc::new(volume),
+            clock,
+            late: AtomicUsize::new(0),
+            unkept: AtomicU64::new(0),
+        })
     }
 
     pub(crate) fn usage(&self) -> VolumeUsage {
-        self.volume.usage()
+        let usage = self.volume.usage();
+        VolumeUsage { queue_full: usage.queue_full + self.unkept.load(Ordering::Relaxed), ..usage }
+    }
+
+    fn note_unkept(&self) {
+        self.unkept.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn verify(&self) -> Result<Verified, ReadError> {
+        self.volume.verify()
     }
 
     /// Blocks until what waits is written, what has no room yet included, and takes nothing more.
@@ -71,9 +88,9 @@ impl Tier {
         self.volume.close();
     }
 
-    /// Whether the volume may hold more under a digest than has come up. Looks at memory alone.
-    pub(crate) fn holds_more(&self, digest: u128, index: &Index) -> bool {
-        let below = self.volume.find(digest).len();
+    /// Whether the volume may hold more under a key than has come up. Looks at memory alone.
+    pub(crate) fn holds_more(&self, digest: u128, full: &[u8], site: u64, index: &Index) -> bool {
+        let below = self.volume.find(digest_below(full, site)).len();
         below > 0 && below > index.all(digest).iter().filter(|generation| generation.object() > 0).count()
     }
 
@@ -89,7 +106,8 @@ impl Tier {
     /// Takes a generation out of the volume. Where even that cannot be said, it is outdone when it comes up again.
     pub(crate) fn remove(&self, generation: &Generation) {
         if generation.object() > 0 {
-            let _ = self.volume.remove(generation.key().digest, generation.object());
+            let key = generation.key();
+            let _ = self.volume.remove(digest_below(&key.full, key.site), generation.object());
         }
     }
 
@@ -101,7 +119,8 @@ impl Tier {
             return;
         }
         let head = codec::encode(&generation.head().stored, now);
-        let (digest, stamp) = (generation.key().digest, generation.stamp().number());
+        let (key, stamp) = (generation.key(), generation.stamp().number());
+        let digest = digest_below(&key.full, key.site);
         let _ = self.volume.refresh(digest, generation.object(), Bytes::from(head), stamp);
     }
 
@@ -140,7 +159,15 @@ fn key_below(key: &CacheKey) -> CacheKey {
     let mut full = BytesMut::with_capacity(8 + key.full.len());
     full.put_u64_le(key.site);
     full.put_slice(&key.full);
-    CacheKey { full: full.freeze(), ..key.clone() }
+    CacheKey::new(full.freeze()).of_site(key.site)
+}
+
+/// The digest of that key, which the volume demands to be its key's.
+fn digest_below(full: &[u8], site: u64) -> u128 {
+    let mut digest = Xxh3Default::new();
+    digest.update(&site.to_le_bytes());
+    digest.update(full);
+    digest.digest128()
 }
 
 /// A generation that is being written down. Dropped without an end it is taken out again.
@@ -157,7 +184,10 @@ impl Stowing {
     /// for the next time. False where no more is taken: storing has ended, or what comes next is not held any more.
     pub(crate) fn push(&mut self, body: &Body, end: u64) -> bool {
         while self.at < end {
-            let Read::Piece(Piece::Bytes(bytes)) = body.read(self.at, BLOCK_BYTES) else { return false };
+            let Read::Piece(Piece::Bytes(bytes)) = body.read(self.at, BLOCK_BYTES) else {
+                self.tier.note_unkept();
+                return false;
+            };
             let count = bytes.len() as u64;
             if !self.put.has_room(count) {
                 return true;
@@ -186,7 +216,7 @@ impl Stowing {
         let tier = Arc::clone(&self.tier);
         let late = Late::begin(&tier);
         let offer = move || {
-            let Some(_late) = late else { return };
+            let Some(_late) = late else { return self.tier.note_unkept() };
             for _ in 0..LATE_TRIES_MAX {
                 std::thread::sleep(LATE_PAUSE);
                 match self.stage(&generation.body, length) {
@@ -195,9 +225,11 @@ impl Stowing {
                     Stage::Waits => {}
                 }
             }
+            self.tier.note_unkept();
         };
-        // Where the volume's threads have too much to do it is not kept.
-        let _ = tier.volume.on_reader(offer);
+        if tier.volume.on_reader(offer).is_err() {
+            tier.note_unkept();
+        }
     }
 
     fn stage(&mut self, body: &Body, length: u64) -> Stage {

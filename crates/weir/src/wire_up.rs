@@ -13,7 +13,7 @@ use weir_config::value::PathText;
 use weir_control::{
     AskedOrigin, CacheUse, DataPlane, Explained, Inventory, LedgerState, OriginState, Phase, PurgeDone,
     PurgeOrder, PurgeScope, Question, SelectingField, Setting, StoredVariant, SwapError, Swapped,
-    UpstreamState, VolumeUse,
+    UpstreamState, Verified, VolumeUse,
 };
 use weir_edge::Edge;
 use weir_edge::observe::{LogSettings, Observatory, OpenLogs, Snapshot};
@@ -273,6 +273,13 @@ impl DataPlane for House {
             done(written.map(Stamp::number).map_err(|error| error.to_string()));
         };
         self.edge.purge(&EdgeOrder { target, force }, Box::new(acknowledge))
+    }
+
+    fn verify(&self) -> Result<Verified, String> {
+        let verified = self.edge.verify().ok_or("this Weir has no volume")?;
+        let found = verified.map_err(|error| format!("the volume cannot be read: {error}"))?;
+        let weir_store::volume::Verified { objects, partial, body_bytes, damaged, moved } = found;
+        Ok(Verified { objects, partial, body_bytes, damaged, moved })
     }
 
     fn phase(&self) -> Phase {

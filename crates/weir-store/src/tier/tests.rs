@@ -273,3 +273,11 @@ fn a_volume_that_takes_nothing_costs_nothing_but_the_storing() {
     writer.push(Bytes::from_static(b"0123456789")).unwrap();
     assert!(writer.seal().is_ok());
 }
+
+#[test]
+fn the_key_below_has_its_own_digest() {
+    let key = CacheKey { site: 77, ..key(1) };
+    let below = super::key_below(&key);
+    assert_eq!(below.digest, super::digest_below(&key.full, key.site));
+    assert_ne!(below.digest, super::key_below(&CacheKey { site: 78, ..key }).digest);
+}

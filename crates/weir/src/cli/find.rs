@@ -34,7 +34,18 @@ pub(super) struct Find {
 impl Find {
     /// Asks the running Weir.
     pub(super) fn ask(&self, method: Method, path: &str, body: Vec<u8>) -> anyhow::Result<Asked> {
-        Ok(client::ask(&self.folder()?, method, path, body, PATIENCE)?)
+        self.ask_for(method, path, body, PATIENCE)
+    }
+
+    /// Asks the running Weir and waits for so long.
+    pub(super) fn ask_for(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+        patience: Duration,
+    ) -> anyhow::Result<Asked> {
+        Ok(client::ask(&self.folder()?, method, path, body, patience)?)
     }
 
     fn folder(&self) -> anyhow::Result<PathBuf> {

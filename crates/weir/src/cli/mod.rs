@@ -9,6 +9,7 @@ mod run;
 mod schema;
 mod status;
 mod stress;
+mod verify;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -40,6 +41,8 @@ pub(crate) enum Command {
     Explain(explain::Explain),
     /// Take a URL, a prefix, tags, a site or everything out of the cache of the running Weir, or make it stale.
     Purge(purge::Purge),
+    /// Check every byte that the running Weir's volume holds, and drop what is wrong.
+    Verify(verify::Verify),
     /// Load an HTTP server of this machine, verify what comes back, and measure it.
     Stress(Box<weir_stress::StressArgs>),
     /// Print the JSON Schema of the configuration file.
@@ -56,6 +59,7 @@ impl Command {
             Command::Status(status) => status.run(),
             Command::Explain(explain) => explain.run(),
             Command::Purge(purge) => purge.run(),
+            Command::Verify(verify) => verify.run(),
             Command::Stress(args) => stress::run(&args),
             Command::Schema(schema) => schema.run(),
         }

@@ -194,6 +194,40 @@ fn bits_that_flipped_while_weir_was_down_are_a_miss() {
 }
 
 #[test]
+fn verifying_drops_what_is_wrong_and_nothing_else() {
+    let origin = Origin::start();
+    let mut weir = on_disk(&origin, "8MiB", "64MiB").start();
+    let bodies: Vec<_> = (0..10).map(|number| put(&origin, &format!("/{number}"), 100_000)).collect();
+    for number in 0..10 {
+        weir.get(&format!("/{number}"));
+    }
+    weir.signal("TERM");
+    assert!(weir.wait(Duration::from_secs(30)).is_some());
+    let segment = std::fs::read_dir(volume(&weir).join("segments")).unwrap().next().unwrap().unwrap().path();
+    let mut bytes = std::fs::read(&segment).unwrap();
+    let wrong = bytes.windows(8).position(|window| window == b"/3:     ").unwrap();
+    bytes[wrong + 5] ^= 1;
+    std::fs::write(&segment, bytes).unwrap();
+    weir.start_again();
+    let verify = || {
+        let output = weir.command(&["verify", "--json"]);
+        assert_eq!(output.code, Some(0), "{output:?}");
+        let found: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+        (found["objects"].as_u64(), found["damaged"].as_u64())
+    };
+    assert_eq!(verify(), (Some(9), Some(1)));
+    assert_eq!(verify(), (Some(9), Some(0)));
+    for (number, body) in bodies.iter().enumerate() {
+        let found = weir.get(&format!("/{number}"));
+        assert_eq!(&found.body, body);
+        assert_eq!(found.is_hit(), number != 3, "{number}");
+    }
+    let without = house(&[&origin]).start().command(&["verify"]);
+    assert_ne!(without.code, Some(0));
+    assert!(without.stderr.contains("no volume"), "{without:?}");
+}
+
+#[test]
 fn a_volume_that_is_lost_is_a_cold_cache() {
     let origin = Origin::start();
     let mut weir = on_disk(&origin, "8MiB", "64MiB").start();

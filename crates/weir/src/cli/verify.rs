@@ -1,0 +1,51 @@
+//! `weir verify`: goes through all that the running Weir's volume holds.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::Args;
+use http::Method;
+use weir_control::Verified;
+
+use super::find::Find;
+use super::status::size;
+
+/// Reading a large drive takes hours.
+const PATIENCE: Duration = Duration::from_hours(24);
+
+/// The command line of `weir verify`.
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    find: Find,
+}
+
+impl Verify {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        let asked = self.find.ask_for(Method::POST, "/verify", Vec::new(), PATIENCE)?;
+        self.find.answer(&asked, show)
+    }
+}
+
+fn show(verified: &Verified) -> String {
+    let Verified { objects, partial, body_bytes, damaged, moved } = verified;
+    let mut text = format!("sound: {objects} objects, {} of bodies", size(*body_bytes));
+    for (count, what) in [(partial, "held in part"), (moved, "gone meanwhile")] {
+        if *count > 0 {
+            text += &format!(", {count} {what}");
+        }
+    }
+    text + &format!("\ndropped, because they were not what was stored: {damaged}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_says_what_was_found() {
+        let verified = Verified { objects: 3, partial: 1, body_bytes: 2048, damaged: 2, moved: 0 };
+        let expect = "sound: 3 objects, 2.0 KiB of bodies, 1 held in part\ndropped, because they were not what was stored: 2\n";
+        assert_eq!(show(&verified), expect);
+    }
+}
