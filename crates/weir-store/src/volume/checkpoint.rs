@@ -19,6 +19,8 @@ use super::superblock::{Superblock, VERSION};
 const MAGIC: &[u8; 8] = b"WeirCkp\n";
 const PART_MAGIC: u32 = 0x7472_5057; // "WPrt"
 const HEADER_BYTES: usize = 80;
+/// Where the preface says how many segments it has.
+const SEGMENTS_AT: usize = 72;
 const SEGMENT_ENTRY_BYTES: usize = 16;
 pub(crate) const PART_HEADER_BYTES: usize = 32;
 /// A part has at least so many bytes, unless it is the last one.
@@ -242,36 +244,39 @@ fn part(
     seal(out, superblock)
 }
 
-/// Reads a checkpoint into an empty index; `None` where it is not whole.
+/// Reads a checkpoint into an empty index, part by part; `None` where it is not whole.
 pub(crate) fn read(file: &dyn DiskFile, superblock: &Superblock, number: u64) -> Option<(Preface, Index)> {
-    let mut bytes = vec![0; usize::try_from(file.length().ok()?).ok()?];
-    super::disk::read_exact_at(file, &mut bytes, 0).ok()?;
-    let (preface, mut at) = Preface::read(&bytes, superblock)?;
+    let mut parts = Parts { file, length: file.length().ok()?, at: 0 };
+    let header = parts.peek(HEADER_BYTES)?;
+    let segments = Cursor::new(&header[SEGMENTS_AT..]).u32().ok()? as usize;
+    let preface = parts.take(HEADER_BYTES.checked_add(segments.checked_mul(SEGMENT_ENTRY_BYTES)?)?)?;
+    let (preface, _) = Preface::read(&preface, superblock)?;
     if preface.number != number || preface.shard_bits != superblock.shard_bits {
         return None;
     }
     let index = Index::new(superblock.shard_bits);
     let mut next_shard = 0;
     loop {
-        let header = bytes.get(at..at + PART_HEADER_BYTES)?;
+        let header = parts.peek(PART_HEADER_BYTES)?;
         let mut cursor = Cursor::new(&header[8..]);
         let (magic, first) = (cursor.u32().ok()?, cursor.u32().ok()?);
         let (shards, length) = (cursor.u32().ok()? as usize, cursor.u32().ok()? as usize);
         let entries = cursor.u64().ok()? ^ (number << 40);
-        let end = at.checked_add(PART_HEADER_BYTES)?.checked_add(length)?;
-        let part = bytes.get(at..end)?;
-        if magic != PART_MAGIC || !is_sealed(part, superblock) {
+        let part = parts.take(PART_HEADER_BYTES.checked_add(length)?)?;
+        if magic != PART_MAGIC || !is_sealed(&part, superblock) {
             return None;
         }
         if first == u32::MAX {
-            let is_whole = next_shard == index.shards() && entries == index.len() && end == bytes.len();
+            let is_end = parts.at == parts.length;
+            let is_whole = next_shard == index.shards() && entries == index.len() && is_end;
             return is_whole.then_some((preface, index));
         }
-        if first as usize != next_shard || next_shard + shards > index.shards() {
+        let end = next_shard.checked_add(shards).filter(|end| *end <= index.shards())?;
+        if first as usize != next_shard {
             return None;
         }
         let mut cursor = Cursor::new(&part[PART_HEADER_BYTES..]);
-        for shard in next_shard..next_shard + shards {
+        for shard in next_shard..end {
             let count = cursor.u32().ok()? as usize;
             let words = cursor.take(count.checked_mul(8)?).ok()?;
             let entries = words.chunks_exact(8).map(|word| Cursor::new(word).u64().unwrap_or(0)).collect();
@@ -279,8 +284,31 @@ pub(crate) fn read(file: &dyn DiskFile, superblock: &Superblock, number: u64) ->
                 return None;
             }
         }
-        next_shard += shards;
-        at = end;
+        next_shard = end;
+    }
+}
+
+/// A file read from its beginning, a part at a time.
+struct Parts<'a> {
+    file: &'a dyn DiskFile,
+    length: u64,
+    at: u64,
+}
+
+impl Parts<'_> {
+    fn peek(&self, count: usize) -> Option<Vec<u8>> {
+        if count as u64 > self.length - self.at {
+            return None;
+        }
+        let mut bytes = vec![0; count];
+        super::disk::read_exact_at(self.file, &mut bytes, self.at).ok()?;
+        Some(bytes)
+    }
+
+    fn take(&mut self, count: usize) -> Option<Vec<u8>> {
+        let bytes = self.peek(count)?;
+        self.at += count as u64;
+        Some(bytes)
     }
 }
 

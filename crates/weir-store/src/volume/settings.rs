@@ -32,6 +32,8 @@ pub const READ_ERRORS_MAX: u64 = 32;
 pub const FULL_PAUSE: Duration = Duration::from_secs(2);
 /// The least that a journal grows to before a checkpoint is written, in bytes; less in a small volume.
 const JOURNAL_BYTES_MIN: u64 = 1 << 20;
+/// The most that the journals grow to before a checkpoint is written, in bytes: what a restart reads beside it.
+pub(crate) const JOURNAL_BYTES_MAX: u64 = 256 << 20;
 /// What waits to be written, in bytes, by default.
 const QUEUE_BYTES: u64 = 64 << 20;
 /// Threads that read, by default.

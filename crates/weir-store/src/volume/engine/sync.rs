@@ -11,7 +11,7 @@ use crate::volume::journal::{
 };
 use crate::volume::record::UNIT_BYTES;
 use crate::volume::segment;
-use crate::volume::settings::SYNC_INTERVAL;
+use crate::volume::settings::{JOURNAL_BYTES_MAX, SYNC_INTERVAL};
 use crate::volume::usage::{Counters, Health};
 
 /// Between the beginnings of two checkpoints there is so much time, so that a drive that fails is not kept busy by them.
@@ -184,9 +184,9 @@ impl Engine {
         self.checkpoint.as_ref().is_some_and(|writing| writing.is_ready_for_trailer(&self.shared.index))
     }
 
-    /// How far the journals may grow before a checkpoint, in bytes: as far as a checkpoint is long.
+    /// How far the journals may grow before a checkpoint, in bytes: as far as a checkpoint is long, within limits.
     pub(super) fn journal_bytes_max(&self) -> u64 {
-        self.journal_bytes_min.max(self.checkpoint_bytes())
+        self.journal_bytes_min.max(self.checkpoint_bytes().min(JOURNAL_BYTES_MAX))
     }
 
     pub(super) fn checkpoint_bytes(&self) -> u64 {
