@@ -77,6 +77,8 @@ pub struct VolumeSettings {
     pub segment_bytes: Option<u64>,
     /// Identity and secret of a new volume; chosen at random where there is none.
     pub(crate) identity: Option<(u128, u64)>,
+    /// The least that a journal grows to, where another than the one by size is wanted.
+    pub(crate) journal_bytes_min: Option<u64>,
 }
 
 impl VolumeSettings {
@@ -89,6 +91,7 @@ impl VolumeSettings {
             clock,
             segment_bytes: None,
             identity: None,
+            journal_bytes_min: None,
         }
     }
 
@@ -112,7 +115,7 @@ impl VolumeSettings {
     }
 
     pub(crate) fn journal_bytes_min(&self) -> u64 {
-        JOURNAL_BYTES_MIN.min(self.size_bytes / 256)
+        self.journal_bytes_min.unwrap_or(JOURNAL_BYTES_MIN.min(self.size_bytes / 256))
     }
 }
 

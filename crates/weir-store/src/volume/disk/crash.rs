@@ -156,6 +156,13 @@ impl CrashDisk {
         self.state.lock().restart();
     }
 
+    /// The process ends and another begins, at a [`Fault::PowerCut`] or not: the page cache has all that was written.
+    pub fn revive(&self) {
+        let mut state = self.state.lock();
+        state.is_down = false;
+        state.faults.clear();
+    }
+
     /// Changes bytes beneath the file system: flips all bits of `count` bytes.
     pub fn flip(&self, path: &str, offset: u64, count: usize) {
         let mut state = self.state.lock();

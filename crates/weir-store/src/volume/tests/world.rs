@@ -180,6 +180,12 @@ impl World {
         self.assert_ceiling();
     }
 
+    /// One step alone, so that a checkpoint, or the dropping of a segment, is met in the middle.
+    pub(super) fn nudge(&mut self, time: Duration) {
+        self.now += time;
+        self.engine.step(self.now, false);
+    }
+
     pub(super) fn assert_ceiling(&self) {
         assert!(self.disk.most_bytes() <= self.most_bytes, "{} bytes", self.disk.most_bytes());
     }
@@ -305,8 +311,9 @@ impl World {
         let next_object = self.next_object;
         let (disk, settings) = (self.disk.clone(), self.settings.clone());
         drop(self);
-        if crash == Crash::Power {
-            disk.restart();
+        match crash {
+            Crash::Power => disk.restart(),
+            Crash::Kill => disk.revive(),
         }
         let mut world = World::new(disk, settings).unwrap();
         world.objects = objects;
