@@ -3,13 +3,15 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build run test lint fuzz bench tools test-tools
+.PHONY: build run test torture lint fuzz bench tools test-tools
 
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
 LISTEN ?= 127.0.0.1:8080
 ORIGIN ?=
 FUZZ_SECONDS ?= 60
+KILLS ?= 1000
+SEEDS ?= 10000
 # Most scenarios wait for something: more of them at a time than there are cores.
 TEST_THREADS ?= 8
 SUITE := tests/conformance
@@ -38,6 +40,11 @@ run: build
 test: tools test-tools
 	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --locked
 	WEIR_CROWD_BYTES=100000000 $(CARGO) test --locked -p weir --test it -- --nocapture a_thousand_clients
+
+## torture: Weir killed in the middle of things, KILLS times; thousands of power cuts for the volume
+torture: tools test-tools
+	WEIR_KILLS=$(KILLS) $(CARGO) test --locked -p weir --test it -- --nocapture disk::what_was_durable_survives_a_kill
+	WEIR_VOLUME_SEEDS=$(SEEDS) $(CARGO) test --locked -p weir-store --lib -- volume::tests::power
 
 ## lint: format, clippy, dependencies
 lint: tools
