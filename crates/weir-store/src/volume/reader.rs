@@ -22,6 +22,9 @@ use crate::{BLOCK_BYTES, PIECE_BYTES_MAX};
 /// What is read at a record's place in one go: a small object whole.
 pub const FIRST_READ_BYTES: usize = 16 << 10;
 
+/// What is read first where nobody waits for the device: copying costs more than a further call.
+const FIRST_RESIDENT_BYTES: usize = 4 << 10;
+
 /// Bytes of a body that were checked against the checksum they were stored with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked(Bytes);
@@ -263,17 +266,26 @@ impl Shared {
         SCRATCH.with_borrow_mut(|scratch| {
             scratch.resize(FIRST_READ_BYTES, 0);
             let room = segment.end().saturating_sub(place.offset());
-            let first = room.min(FIRST_READ_BYTES as u64) as usize;
+            let most = match wait {
+                Wait::Device => FIRST_READ_BYTES,
+                Wait::Never => FIRST_RESIDENT_BYTES,
+            };
+            let first = room.min(most as u64) as usize;
             self.fill(segment, &mut scratch[..first], place.offset(), wait)?;
             let header = Header::read(&scratch[..first]).ok_or(ReadError::Gone)?;
-            let wanted = header.described_bytes();
-            if wanted > room || header.record_bytes() > room {
+            if header.record_bytes() > room {
                 return Err(ReadError::Gone);
             }
+            // A small object comes whole.
+            let wanted = match header.record_bytes() <= FIRST_READ_BYTES as u64 {
+                true => header.record_bytes(),
+                false => header.described_bytes(),
+            };
             let mut read = first;
             if wanted as usize > first {
-                scratch.resize(wanted as usize, 0);
-                self.fill(segment, &mut scratch[first..], place.offset() + first as u64, wait)?;
+                scratch.resize((wanted as usize).max(FIRST_READ_BYTES), 0);
+                let rest = &mut scratch[first..wanted as usize];
+                self.fill(segment, rest, place.offset() + first as u64, wait)?;
                 read = wanted as usize;
             }
             let bytes = &scratch[..read];

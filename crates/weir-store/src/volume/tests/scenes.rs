@@ -75,6 +75,10 @@ fn a_small_object_is_one_read_and_a_larger_one_two() {
             assert_eq!(*bytes.bytes(), crate::samples::body(object, 0, length as usize));
         }
         assert_eq!(world.disk.operations() - before, reads, "{length}");
+        // From the page cache the same comes, in smaller reads.
+        let resident = world.shared.record(candidate, &key.full, Wait::Never).unwrap().unwrap();
+        assert_eq!(resident.body(), record.body());
+        assert_eq!((resident.head.clone(), world.read_all(&resident)), (record.head.clone(), length));
     }
 }
 
