@@ -1,9 +1,15 @@
 //! The ceiling: nothing is written before there is room for it.
 
+use std::time::Duration;
+
 use super::Engine;
 use crate::volume::put::Ended;
 use crate::volume::settings::{FREE_PERCENT, FULL_PAUSE};
 use crate::volume::usage::Counters;
+
+/// Who reads a dropped segment has it for the length of one read: so often, and so long, they are waited for.
+const LEAVING_TRIES: u32 = 20;
+const LEAVING_PAUSE: Duration = Duration::from_millis(1);
 
 impl Engine {
     /// Makes room for another segment, and for what the index grows by while it is filled.
@@ -40,12 +46,21 @@ impl Engine {
 
     fn make_room(&mut self, bytes: u64) -> Result<(), Ended> {
         // What readers hold of a dropped segment counts until they let go: more than is needed is not dropped for it.
+        let mut tries = 0;
         loop {
             let lacking = (self.shared.space.used_bytes() + bytes).saturating_sub(self.shared.size_bytes);
             if lacking == 0 {
                 return Ok(());
             }
-            if self.leaving_bytes() >= lacking || !self.drop_oldest() {
+            if self.leaving_bytes() >= lacking {
+                if tries == LEAVING_TRIES {
+                    // Storing goes on as soon as they let go: no pause.
+                    Counters::add(&self.shared.counters.full, 1);
+                    return Err(Ended::Full);
+                }
+                tries += 1;
+                std::thread::sleep(LEAVING_PAUSE);
+            } else if !self.drop_oldest() {
                 return self.no_room();
             }
         }

@@ -157,3 +157,31 @@ fn a_body_whose_beginning_was_evicted_has_a_gap_and_no_other_bytes() {
     }
     assert_eq!(world.shared.read(&record, &mut position, 1000, 1000, Wait::Device).unwrap(), Part::Gap);
 }
+
+/// Bytes of a dropped segment count for as long as somebody reads them; nothing more is dropped for their sake.
+#[test]
+fn what_a_reader_holds_of_a_dropped_segment_counts_until_it_lets_go() {
+    let mut world = World::new(CrashDisk::new(1), settings(4 * MIB, MIB)).unwrap();
+    let first = world.store(1, 200_000);
+    let number = world.shared.segments.numbers()[0];
+    let held = world.shared.segments.segment(number).unwrap();
+    let mut key = 2;
+    while world.shared.segments.has(number) {
+        world.store(key, 200_000);
+        world.pass(Duration::from_millis(10));
+        key += 1;
+    }
+    assert!(world.find(first).is_none());
+    let full = world.shared.usage().full;
+    let before = world.shared.segments.len();
+    while world.shared.usage().full == full {
+        world.store(key, 200_000);
+        world.pass(Duration::from_millis(10));
+        key += 1;
+    }
+    assert!(world.shared.segments.len() + 1 >= before, "no others are dropped for it");
+    drop(held);
+    let last = world.store(key, 200_000);
+    assert!(world.find(last).is_some(), "at once, without a pause");
+    world.assert_ceiling();
+}
