@@ -207,6 +207,9 @@ impl Store {
     /// # Cancel safety
     /// Safe.
     pub async fn prime(&self, generation: &Arc<Generation>) -> bool {
+        if !generation.is_below() {
+            return true;
+        }
         match generation.fetch(&mut Place::default(), 0, BLOCK_BYTES).await {
             Ok(Some(Piece::Bytes(bytes))) => {
                 if generation.length() == Some(bytes.len() as u64) {

@@ -130,16 +130,21 @@ impl Tier {
         let Ok(stored) = codec::decode(&record.head, (self.clock)()) else { return };
         let stored = detached(stored);
         let charge = |bytes| shelf.charge(bytes);
-        let Some((own, head)) = charge(overhead_bytes(key)).zip(charge(head_bytes(&stored))) else { return };
-        let body = self.small(shelf, &record, length).unwrap_or_else(|| Body::elsewhere(length));
+        let small = self.small(shelf, &record, length);
+        let below = small.is_none().then(|| record_below(&record));
+        let below_bytes = below.as_ref().map_or(0, |(_, bytes)| *bytes);
+        let Some((own, head)) = charge(overhead_bytes(key) + below_bytes).zip(charge(head_bytes(&stored)))
+        else {
+            return;
+        };
+        let body = small.unwrap_or_else(|| Body::elsewhere(length));
         let (number, stamp) = (record.number, Stamp::of(record.stamp));
         let generation = Generation::new(key.clone(), number, stamp, Head::new(stored, head), body, own);
         generation.set_object(number);
-        generation.set_below(Below {
-            tier: Arc::clone(self),
-            record: Arc::new(record),
-            is_gone: AtomicBool::new(false),
-        });
+        if let Some((record, _)) = below {
+            let is_gone = AtomicBool::new(false);
+            generation.set_below(Below { tier: Arc::clone(self), record, is_gone });
+        }
         shelf.adopt(&Arc::new(generation));
     }
 
@@ -152,6 +157,13 @@ impl Tier {
         let charge = shelf.charge(length + BLOCK_OVERHEAD_BYTES)?;
         Some(Body::small(block(bytes.as_ref().into(), charge)))
     }
+}
+
+/// What a generation keeps of the record that its bytes are read by, and what that takes in memory.
+fn record_below(record: &Record) -> (Arc<Record>, u64) {
+    let record = record.clone().for_reading();
+    let bytes = record.memory_bytes() + size_of::<Below>() as u64;
+    (Arc::new(record), bytes)
 }
 
 /// The key under which a generation lies on the volume: what belongs to another site is another's.
@@ -180,6 +192,11 @@ pub(crate) struct Stowing {
 }
 
 impl Stowing {
+    /// Up to here it was handed over.
+    pub(crate) fn at(&self) -> u64 {
+        self.at
+    }
+
     /// Hands over what a body holds up to `end`, as far as the volume has room for it now; what it has not stays in memory
     /// for the next time. False where no more is taken: storing has ended, or what comes next is not held any more.
     pub(crate) fn push(&mut self, body: &Body, end: u64) -> bool {

@@ -14,6 +14,9 @@ use crate::generation::{Generation, Retirement};
 use crate::shelf::{Shelf, Window};
 use crate::tier::Stowing;
 
+/// How often a transfer pauses for the volume; with pauses of a millisecond, a second in all.
+pub const PAUSES_MAX: u32 = 1000;
+
 /// No memory can be had at the moment: readers hold it. Wait until they have moved on, and push `rest` again; that is
 /// the back-pressure.
 #[derive(Debug, thiserror::Error)]
@@ -48,6 +51,7 @@ pub struct Writer {
     window: Option<Window>,
     /// Where it goes on the volume as well.
     stowing: Option<Stowing>,
+    pauses_left: u32,
     /// What the foremost reader has read, once the caller has said so.
     read_to: u64,
 }
@@ -80,6 +84,7 @@ impl Writer {
             kind,
             window: None,
             stowing: None,
+            pauses_left: PAUSES_MAX,
             read_to: u64::MAX,
         }
     }
@@ -155,6 +160,17 @@ impl Writer {
         {
             self.stowing = None;
         }
+    }
+
+    /// True where the volume is behind with a body that it alone can keep: give it a moment before more is pushed. Said at
+    /// most [`PAUSES_MAX`] times for a body, so that a slow drive costs the storing and not the transfer.
+    pub fn should_pause(&mut self) -> bool {
+        let Some(window_bytes) = self.window_bytes().filter(|_| self.pauses_left > 0) else { return false };
+        self.stow_to(self.at);
+        let is_behind = |stowing: &Stowing| self.at - stowing.at() > window_bytes / 2;
+        let should_pause = self.stowing.as_ref().is_some_and(is_behind);
+        self.pauses_left -= u32::from(should_pause);
+        should_pause
     }
 
     /// Takes memory: by evicting others, else by becoming a window, else by narrowing the window.

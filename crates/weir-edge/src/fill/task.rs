@@ -23,6 +23,8 @@ use crate::observe::Observer;
 use crate::plan::Route;
 use crate::plane::Plane;
 
+/// How long a transfer pauses where the volume alone can keep its body and is behind.
+const VOLUME_PAUSE: Duration = Duration::from_millis(1);
 /// How long a fill waits for readers to free memory before it tries again.
 const MEMORY_WAIT: Duration = Duration::from_millis(5);
 
@@ -326,6 +328,9 @@ impl Errand {
             self.is_ahead(fill, writer);
         }
         self.outgrown(fill, generation);
+        while writer.should_pause() && !matches!(fill.machine().state(), State::Ended(_)) {
+            tokio::time::sleep(VOLUME_PAUSE).await;
+        }
     }
 
     /// Tells the machine once that only a window is kept.

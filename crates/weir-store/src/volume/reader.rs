@@ -101,6 +101,19 @@ impl Record {
         self.body.as_ref()
     }
 
+    /// The record as far as it is needed to read the body: without key, head, and what was read along.
+    pub fn for_reading(self) -> Record {
+        Record { key: Bytes::new(), head: Bytes::new(), body: None, ..self }
+    }
+
+    /// What it takes in memory, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        let text = self.key.len() + self.head.len() + self.body.as_ref().map_or(0, |body| body.0.len());
+        let sums = self.own.as_ref().map_or(0, |own| size_of::<OpenExtent>() + own.sums.len() * 8);
+        let extents = self.extents.capacity() * size_of::<ExtentRef>();
+        (size_of::<Record>() + text + sums + extents) as u64
+    }
+
     /// The number of the segment that has the record; the object goes with it, at the latest.
     pub fn segment(&self) -> u64 {
         self.segment
