@@ -221,15 +221,9 @@ impl Shelf {
             return;
         }
         let all = self.index.all(label.key.digest);
-        let stored = label.head.load();
-        let is_same = |other: &&Arc<Generation>| {
-            other.label.sequence != label.sequence
-                && other.label.key.full == label.key.full
-                && other.label.head.load().stored.variant == stored.stored.variant
-        };
         // What was purged softly does not take the place of what was not; else the newer one stays.
         let rank = |label: &Label| (!self.is_soft(label), label.sequence);
-        for other in all.iter().filter(is_same) {
+        for other in all.iter().filter(|other| is_other_of_variant(&other.label, label)) {
             if rank(&other.label) < rank(label) {
                 self.withdraw(state, other, Retirement::Replaced, retired);
             } else if other.residence() == Residence::Resident {
@@ -305,46 +299,29 @@ impl Shelf {
         let mut retired = Victims::new();
         let mut state = self.state.lock();
         let all = self.index.all(newest.label.key.digest);
-        let stored = newest.label.head.load();
-        for other in all.iter().filter(|other| {
-            other.label.sequence < newest.label.sequence
-                && other.label.key.full == newest.label.key.full
-                && other.label.head.load().stored.variant == stored.stored.variant
-        }) {
+        let label = &newest.label;
+        let is_older = |other: &Label| other.sequence < label.sequence && is_other_of_variant(other, label);
+        for other in all.iter().filter(|other| is_older(&other.label)) {
             self.withdraw(&mut state, other, Retirement::Replaced, &mut retired);
         }
         drop(state);
         drop((retired, all));
     }
 
-    /// Puts a generation that came up from the volume into the index, as an older one than all that began here. False
-    /// where it is there already, dead, or outdone by a newer one of its variant.
-    pub(crate) fn adopt(&self, generation: &Arc<Generation>) -> bool {
+    /// Settles a generation that came up from the volume, unless it is there already: it is older than all that began here.
+    pub(crate) fn adopt(&self, generation: &Arc<Generation>) {
         let mut retired = Victims::new();
         let mut state = self.state.lock();
-        let label = &generation.label;
-        let all = self.index.all(label.key.digest);
-        let stored = label.head.load();
-        let mut is_known = false;
-        let mut is_outdone = self.judge(label) == Judged::Dead;
-        for other in all.iter().filter(|other| other.label.key.full == label.key.full) {
-            is_known |= other.object() == generation.object();
-            is_outdone |= other.label.sequence > label.sequence
-                && other.residence() == Residence::Resident
-                && other.label.head.load().stored.variant == stored.stored.variant;
-        }
-        let is_taken = !is_known && !is_outdone;
-        if is_taken {
-            self.index.insert(generation);
-            generation.set_residence(Residence::Resident);
-            state.queues.link(Arc::clone(generation), self.weight_bytes(generation));
+        let all = self.index.all(generation.label.key.digest);
+        let is_known = |other: &Arc<Generation>| {
+            other.label.key.full == generation.label.key.full && other.object() == generation.object()
+        };
+        if !all.iter().any(is_known) {
+            self.settle(&mut state, generation, &mut retired);
             self.bound_variants(&mut state, generation, &mut retired);
-        } else if !is_known {
-            self.drop_below(generation);
         }
         drop(state);
         drop((retired, all));
-        is_taken
     }
 
     /// Takes a generation out of the store; who holds it may go on reading.
@@ -474,6 +451,13 @@ impl Shelf {
     pub(crate) fn load(&self) -> crate::queues::Load {
         self.state.lock().queues.load()
     }
+}
+
+/// Whether two generations are of one variant of one key.
+fn is_other_of_variant(other: &Label, of: &Label) -> bool {
+    other.sequence != of.sequence
+        && other.key.full == of.key.full
+        && other.head.load().stored.variant == of.head.load().stored.variant
 }
 
 /// A share of the memory for windows; given back on drop.

@@ -131,14 +131,14 @@ impl Tier {
         let stored = detached(stored);
         let charge = |bytes| shelf.charge(bytes);
         let small = self.small(shelf, &record, length);
-        let below = small.is_none().then(|| record_below(&record));
+        let (number, stamp) = (record.number, Stamp::of(record.stamp));
+        let below = small.is_none().then(|| record_below(record));
         let below_bytes = below.as_ref().map_or(0, |(_, bytes)| *bytes);
         let Some((own, head)) = charge(overhead_bytes(key) + below_bytes).zip(charge(head_bytes(&stored)))
         else {
             return;
         };
         let body = small.unwrap_or_else(|| Body::elsewhere(length));
-        let (number, stamp) = (record.number, Stamp::of(record.stamp));
         let generation = Generation::new(key.clone(), number, stamp, Head::new(stored, head), body, own);
         generation.set_object(number);
         if let Some((record, _)) = below {
@@ -160,8 +160,8 @@ impl Tier {
 }
 
 /// What a generation keeps of the record that its bytes are read by, and what that takes in memory.
-fn record_below(record: &Record) -> (Arc<Record>, u64) {
-    let record = record.clone().for_reading();
+fn record_below(record: Record) -> (Arc<Record>, u64) {
+    let record = record.for_reading();
     let bytes = record.memory_bytes() + size_of::<Below>() as u64;
     (Arc::new(record), bytes)
 }
@@ -231,9 +231,9 @@ impl Stowing {
             Stage::Waits => {}
         }
         let tier = Arc::clone(&self.tier);
-        let late = Late::begin(&tier);
+        let Some(late) = Late::begin(&tier) else { return tier.note_unkept() };
         let offer = move || {
-            let Some(_late) = late else { return self.tier.note_unkept() };
+            let _late = late;
             for _ in 0..LATE_TRIES_MAX {
                 std::thread::sleep(LATE_PAUSE);
                 match self.stage(&generation.body, length) {

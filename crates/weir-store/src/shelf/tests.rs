@@ -234,3 +234,23 @@ fn what_is_asked_for_again_and_again_outlives_a_scan() {
         }
     }
 }
+
+#[test]
+fn of_two_that_come_up_the_newer_one_stays_in_whatever_order() {
+    for order in [[1, 2], [2, 1]] {
+        let store = Store::new(MEMORY);
+        let shelf = store.shelf_for_tests();
+        let raised = order.map(|number| {
+            let head = Head::new(proof(&[], &[]).into_stored(), shelf.budget.nothing());
+            let (body, charge) = (crate::body::Body::small(bytes::Bytes::new()), shelf.budget.nothing());
+            let stamp = store.ledger().current();
+            let generation = Arc::new(Generation::new(key(1), number, stamp, head, body, charge));
+            generation.set_object(number);
+            shelf.adopt(&generation);
+            generation
+        });
+        assert_eq!(find(&store, 1).unwrap().object(), 2, "{order:?}");
+        assert_eq!(store.usage().generations, 1, "{order:?}");
+        check(shelf, &raised);
+    }
+}
