@@ -12,11 +12,11 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::disk::{Disk, DiskFile};
 use super::index::{KeyHash, LOCATION_BITS, Location};
 use super::number::{Cursor, Put, TooShort};
-use super::superblock::{Superblock, VERSION};
+use super::superblock::{FILE_HEADER_BYTES, Superblock};
 
 /// The folder of journals and checkpoints.
 pub(crate) const FOLDER: &str = "index";
-pub(crate) const JOURNAL_HEADER_BYTES: usize = 64;
+pub(crate) const JOURNAL_HEADER_BYTES: usize = FILE_HEADER_BYTES;
 pub(crate) const FRAME_HEADER_BYTES: usize = 40;
 /// A change in bytes.
 pub(crate) const CHANGE_BYTES: usize = 16;
@@ -121,17 +121,7 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
 }
 
 fn header(superblock: &Superblock, number: u64) -> Vec<u8> {
-    let mut out = Vec::with_capacity(JOURNAL_HEADER_BYTES);
-    out.put(MAGIC);
-    out.put_u32(VERSION);
-    out.put_u32(0);
-    out.put_u128(superblock.id);
-    out.put_u64(number);
-    out.put(&[0; 16]);
-    let sum = xxh3_64_with_seed(&out, superblock.secret);
-    out.put_u64(sum);
-    assert_eq!(out.len(), JOURNAL_HEADER_BYTES);
-    out
+    superblock.file_header(MAGIC, number)
 }
 
 /// Reads a journal's frames up to the first that is not whole.

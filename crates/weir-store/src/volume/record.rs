@@ -315,25 +315,15 @@ pub(crate) fn block_sums<'a>(pieces: impl Iterator<Item = &'a [u8]>) -> Vec<u64>
 pub(crate) mod preamble {
     use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-    use super::super::number::{Cursor, Put, TooShort};
-    use super::super::superblock::{Superblock, VERSION};
+    use super::super::number::{Cursor, TooShort};
+    use super::super::superblock::{FILE_HEADER_BYTES, Superblock, VERSION};
 
     /// Its length in bytes: records begin behind it.
-    pub(crate) const SEGMENT_HEADER_BYTES: usize = 64;
+    pub(crate) const SEGMENT_HEADER_BYTES: usize = FILE_HEADER_BYTES;
     const MAGIC: &[u8; 8] = b"WeirSeg\n";
 
     pub(crate) fn to_bytes(superblock: &Superblock, segment: u64) -> Vec<u8> {
-        let mut out = Vec::with_capacity(SEGMENT_HEADER_BYTES);
-        out.put(MAGIC);
-        out.put_u32(VERSION);
-        out.put_u32(0);
-        out.put_u128(superblock.id);
-        out.put_u64(segment);
-        out.put(&[0; 16]);
-        let sum = xxh3_64_with_seed(&out, superblock.secret);
-        out.put_u64(sum);
-        assert_eq!(out.len(), SEGMENT_HEADER_BYTES);
-        out
+        superblock.file_header(MAGIC, segment)
     }
 
     /// Whether these bytes begin segment `segment` of that volume.

@@ -1,6 +1,6 @@
 //! The superblock: what a volume is, written once when it is made.
 
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::number::{Cursor, Put, TooShort};
 
@@ -10,6 +10,8 @@ pub(crate) const PATH: &str = "superblock";
 pub(crate) const NEW_PATH: &str = "superblock.new";
 /// Its length in bytes.
 pub(crate) const SUPERBLOCK_BYTES: usize = 72;
+/// What every segment and journal begins with, in bytes.
+pub(crate) const FILE_HEADER_BYTES: usize = 64;
 /// The version of all formats of a volume.
 pub(crate) const VERSION: u32 = 1;
 
@@ -51,6 +53,21 @@ impl From<TooShort> for NotAVolume {
 }
 
 impl Superblock {
+    /// What a segment or a journal of this volume begins with: its kind, its number, and whose it is.
+    pub(crate) fn file_header(&self, magic: &[u8; 8], number: u64) -> Vec<u8> {
+        let mut out = Vec::with_capacity(FILE_HEADER_BYTES);
+        out.put(magic);
+        out.put_u32(VERSION);
+        out.put_u32(0);
+        out.put_u128(self.id);
+        out.put_u64(number);
+        out.put(&[0; 16]);
+        let sum = xxh3_64_with_seed(&out, self.secret);
+        out.put_u64(sum);
+        assert_eq!(out.len(), FILE_HEADER_BYTES);
+        out
+    }
+
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let mut out = Vec::with_capacity(SUPERBLOCK_BYTES);
         out.put(MAGIC);
