@@ -159,18 +159,11 @@ fn judge(
     };
     explanation.not_stored = plane.desk.memory.declined(digest, now.mono).map(weir_policy::NotStored::word);
     explanation.failed = plane.desk.memory.failed(digest, now.mono).map(|failure| failure.word);
-    if let Found::Ask(ask) =
-        plane.store.find(digest, &key, site, &|stored| matches(&stored.variant, view.headers))
-    {
-        ask.wait();
-    }
+    let selects = |stored: &Stored| matches(&stored.variant, view.headers);
+    let found = ready(|| plane.store.find(digest, &key, site, &selects));
     let mut generations = plane.store.variants(digest, &key);
     generations.retain(|generation| generation.key().site == site);
-    let selects = |stored: &Stored| matches(&stored.variant, view.headers);
-    let found = match plane.store.find(digest, &key, site, &selects) {
-        Found::Ready(found) => found.filter(|found| found.is_whole() && found.key().site == site),
-        _ => None,
-    };
+    let found = found.filter(|found| found.is_whole() && found.key().site == site);
     // As the walk has it: what is found first may still be filling, while an older one is whole.
     let is_usable = |held: &&Arc<Generation>| held.is_whole() && selects(&held.head().stored);
     let found = found.or_else(|| generations.iter().find(is_usable).cloned());
@@ -209,6 +202,21 @@ fn judge(
         explanation.because += "; it was purged softly";
     }
     explanation
+}
+
+/// What is found at once, or after the volume was asked. Blocks.
+fn ready(find: impl Fn() -> Found) -> Option<Arc<Generation>> {
+    let found = match find() {
+        Found::Ready(found) => return found,
+        Found::Ask(ask) => {
+            ask.wait();
+            find()
+        }
+    };
+    match found {
+        Found::Ready(found) => found,
+        Found::Ask(_) => None,
+    }
 }
 
 /// Puts the verdict into words; `miss` is why nothing was found, where nothing was.

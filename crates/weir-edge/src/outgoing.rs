@@ -2,13 +2,11 @@
 //! fields that the route wants.
 
 use http::header::HOST;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
 
 use crate::exchange::Exchange;
 use crate::plan::Route;
 use crate::transform::request;
-
-const SURROGATE_CAPABILITY: HeaderName = HeaderName::from_static("surrogate-capability");
 
 /// The fields of a request that is passed.
 pub(crate) fn for_pass(exchange: &Exchange<'_>, route: &Route) -> HeaderMap {
@@ -21,7 +19,6 @@ pub(crate) fn for_pass(exchange: &Exchange<'_>, route: &Route) -> HeaderMap {
 pub(crate) fn for_fill(exchange: &Exchange<'_>, route: &Route) -> HeaderMap {
     let mut headers = request::towards_origin(&exchange.head.headers, &exchange.from());
     request::for_fill(&mut headers);
-    headers.insert(SURROGATE_CAPABILITY, HeaderValue::from_static(weir_policy::SURROGATE_CAPABILITY));
     finish(&mut headers, route);
     headers
 }
