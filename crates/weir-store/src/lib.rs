@@ -13,6 +13,7 @@
 
 mod body;
 mod budget;
+pub mod catalogue;
 mod generation;
 mod ghost;
 mod head;

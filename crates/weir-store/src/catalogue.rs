@@ -1,0 +1,7 @@
+//! What is searched on a volume: rows in the order of their bytes, kept beside the segments and made anew from them.
+//!
+//! A look-up never needs a catalogue, and no answer depends on it: where it is lost, late or wrong, searching takes longer.
+
+mod rows;
+
+pub use rows::{Change, Rows, RowsError, RowsUsage, Visit, Wanted};
