@@ -1,0 +1,90 @@
+//! The rows themselves: one column family, a batch a change, no log of single writes.
+
+use std::fmt;
+use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
+
+use rocksdb::statistics::Ticker;
+use rocksdb::{Cache, DB, Options, ReadOptions, WriteBatch, WriteOptions, properties};
+use weir_store::catalogue::{Change, Rows, RowsError, RowsUsage, Visit};
+
+/// What a file's blocks are counted in, whatever the file system's own are.
+const STAT_BLOCK_BYTES: u64 = 512;
+
+/// Rows in a RocksDB database. Dropped, it writes out what is in memory and closes.
+pub(crate) struct RocksRows {
+    pub(crate) database: DB,
+    pub(crate) folder: PathBuf,
+    /// Kept because the counters are asked through them.
+    pub(crate) options: Options,
+    pub(crate) cache: Cache,
+}
+
+impl fmt::Debug for RocksRows {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RocksRows").field("folder", &self.folder).finish_non_exhaustive()
+    }
+}
+
+impl Rows for RocksRows {
+    fn apply(&self, changes: &[Change<'_>]) -> Result<(), RowsError> {
+        let mut batch = WriteBatch::default();
+        for change in changes {
+            match *change {
+                Change::Put { key, value } => batch.put(key, value),
+                Change::Remove { key } => batch.delete(key),
+            }
+        }
+        let mut options = WriteOptions::default();
+        options.disable_wal(true);
+        self.database.write_opt(batch, &options).map_err(|error| failed("write rows", error))
+    }
+
+    fn scan(&self, from: &[u8], visit: &mut Visit<'_>) -> Result<(), RowsError> {
+        let mut options = ReadOptions::default();
+        // A search reads much and seldom the same twice; the cache is for the tables' indexes.
+        options.fill_cache(false);
+        // Files that went away meanwhile are unlinked by RocksDB's own thread, not by the one that searches.
+        options.set_background_purge_on_iterator_cleanup(true);
+        let mut rows = self.database.raw_iterator_opt(options);
+        rows.seek(from);
+        while let Some((key, value)) = rows.item() {
+            if let ControlFlow::Break(()) = visit(key, value) {
+                return Ok(());
+            }
+            rows.next();
+        }
+        rows.status().map_err(|error| failed("read rows", error))
+    }
+
+    fn sync(&self) -> Result<(), RowsError> {
+        // Tables are written whole and synced before they are listed, oldest first: what is listed after a crash is a prefix.
+        self.database.flush().map_err(|error| failed("sync rows", error))
+    }
+
+    fn usage(&self) -> RowsUsage {
+        let number = |name| self.database.property_int_value(name).ok().flatten().unwrap_or_default();
+        let tables = number(properties::ESTIMATE_TABLE_READERS_MEM);
+        let buffers = number(properties::SIZE_ALL_MEM_TABLES);
+        let written = [Ticker::FlushWriteBytes, Ticker::CompactWriteBytes];
+        RowsUsage {
+            disk_bytes: self.disk_bytes(),
+            memory_bytes: self.cache.get_usage() as u64 + tables + buffers,
+            written_bytes: written.map(|ticker| self.options.get_ticker_count(ticker)).iter().sum(),
+        }
+    }
+}
+
+impl RocksRows {
+    /// Everything in the folder, tables that only a search still reads included; nothing where it cannot be listed.
+    fn disk_bytes(&self) -> u64 {
+        let Ok(files) = std::fs::read_dir(&self.folder) else { return 0 };
+        let blocks = |file: std::fs::DirEntry| file.metadata().map_or(0, |metadata| metadata.blocks());
+        files.flatten().map(blocks).sum::<u64>() * STAT_BLOCK_BYTES
+    }
+}
+
+pub(crate) fn failed(act: &'static str, error: rocksdb::Error) -> RowsError {
+    RowsError { act, why: error.into_string() }
+}
