@@ -43,7 +43,10 @@ const IMPORTS: &[(&str, &[&str])] = &[
 /// What every crate's tests may use besides what the crate itself may.
 const FOR_TESTS: &[&str] = &["weir-testkit"];
 
-/// The import of one room by another.
+/// Crates of others that one room alone may name.
+const ALONE: &[(&str, &str)] = &[("rocksdb", "weir-rocks"), ("librocksdb-sys", "weir-rocks")];
+
+/// The import of one room by another, or of a crate that one room has for itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Import {
     pub(super) from: String,
@@ -69,7 +72,8 @@ fn imports(metadata: &Value) -> Vec<Import> {
     let mut found = Vec::new();
     for package in list(metadata, "packages") {
         for dependency in list(&package, "dependencies") {
-            if dependency["path"].is_string() {
+            let is_watched = ALONE.iter().any(|(name, _)| dependency["name"] == *name);
+            if dependency["path"].is_string() || is_watched {
                 let kind = dependency["kind"].as_str().unwrap_or("normal").to_owned();
                 found.push(Import { from: text(&package["name"]), to: text(&dependency["name"]), kind });
             }
@@ -79,6 +83,9 @@ fn imports(metadata: &Value) -> Vec<Import> {
 }
 
 pub(super) fn offence(import: &Import) -> Option<Offence> {
+    if ALONE.contains(&(import.to.as_str(), import.from.as_str())) {
+        return None;
+    }
     let allowed = IMPORTS.iter().find(|(from, _)| *from == import.from).map_or(&[][..], |(_, to)| to);
     let for_tests = import.kind == "dev" && FOR_TESTS.contains(&import.to.as_str());
     if allowed.contains(&import.to.as_str()) || for_tests {

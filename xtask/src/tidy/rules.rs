@@ -122,9 +122,6 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
         "upstream knows no cache",
     ),
     ("crates/weir-edge/src/", &["rocksdb", "weir_rocks"], "edge never names RocksDB"),
-    ("crates/weir-control/src/", &["rocksdb::", "weir_rocks"], "only the binary knows what its catalogue is"),
-    ("crates/weir-store/src/", &["rocksdb::", "weir_rocks"], "weir-rocks alone names RocksDB"),
-    ("crates/weir/src/", &["rocksdb::"], "weir-rocks alone names RocksDB"),
 ];
 
 pub(super) fn absences(source: &Source) -> Vec<Offence> {

@@ -125,6 +125,9 @@ fn imports_go_one_way() {
     assert!(import("a-new-room", "weir-wire", "normal"));
     assert!(!import("weir-edge", "weir-testkit", "dev"));
     assert!(!import("weir-edge", "weir-store", "normal"));
+    assert!(import("weir", "rocksdb", "normal"));
+    assert!(import("weir-store", "rocksdb", "dev"));
+    assert!(!import("weir-rocks", "rocksdb", "normal"));
 }
 
 #[test]
