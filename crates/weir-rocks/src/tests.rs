@@ -2,6 +2,7 @@
 
 #![allow(clippy::disallowed_methods)]
 
+mod crash;
 mod damage;
 mod tidying;
 

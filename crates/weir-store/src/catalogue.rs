@@ -2,6 +2,8 @@
 //!
 //! A look-up never needs a catalogue, and no answer depends on it: where it is lost, late or wrong, searching takes longer.
 
+#[cfg(any(test, feature = "testing"))]
+pub mod conformance;
 mod rows;
 
 pub use rows::{Change, Rows, RowsError, RowsUsage, Visit, Wanted};
