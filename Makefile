@@ -11,6 +11,7 @@ LISTEN ?= 127.0.0.1:8080
 ORIGIN ?=
 FUZZ_SECONDS ?= 60
 KILLS ?= 1000
+POWER_CUTS ?= 200
 SEEDS ?= 10000
 # Most scenarios wait for something: more of them at a time than there are cores.
 TEST_THREADS ?= 8
@@ -41,9 +42,10 @@ test: tools test-tools
 	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --locked
 	WEIR_CROWD_BYTES=100000000 $(CARGO) test --locked -p weir --test it -- --nocapture a_thousand_clients
 
-## torture: Weir killed in the middle of things, KILLS times; thousands of power cuts for the volume
+## torture: Weir killed KILLS times and its drive's power cut POWER_CUTS times (as root), all in the middle of things;
+## thousands of power cuts for the volume alone
 torture: tools test-tools
-	WEIR_KILLS=$(KILLS) $(CARGO) test --locked -p weir --test it -- --nocapture disk::what_was_durable_survives_a_kill
+	WEIR_KILLS=$(KILLS) WEIR_POWER_CUTS=$(POWER_CUTS) $(CARGO) test --locked -p weir --test it -- --nocapture drives::
 	WEIR_VOLUME_SEEDS=$(SEEDS) $(CARGO) test --locked -p weir-store --lib -- volume::tests::power
 
 ## lint: format, clippy, dependencies

@@ -10,6 +10,7 @@
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used)]
 
 mod client;
+mod drive;
 mod exchange;
 mod fields;
 mod origin;
@@ -24,6 +25,7 @@ mod wait;
 mod weir;
 
 pub use client::{Client, get, get_with};
+pub use drive::Drive;
 pub use exchange::{Exchange, Request};
 pub use origin::{Origin, Seen};
 pub use pattern::pattern;

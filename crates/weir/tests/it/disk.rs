@@ -52,11 +52,6 @@ fn settle() {
     std::thread::sleep(Duration::from_millis(1500));
 }
 
-/// How often Weir is killed: `WEIR_KILLS`, else a few times.
-fn kills() -> usize {
-    std::env::var("WEIR_KILLS").map_or(8, |text| text.parse().unwrap())
-}
-
 #[test]
 fn what_is_stored_survives_a_restart() {
     let origin = Origin::start();
@@ -86,40 +81,6 @@ fn what_is_stored_survives_a_restart() {
     assert_eq!((part.status(), &part.body[..]), (206, &body[3_000_000..3_100_000]));
     assert_eq!(weir.get_with(path, &[("If-None-Match", "\"1\"")]).status(), 304);
     assert_eq!(origin.total(), bodies.len());
-}
-
-#[test]
-fn what_was_durable_survives_a_kill_and_nothing_is_ever_wrong() {
-    let origin = Origin::start();
-    let mut weir = on_disk(&origin, "32MiB", "64MiB").start();
-    let mut random = Random::new(9);
-    let lengths = [10, 3000, 70_000, 400_000, 3_000_000];
-    let paths: Vec<(String, Vec<u8>)> = (0..40)
-        .map(|number| {
-            let path = format!("/{number}");
-            let body = put(&origin, &path, lengths[number % lengths.len()]);
-            (path, body)
-        })
-        .collect();
-    for round in 0..kills() {
-        for _ in 0..60 {
-            let (path, body) = random.one_of(&paths);
-            let found = weir.get(path);
-            assert_eq!((found.status(), &found.body), (200, body), "{path} in round {round}");
-        }
-        let known = paths[round % paths.len()].clone();
-        weir.get(&known.0);
-        settle();
-        // In the middle of something.
-        let mut client = weir.client();
-        client.send_get("localhost", &paths[39].0, &[]);
-        weir.signal("KILL");
-        weir.start_again();
-        let before = origin.count(&known.0);
-        let found = weir.get(&known.0);
-        assert_eq!(&found.body, &known.1);
-        assert!(found.is_hit() && origin.count(&known.0) == before, "{} is lost: {:?}", known.0, found.head);
-    }
 }
 
 #[test]

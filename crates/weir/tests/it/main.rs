@@ -17,6 +17,7 @@ mod conformance;
 mod control;
 mod crowd;
 mod disk;
+mod drives;
 mod fill;
 mod fills;
 mod limits;

@@ -1,0 +1,244 @@
+//! Real file systems in a file, for what only a drive can do wrong: lose its power, run full, turn read-only, flip bits,
+//! answer no read.
+//!
+//! They are made by the system's own tools and need the right to mount. Where the machine lacks it the scenario is
+//! skipped with a word; no scenario has to ask for it first.
+
+use std::ffi::OsStr;
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+/// How long a file system may be busy before it is left to itself.
+const UNMOUNT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// What is called to cut the power: nothing safe in Rust makes this call. `FS_IOC_SHUTDOWN` without a flush of the log:
+/// everything that was not synced is lost, everything from now on fails.
+const SHUTDOWN: &str = "open(my $f, '<', $ARGV[0]) or die $!; my $how = pack('L', 2); \
+                        ioctl($f, 0x8004587d, $how) or die $!;";
+
+/// A file system of its own; it is unmounted and removed when it is dropped.
+pub struct Drive {
+    folder: PathBuf,
+    kind: Kind,
+    is_mounted: bool,
+}
+
+/// What it consists of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// ext4 on a loop device over the file `image`.
+    Ext4,
+    /// In memory, of so many bytes.
+    Tmpfs(u64),
+}
+
+impl Drive {
+    /// ext4 of so many bytes on a loop device; `None`, with a word on the standard error, where that cannot be made here.
+    pub fn ext4(bytes: u64) -> Option<Drive> {
+        Drive::make(Kind::Ext4, |drive| {
+            let image = File::create(drive.image()).map_err(|error| error.to_string())?;
+            image.set_len(bytes).map_err(|error| error.to_string())?;
+            run("mkfs.ext4", ["-q", "-F", "-E", "nodiscard"].map(OsStr::new), &[&drive.image()])
+        })
+    }
+
+    /// A file system in memory of so many bytes; `None`, with a word on the standard error, where that cannot be made here.
+    pub fn tmpfs(bytes: u64) -> Option<Drive> {
+        Drive::make(Kind::Tmpfs(bytes), |_| Ok(()))
+    }
+
+    fn make(kind: Kind, prepare: impl FnOnce(&Drive) -> Result<(), String>) -> Option<Drive> {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("weir-drive-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(folder.join("mount")).unwrap();
+        let mut drive = Drive { folder, kind, is_mounted: false };
+        match prepare(&drive).and_then(|()| drive.try_mount()) {
+            Ok(()) => Some(drive),
+            Err(why) => {
+                // Past the harness, which would keep it to itself.
+                let name = std::thread::current().name().unwrap_or("a scenario").to_owned();
+                let _ =
+                    writeln!(std::io::stderr(), "skipped: {name}: no file system can be made here: {why}");
+                None
+            }
+        }
+    }
+
+    /// Where it is mounted.
+    pub fn path(&self) -> PathBuf {
+        self.folder.join("mount")
+    }
+
+    /// The file that the loop device reads and writes.
+    fn image(&self) -> PathBuf {
+        self.folder.join("image")
+    }
+
+    fn try_mount(&mut self) -> Result<(), String> {
+        let mount = self.path();
+        match self.kind {
+            Kind::Ext4 => {
+                run("mount", ["-t", "ext4", "-o", "loop"].map(OsStr::new), &[&self.image(), &mount])?;
+            }
+            Kind::Tmpfs(bytes) => {
+                let options = format!("size={bytes}");
+                let args = ["-t", "tmpfs", "-o", &options, "weir-drive"];
+                run("mount", args.map(OsStr::new), &[&mount])?;
+            }
+        }
+        self.is_mounted = true;
+        Ok(())
+    }
+
+    /// Mounts it again; what its journal holds is replayed.
+    ///
+    /// # Panics
+    /// Where that fails.
+    pub fn mount(&mut self) {
+        self.try_mount().unwrap_or_else(|why| panic!("mounting a drive: {why}"));
+    }
+
+    /// Unmounts it: nothing may be using it any more. Nothing of it stays in the page cache.
+    ///
+    /// # Panics
+    /// Where it stays busy.
+    pub fn unmount(&mut self) {
+        let begun = Instant::now();
+        // A process that is being started holds what its parent has open for a moment.
+        while let Err(why) = run("umount", [], &[&self.path()]) {
+            assert!(begun.elapsed() < UNMOUNT_PATIENCE, "unmounting a drive: {why}");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.is_mounted = false;
+    }
+
+    /// Makes it read-only while it is in use, as ext4 does itself after an error. False where it could not be.
+    pub fn turn_read_only(&self) -> bool {
+        // Files that are open for writing make the ordinary way fail.
+        let ways = ["remount,ro", "remount,abort"];
+        ways.iter().any(|way| run("mount", ["-o", way].map(OsStr::new), &[&self.path()]).is_ok())
+    }
+
+    /// Cuts the power: what was not synced is lost, and from now on every read and write fails until it is mounted again.
+    ///
+    /// # Panics
+    /// Where the file system does not know of it.
+    pub fn cut_power(&self) {
+        let cut = run("perl", ["-e", SHUTDOWN].map(OsStr::new), &[&self.path()]);
+        cut.unwrap_or_else(|why| panic!("cutting a drive's power: {why}"));
+    }
+
+    /// Takes all room but so many bytes, by a file that belongs to somebody else.
+    ///
+    /// # Panics
+    /// Where the file cannot be written.
+    pub fn fill_up_to(&self, left_bytes: u64) {
+        let piece = vec![0x5a; 1 << 16];
+        let mut file = OpenOptions::new().create(true).append(true).open(self.other()).unwrap();
+        while self.free_bytes() > left_bytes {
+            let wanted = (self.free_bytes() - left_bytes).min(piece.len() as u64) as usize;
+            if file.write_all(&piece[..wanted]).is_err() {
+                break;
+            }
+            // Room is given out when the bytes go to the device.
+            if wanted < piece.len() {
+                let _ = file.sync_all();
+                break;
+            }
+        }
+    }
+
+    /// Gives that room back.
+    pub fn empty(&self) {
+        let _ = std::fs::remove_file(self.other());
+    }
+
+    fn other(&self) -> PathBuf {
+        self.path().join("somebody-elses")
+    }
+
+    /// What is free to those who have no privilege, in bytes.
+    pub fn free_bytes(&self) -> u64 {
+        let stat = rustix::fs::statvfs(self.path()).unwrap();
+        stat.f_bavail * stat.f_frsize
+    }
+
+    /// Writes everything to the device and lets the page cache forget all files, so that the next read is the device's.
+    ///
+    /// # Panics
+    /// Where a file cannot be opened.
+    pub fn forget_pages(&self) {
+        let _ = rustix::fs::syncfs(File::open(self.path()).unwrap());
+        each_file(&self.path(), &mut |path| {
+            let file = File::open(path).unwrap();
+            let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+        });
+    }
+
+    /// Cuts the file below the file system: what lay behind `bytes` cannot be read or written any more.
+    ///
+    /// # Panics
+    /// Where there is no such file.
+    pub fn lose_all_behind(&self, bytes: u64) {
+        OpenOptions::new().write(true).open(self.image()).unwrap().set_len(bytes).unwrap();
+    }
+
+    /// Flips a bit at each place below the file system where `mark` stands, `within` bytes behind its beginning; how many.
+    /// What is to be found there must have been written to the device.
+    ///
+    /// # Panics
+    /// Where the file cannot be read or written.
+    pub fn flip_behind(&self, mark: &[u8], within: usize) -> usize {
+        let file = OpenOptions::new().read(true).write(true).open(self.image()).unwrap();
+        let bytes = std::fs::read(self.image()).unwrap();
+        let mut count = 0;
+        let mut from = 0;
+        while let Some(found) = bytes[from..].windows(mark.len()).position(|window| window == mark) {
+            let at = from + found + within;
+            file.write_all_at(&[bytes[at] ^ 4], at as u64).unwrap();
+            count += 1;
+            from += found + mark.len();
+        }
+        count
+    }
+}
+
+impl Drop for Drive {
+    fn drop(&mut self) {
+        if self.is_mounted && run("umount", [], &[&self.path()]).is_err() {
+            // Whoever still uses it goes on without a name for it.
+            let _ = run("umount", [OsStr::new("-l")], &[&self.path()]);
+        }
+        let _ = std::fs::remove_file(self.image());
+        let _ = std::fs::remove_dir(self.path());
+        let _ = std::fs::remove_dir(&self.folder);
+    }
+}
+
+/// Runs a tool to its end.
+fn run<const N: usize>(tool: &str, args: [&OsStr; N], paths: &[&Path]) -> Result<(), String> {
+    let mut command = Command::new(tool);
+    command.args(args).args(paths).stdin(Stdio::null());
+    // Tools of the system that are not on everybody's path.
+    let path = std::env::var("PATH").unwrap_or_default();
+    command.env("PATH", format!("{path}:/usr/sbin:/sbin"));
+    let output = command.output().map_err(|why| format!("{tool}: {why}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    output.status.success().then_some(()).ok_or_else(|| format!("{tool}: {}", said.trim()))
+}
+
+fn each_file(folder: &Path, act: &mut impl FnMut(&Path)) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => each_file(&entry.path(), act),
+            Ok(kind) if kind.is_file() => act(&entry.path()),
+            _ => {}
+        }
+    }
+}

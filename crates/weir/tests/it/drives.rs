@@ -1,0 +1,4 @@
+//! Bad drives: Weir is killed, its power cut, its drive full, read-only, failing or lying. Nothing wrong ever goes out.
+
+mod power;
+mod stock;

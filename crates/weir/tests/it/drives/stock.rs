@@ -1,0 +1,286 @@
+//! What the origin of these scenarios holds, who asks for it, and what may come back.
+//!
+//! Every body belongs to a number and a version and differs from all others at each of its places. A purge first raises the
+//! version, so that what comes back after it was acknowledged can be told from what was there before.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
+use std::time::{Duration, Instant};
+
+use weir_testkit::{Address, Client, Origin, Random, Response, Trouble, Weir, pattern};
+
+/// All goes well: every request is answered whole.
+pub const WELL: u8 = 0;
+/// The drive fails: a body may break off.
+pub const AILING: u8 = 1;
+/// Weir is being killed: no answer need come.
+pub const KILLED: u8 = 2;
+
+/// All bodies are pieces of this, each from another place on.
+static NOISE: LazyLock<Vec<u8>> = LazyLock::new(|| pattern(7, NOISE_BYTES));
+const NOISE_BYTES: usize = 12 << 20;
+const BODY_BYTES_MAX: usize = 8 << 20;
+
+/// The objects of an origin.
+pub struct Stock {
+    lengths: Vec<usize>,
+    /// The version that the origin sends.
+    current: Vec<AtomicU64>,
+    /// The oldest version that may still be served.
+    oldest: Vec<AtomicU64>,
+    /// The oldest version that may be served after a restart.
+    oldest_later: Vec<AtomicU64>,
+    /// When an object came whole to a client for the last time, from the origin: its version.
+    complete: Mutex<HashMap<usize, (u64, Instant)>>,
+    /// How many bodies broke off that nothing was wrong with.
+    broken: AtomicUsize,
+    is_without_power: AtomicBool,
+}
+
+/// What was found again, of what had to be.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct Kept {
+    pub kept: usize,
+    pub wanted: usize,
+}
+
+impl Stock {
+    /// `count` objects whose lengths repeat.
+    pub fn new(lengths: &[usize], count: usize) -> Arc<Stock> {
+        assert!(lengths.iter().all(|length| *length <= BODY_BYTES_MAX));
+        let numbers = |from| (0..count).map(|_| AtomicU64::new(from)).collect();
+        Arc::new(Stock {
+            lengths: lengths.iter().copied().cycle().take(count).collect(),
+            current: numbers(1),
+            oldest: numbers(1),
+            oldest_later: numbers(1),
+            complete: Mutex::default(),
+            broken: AtomicUsize::new(0),
+            is_without_power: AtomicBool::new(false),
+        })
+    }
+
+    /// An origin that sends them, fresh for an hour; the longer ones not all at once.
+    pub fn origin(self: &Arc<Stock>) -> Origin {
+        let origin = Origin::start();
+        let stock = Arc::clone(self);
+        origin.otherwise(move |exchange| {
+            let number: usize = exchange.request.target.trim_start_matches('/').parse().unwrap();
+            let version = stock.current[number].load(Ordering::SeqCst);
+            let body = stock.body(number, version);
+            exchange.send(format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nCache-Control: max-age=3600\r\nETag: \"{version}\"\r\n\
+                 X-Version: {version}\r\nSurrogate-Key: tag{}\r\n\r\n",
+                body.len(),
+                number % TAGS
+            ));
+            for piece in body.chunks(128 << 10) {
+                if !exchange.send(piece) {
+                    return exchange.close();
+                }
+                std::thread::sleep(Duration::from_micros(500));
+            }
+        });
+        origin
+    }
+
+    pub fn count(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// How many bodies broke off while all was well: what makes room may take what is being read.
+    pub fn broken(&self) -> usize {
+        self.broken.load(Ordering::SeqCst)
+    }
+
+    /// What the origin sends as that version.
+    pub fn body(&self, number: usize, version: u64) -> &'static [u8] {
+        // Two primes: no two of them begin at one place for as long as any scenario goes on.
+        let from = (number * 7919 + version as usize * 104_729) % (NOISE_BYTES - BODY_BYTES_MAX);
+        &NOISE[from..from + self.lengths[number]]
+    }
+
+    /// The oldest version that may be served to a request that begins now.
+    pub fn oldest(&self, number: usize) -> u64 {
+        self.oldest[number].load(Ordering::SeqCst)
+    }
+
+    /// Panics unless a response, as far as it has come, is of a version that may be served, byte for byte.
+    pub fn judge(&self, number: usize, oldest: u64, found: &Response, is_whole: bool) -> u64 {
+        assert_eq!(found.status(), 200, "object {number}: {:?}", found.head);
+        let version = found.header("x-version").and_then(|text| text.parse().ok()).unwrap_or(0);
+        let newest = self.current[number].load(Ordering::SeqCst);
+        assert!(
+            (oldest..=newest).contains(&version),
+            "object {number}: version {version} of {oldest}..={newest} {:?}",
+            found.head
+        );
+        let body = self.body(number, version);
+        let is_length = found.header("content-length").is_some_and(|text| text == body.len().to_string());
+        assert!(is_length, "object {number}: {:?}", found.head);
+        assert!(!is_whole || found.body.len() == body.len(), "object {number} ends clean and short");
+        let is_right = body.get(..found.body.len()) == Some(&found.body[..]);
+        let wrong = || found.body.iter().zip(body).position(|(came, sent)| came != sent);
+        assert!(is_right, "object {number}, version {version}: wrong from byte {:?} on", wrong());
+        version
+    }
+
+    /// Raises the versions of these objects; what is given back is to be handed to [`Stock::purged`].
+    fn raise(&self, numbers: &[usize]) -> Vec<(usize, u64)> {
+        let next = |number: &usize| (*number, self.current[*number].fetch_add(1, Ordering::SeqCst) + 1);
+        numbers.iter().map(next).collect()
+    }
+
+    /// The purge of these was acknowledged. Without its drive Weir may be told by the system that all is written, though
+    /// nothing is any more: what was said then holds for this process, and nobody else.
+    fn purged(&self, raised: &[(usize, u64)]) {
+        for (number, version) in raised {
+            self.oldest[*number].fetch_max(*version, Ordering::SeqCst);
+            if !self.is_without_power.load(Ordering::SeqCst) {
+                self.oldest_later[*number].fetch_max(*version, Ordering::SeqCst);
+            }
+        }
+    }
+
+    fn note_complete(&self, number: usize, version: u64) {
+        self.complete.lock().unwrap().insert(number, (version, Instant::now()));
+    }
+
+    /// The power is about to be cut: what is said from now on does not outlive the process.
+    pub fn before_power_cut(&self, stage: &AtomicU8) {
+        stage.store(AILING, Ordering::SeqCst);
+        self.is_without_power.store(true, Ordering::SeqCst);
+    }
+
+    /// Asks a Weir that has been started again for everything it holds, judges it, and counts how much of what was complete
+    /// `settled` before `end` is there: of the newest `newest_bytes`, as the older ones may have made room.
+    pub fn audit(&self, weir: &Weir, end: Instant, settled: Duration, newest_bytes: usize) -> Kept {
+        let mut complete: Vec<(usize, u64, Instant)> = self
+            .complete
+            .lock()
+            .unwrap()
+            .iter()
+            .map(|(number, (version, at))| (*number, *version, *at))
+            .collect();
+        complete.sort_by_key(|(_, _, at)| std::cmp::Reverse(*at));
+        self.is_without_power.store(false, Ordering::SeqCst);
+        for (now, later) in self.oldest.iter().zip(&self.oldest_later) {
+            now.store(later.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+        let mut held: HashMap<usize, u64> = HashMap::new();
+        let mut client = weir.client();
+        for number in 0..self.count() {
+            let oldest = self.oldest(number);
+            let path = format!("/{number}");
+            let found = client.get("localhost", &path, &[("Cache-Control", "only-if-cached")]);
+            if found.status() != 504 {
+                assert!(found.is_hit(), "object {number}: {:?}", found.head);
+                held.insert(number, self.judge(number, oldest, &found, true));
+            }
+        }
+        let mut report = Kept::default();
+        let mut bytes = 0;
+        for (number, version, at) in complete {
+            bytes += self.lengths[number];
+            let is_current = self.current[number].load(Ordering::SeqCst) == version;
+            let is_held = held.get(&number) == Some(&version);
+            if is_current && bytes <= newest_bytes && at + settled <= end {
+                report.wanted += 1;
+                report.kept += usize::from(is_held);
+            }
+            if !is_held {
+                self.complete.lock().unwrap().remove(&number);
+            }
+        }
+        report
+    }
+
+    /// Asks and purges at random until `stage` is [`KILLED`], and judges everything that comes.
+    pub fn load(&self, weir: &Weir, stage: &AtomicU8, purge: impl Fn(&str) -> bool, seed: u64) {
+        let mut random = Random::new(seed);
+        while stage.load(Ordering::SeqCst) != KILLED {
+            let number = random.below(self.count() as u64) as usize;
+            match random.below(1200) {
+                0 => {
+                    let tag = number % TAGS;
+                    let all: Vec<usize> = (tag..self.count()).step_by(TAGS).collect();
+                    let raised = self.raise(&all);
+                    if purge(&format!("tag{tag}")) {
+                        self.purged(&raised);
+                    } else {
+                        assert_ne!(stage.load(Ordering::SeqCst), WELL, "a purge by tag is refused");
+                    }
+                }
+                1..=12 => self.purge_url(weir, stage, number),
+                _ => self.ask(weir, stage, number),
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn purge_url(&self, weir: &Weir, stage: &AtomicU8, number: usize) {
+        let raised = self.raise(&[number]);
+        let was = stage.load(Ordering::SeqCst);
+        let answer = connect(weir).map(|mut client| {
+            client.send(format!("PURGE /{number} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+            client.recv()
+        });
+        match answer {
+            Some(Ok(answer)) if answer.status() == 200 => self.purged(&raised),
+            other => {
+                let is = stage.load(Ordering::SeqCst);
+                assert!(was != WELL || is != WELL, "a purge is answered by {other:?}");
+            }
+        }
+    }
+
+    /// One request for an object, judged. A body that the origin sent is noted as complete.
+    pub fn ask(&self, weir: &Weir, stage: &AtomicU8, number: usize) {
+        let oldest = self.oldest(number);
+        let answer = connect(weir).map(|mut client| {
+            client.send_get("localhost", &format!("/{number}"), &[]);
+            client.recv()
+        });
+        match answer {
+            Some(Ok(found)) => {
+                let version = self.judge(number, oldest, &found, true);
+                if !found.is_hit() {
+                    self.note_complete(number, version);
+                }
+            }
+            Some(Err(Trouble::Cut(found))) => {
+                if stage.load(Ordering::SeqCst) == WELL {
+                    self.broken.fetch_add(1, Ordering::SeqCst);
+                }
+                self.judge(number, oldest, &found, false);
+            }
+            other => {
+                let stage = stage.load(Ordering::SeqCst);
+                assert_eq!(stage, KILLED, "object {number} is answered by {other:?}");
+            }
+        }
+    }
+}
+
+/// How many tags the objects share.
+const TAGS: usize = 8;
+
+fn connect(weir: &Weir) -> Option<Client> {
+    Address::Tcp(weir.addr()).connect().ok().map(Client::over)
+}
+
+impl std::ops::AddAssign for Kept {
+    fn add_assign(&mut self, more: Kept) {
+        self.kept += more.kept;
+        self.wanted += more.wanted;
+    }
+}
+
+impl Kept {
+    /// Panics where less than 99 % was kept, or too little was asked for to say so.
+    pub fn assert_enough(self) {
+        assert!(self.wanted >= 100, "{self:?}");
+        assert!(self.kept * 100 >= self.wanted * 99, "{self:?}");
+    }
+}
