@@ -4,6 +4,14 @@
 
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
+mod cover;
+#[cfg(any(test, feature = "testing"))]
+mod double;
 mod rows;
+pub(crate) mod schema;
 
+pub(crate) use cover::{Catalogue, Progress, cache_key};
+pub use cover::{CatalogueUsage, wanted};
+#[cfg(any(test, feature = "testing"))]
+pub use double::CrashRows;
 pub use rows::{Change, Rows, RowsError, RowsUsage, Visit, Wanted};

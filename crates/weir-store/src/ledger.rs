@@ -22,6 +22,7 @@ use book::Book;
 pub use book::{Acknowledge, Unwritten};
 pub use files::{LedgerFiles, LedgerFolder};
 use marks::Marks;
+pub(crate) use marks::Reach;
 pub use marks::{MARKS_MAX, PREFIX_LENGTHS_MAX};
 pub use record::Unreadable;
 pub use scope::{Force, Judged, Mark, PREFIX_BYTES_MAX, Scope, Stamp};
@@ -135,10 +136,18 @@ impl Ledger {
         self.marks.is_crowded()
     }
 
+    /// Where to look for what marks concern that are newer than `since`.
+    pub(crate) fn reach(&self, since: Stamp) -> Reach {
+        self.marks.reach(since)
+    }
+
     /// Drops the marks up to a number. Whatever they concerned must have been seen to, and what shall live on must bear
     /// that number at least: it becomes a mark of everything.
     pub(crate) fn retire_marks(&self, until: Stamp) {
         self.marks.retire(until);
+        if let Some(book) = &self.book {
+            book.shorten();
+        }
     }
 
     /// How many marks are kept.
@@ -158,4 +167,4 @@ impl Ledger {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -39,5 +39,5 @@ pub use ledger::{
     PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Scope, Stamp, Unreadable, Unwritten,
 };
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
-pub use tier::{Ask, Gone, Place};
+pub use tier::{Ask, Gone, Place, SweepUsage};
 pub use writer::{Full, Unsealed, Writer};

@@ -387,7 +387,7 @@ impl Shelf {
         drop(state);
         drop((retired, old));
         if let Some(tier) = self.tier.as_ref().filter(|_| is_kept) {
-            tier.refresh(generation);
+            tier.refresh(generation, &self.ledger);
         }
         is_kept
     }
@@ -426,12 +426,21 @@ impl Shelf {
         next.is_some()
     }
 
+    /// Looks at all generations at rest anew: what lives is stamped with `until` at least afterwards.
+    pub(crate) fn sweep_all(&self) {
+        let mut state = self.state.lock();
+        (state.swept, state.sweep) = (Stamp::of(0), None);
+        drop(state);
+        while self.sweep() {}
+    }
+
     fn end_sweep(&self, until: Stamp) {
         let mut state = self.state.lock();
         state.sweep = None;
         state.swept = state.swept.max(until);
-        // Dropping marks makes what is in flight dead: only under need.
-        if self.ledger.is_crowded() {
+        // Dropping marks makes what is in flight dead: only under need. Where there is a volume, its sweeper drops them.
+        let is_alone = self.tier.as_ref().is_none_or(|tier| !tier.can_sweep());
+        if is_alone && self.ledger.is_crowded() {
             self.ledger.retire_marks(until);
         }
     }

@@ -12,11 +12,14 @@ use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, Now, Storable, Stored};
 
 use crate::body::{BLOCK_BYTES, Body, Piece};
+#[cfg(test)]
+use crate::catalogue::Progress;
+use crate::catalogue::{Catalogue, CatalogueUsage, Rows};
 use crate::generation::{Generation, Retirement, overhead_bytes};
 use crate::head::{Head, detached, head_bytes};
 use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, Stamp};
 use crate::shelf::Shelf;
-use crate::tier::{Ask, Gone, Place, Tier};
+use crate::tier::{Ask, Gone, Place, SweepUsage, Tier, start};
 use crate::volume::{ReadError, Verified, Volume, VolumeUsage};
 use crate::writer::{Kind, Writer};
 
@@ -123,9 +126,44 @@ impl Store {
         Store { shelf: Arc::new(Shelf::new(settings, ledger, None)) }
     }
 
-    /// A store with these limits, that ledger and a volume below its memory. What the volume holds is found at once.
-    pub fn with_volume(settings: Settings, ledger: Ledger, volume: Volume, clock: fn() -> Now) -> Store {
-        Store { shelf: Arc::new(Shelf::new(settings, ledger, Some(Tier::new(volume, clock)))) }
+    /// A store with these limits, that ledger and a volume below its memory. What the volume holds is found at once; what is
+    /// searched on it is found by `rows`, where there are some, else by walking over it. `rows` were opened with
+    /// [`catalogue::wanted`](crate::catalogue::wanted) of that volume.
+    ///
+    /// # Errors
+    /// The thread that sweeps cannot be started.
+    pub fn with_volume(
+        settings: Settings,
+        ledger: Ledger,
+        volume: Volume,
+        rows: Option<Arc<dyn Rows>>,
+        clock: fn() -> Now,
+    ) -> std::io::Result<Store> {
+        let shelf = Arc::new(Shelf::new(settings, ledger, Some(Tier::new(volume, rows, clock))));
+        start(&shelf)?;
+        Ok(Store { shelf })
+    }
+
+    /// As [`Store::with_volume`], without the thread: tests drive the sweeper.
+    #[cfg(test)]
+    pub(crate) fn without_sweeper(
+        settings: Settings,
+        ledger: Ledger,
+        volume: Volume,
+        rows: Option<Arc<dyn Rows>>,
+        clock: fn() -> Now,
+    ) -> Store {
+        Store { shelf: Arc::new(Shelf::new(settings, ledger, Some(Tier::new(volume, rows, clock)))) }
+    }
+
+    /// What the catalogue of the volume takes, where there is one.
+    pub fn catalogue_usage(&self) -> Option<CatalogueUsage> {
+        self.shelf.tier.as_ref()?.catalogue.as_ref().map(Catalogue::usage)
+    }
+
+    /// What the sweeper of the volume has done, where there is one.
+    pub fn sweep_usage(&self) -> Option<SweepUsage> {
+        self.shelf.tier.as_ref().map(|tier| tier.sweep_usage())
     }
 
     /// The longest body that is kept, in bytes: half of the memory, or of the volume.
@@ -334,6 +372,21 @@ impl Store {
     /// The ledger: take [`Ledger::current`] before an origin request is sent.
     pub fn ledger(&self) -> &Ledger {
         &self.shelf.ledger
+    }
+
+    /// Makes durable what was stored.
+    #[cfg(test)]
+    pub(crate) fn sync_for_tests(&self) -> bool {
+        self.shelf.tier.as_ref().is_some_and(|tier| tier.sync_for_tests())
+    }
+
+    /// Lets the catalogue take in so many batches at most.
+    #[cfg(test)]
+    pub(crate) fn cover_for_tests(&self, batches: u64) {
+        if let Some(catalogue) = self.shelf.tier.as_ref().and_then(|tier| tier.catalogue.as_ref()) {
+            let cover = || catalogue.cover(crate::samples::now()).unwrap() == Progress::More;
+            let _ = (0..batches).take_while(|_| cover()).count();
+        }
     }
 
     #[cfg(test)]

@@ -7,12 +7,14 @@
 mod ask;
 mod below;
 mod stowing;
+mod sweeper;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
+use parking_lot::RwLock;
 use weir_policy::{CacheKey, Now};
 use xxhash_rust::xxh3::Xxh3Default;
 
@@ -20,15 +22,18 @@ pub use self::ask::Ask;
 pub(crate) use self::below::Below;
 pub use self::below::{Gone, Place};
 pub(crate) use self::stowing::Stowing;
+pub use self::sweeper::SweepUsage;
+pub(crate) use self::sweeper::start;
 use crate::body::{BLOCK_BYTES, Body};
 use crate::budget::{BLOCK_OVERHEAD_BYTES, block};
+use crate::catalogue::{Catalogue, Rows};
 use crate::generation::{Generation, overhead_bytes};
 use crate::head::{Head, detached, head_bytes};
 use crate::index::Index;
-use crate::ledger::Stamp;
+use crate::ledger::{Judged, Ledger, Stamp};
 use crate::shelf::Shelf;
 use crate::volume::codec;
-use crate::volume::{ReadError, Record, Verified, Volume, VolumeUsage};
+use crate::volume::{Health, ReadError, Record, Verified, Volume, VolumeUsage};
 
 /// Two heads of one object are written down at least so far apart.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
@@ -47,15 +52,26 @@ pub(crate) struct Tier {
     late: AtomicUsize,
     /// Bodies that were not kept because the volume had no room for them in time.
     unkept: AtomicU64,
+    /// Held by who judges a head and writes it down.
+    gate: RwLock<()>,
+    pub(crate) catalogue: Option<Catalogue>,
+    sweeping: sweeper::Counts,
+    pub(crate) thread: Arc<sweeper::Thread>,
 }
 
 impl Tier {
-    pub(crate) fn new(volume: Volume, clock: fn() -> Now) -> Arc<Tier> {
+    pub(crate) fn new(volume: Volume, rows: Option<Arc<dyn Rows>>, clock: fn() -> Now) -> Arc<Tier> {
+        let volume = Arc::new(volume);
+        let catalogue = rows.map(|rows| Catalogue::new(rows, Arc::clone(&volume)));
         Arc::new(Tier {
-            volume: Arc::new(volume),
+            volume,
             clock,
             late: AtomicUsize::new(0),
             unkept: AtomicU64::new(0),
+            gate: RwLock::new(()),
+            catalogue,
+            sweeping: sweeper::Counts::default(),
+            thread: Arc::default(),
         })
     }
 
@@ -72,8 +88,19 @@ impl Tier {
         self.volume.verify()
     }
 
+    /// Whether what marks have made dead can be taken out of the volume.
+    pub(crate) fn can_sweep(&self) -> bool {
+        self.volume.health() == Health::Well
+    }
+
+    #[cfg(test)]
+    pub(crate) fn sync_for_tests(&self) -> bool {
+        self.volume.sync().is_some()
+    }
+
     /// Blocks until what waits is written, what has no room yet included, and takes nothing more.
     pub(crate) fn close(&self) {
+        self.thread.stop();
         for _ in 0..LATE_TRIES_MAX {
             if self.late.load(Ordering::Acquire) == 0 {
                 break;
@@ -81,6 +108,9 @@ impl Tier {
             std::thread::sleep(LATE_PAUSE);
         }
         self.volume.close();
+        if let Some(catalogue) = &self.catalogue {
+            catalogue.sync();
+        }
     }
 
     /// Whether the volume may hold more under a key than has come up. Looks at memory alone.
@@ -108,8 +138,14 @@ impl Tier {
 
     /// Writes a generation's new head down, at most every [`REFRESH_INTERVAL`]. Where it cannot be, the old one stays, and what
     /// comes up with it is asked about earlier.
-    pub(crate) fn refresh(&self, generation: &Generation) {
+    pub(crate) fn refresh(&self, generation: &Generation, ledger: &Ledger) {
         let now = (self.clock)();
+        // A sweep waits for who is between these two: what it is to find dead must not move while it looks for it.
+        let _gate = self.gate.read();
+        let (key, stored) = (generation.key(), &generation.head().stored);
+        if ledger.judge(key, &stored.tags, generation.stamp()) != Judged::Alive {
+            return;
+        }
         if generation.object() == 0 || !generation.is_refresh_due(now.mono, REFRESH_INTERVAL) {
             return;
         }
@@ -166,6 +202,12 @@ fn key_below(key: &CacheKey) -> CacheKey {
     full.put_u64_le(key.site);
     full.put_slice(&key.full);
     CacheKey::new(full.freeze()).of_site(key.site)
+}
+
+/// The site and the full key of what lies on the volume under a key.
+pub(crate) fn split_key(below: &[u8]) -> Option<(u64, &[u8])> {
+    let (site, full) = below.split_first_chunk()?;
+    Some((u64::from_le_bytes(*site), full))
 }
 
 /// The digest of that key, which the volume demands to be its key's.

@@ -20,16 +20,20 @@ mod handle;
 mod index;
 mod intake;
 mod journal;
-mod number;
+mod limbo;
+mod log;
+pub(crate) mod number;
 mod put;
 mod reader;
 mod record;
 mod recover;
+mod running;
 mod scan;
 mod segment;
 mod settings;
 mod shared;
 mod superblock;
+mod swept;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -40,9 +44,13 @@ mod verify;
 pub use disk::{CrashDisk, Fault};
 pub use disk::{Disk, DiskFile, OsDisk, Room};
 pub use handle::{Put, Volume};
+pub(crate) use log::{LOG_BEGIN, Logged};
 pub use put::Ended;
 pub use reader::{Candidate, Checked, FIRST_READ_BYTES, Part, Position, ReadError, Record};
+pub(crate) use record::Place;
 pub use recover::{OpenError, Recovered};
+pub(crate) use running::Named;
+pub(crate) use segment::Charge;
 pub use settings::{
     Clock, EXTENT_BYTES_MAX, EXTENT_DELAY, EXTENTS_MAX, FREE_PERCENT, FULL_PAUSE, HEAD_BYTES_MAX,
     KEY_BYTES_MAX, READ_ERRORS_MAX, SIZE_BYTES_MAX, SIZE_BYTES_MIN, SYNC_INTERVAL, VolumeSettings,

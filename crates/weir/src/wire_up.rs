@@ -91,7 +91,9 @@ impl House {
         let settings = Settings::of(loaded.memory_bytes());
         let store = match loaded.config.cache.volume.first() {
             Some(of) => {
-                Store::with_volume(settings, ledger, volume::open(of, loaded.memory_bytes())?, weir_edge::now)
+                let volume = volume::open(of, loaded.memory_bytes())?;
+                Store::with_volume(settings, ledger, volume, None, weir_edge::now)
+                    .context("cannot start the thread that sweeps the volume; raise the limit of threads")?
             }
             None => Store::with_ledger(settings, ledger),
         };

@@ -152,6 +152,12 @@ impl Book {
         stamp
     }
 
+    /// Has the ledger written anew, now that it has become shorter. Until that is done the old marks may come back.
+    pub(super) fn shorten(&self) {
+        self.desk.queue.lock().is_overfull = true;
+        self.desk.entered.notify_one();
+    }
+
     /// Up to which number all is durable, and why the last write failed.
     pub(super) fn state(&self) -> (u64, Option<String>) {
         let queue = self.desk.queue.lock();

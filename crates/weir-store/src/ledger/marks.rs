@@ -3,7 +3,7 @@
 //! Beyond a limit marks become fewer and wider, never weaker: those of URLs and prefixes become marks of their sites, those
 //! of sites and of tags one of everything.
 
-use std::collections::HashMap as StdHashMap;
+use std::collections::{BTreeSet, HashMap as StdHashMap};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,6 +25,17 @@ pub const MARKS_MAX: usize = 16_384;
 pub const PREFIX_LENGTHS_MAX: usize = 64;
 
 type HashedMap<V> = HashMap<u64, V, BuildHasherDefault<Folded>>;
+
+/// Where marks may concern something.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Reach {
+    /// Anywhere.
+    pub(crate) is_all: bool,
+    /// In these sites; for marks of prefixes and URLs, too, of which no more is known than a hash.
+    pub(crate) sites: BTreeSet<u64>,
+    /// Among what bears these tags, or more than are kept.
+    pub(crate) tags: BTreeSet<u64>,
+}
 
 /// The largest marks of one scope.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -144,6 +155,21 @@ impl Marks {
     pub(super) fn is_crowded(&self) -> bool {
         let most = self.sites.len().max(self.tags.len()).max(self.urls.len()).max(self.prefixes.len());
         most * 2 >= self.marks_max || self.lengths.load().len() * 2 >= PREFIX_LENGTHS_MAX
+    }
+
+    /// Where to look for what marks concern that are newer than `since`.
+    pub(super) fn reach(&self, since: Stamp) -> Reach {
+        let _making = self.making.lock();
+        let is_new = |entry: &Entry| entry.newest() > since.0;
+        let mut reach = Reach { is_all: is_new(&self.all.load()), ..Reach::default() };
+        reach.sites.extend(self.sites.pin().iter().filter(|(_, entry)| is_new(entry)).map(|(site, _)| *site));
+        for table in [&self.urls, &self.prefixes] {
+            reach.sites.extend(table.pin().values().filter(|entry| is_new(entry)).map(|entry| entry.site));
+        }
+        reach.tags.extend(self.tags.pin().iter().filter(|(_, entry)| is_new(entry)).map(|(tag, _)| *tag));
+        // What is of no site can be of any.
+        reach.is_all |= reach.sites.contains(&0);
+        reach
     }
 
     /// Makes marks and gives each its number; `enter` is told of each in the order of their numbers.

@@ -1,6 +1,6 @@
 //! The ledger as a whole: durability on files that fail and lose power, and in a real folder.
 
-mod files;
+pub(crate) mod files;
 
 use std::collections::HashSet;
 use std::sync::mpsc;

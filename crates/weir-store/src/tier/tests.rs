@@ -25,7 +25,7 @@ fn open_with(folder: &Folder, memory_bytes: u64, ledger: Ledger) -> Store {
     settings.queue_bytes = memory_bytes / 4;
     let disk = Arc::new(OsDisk::take(folder.path()).unwrap());
     let (volume, _) = Volume::open(disk, &settings).unwrap();
-    Store::with_volume(Settings::of(memory_bytes), ledger, volume, now)
+    Store::with_volume(Settings::of(memory_bytes), ledger, volume, None, now).unwrap()
 }
 
 fn open(folder: &Folder) -> Store {

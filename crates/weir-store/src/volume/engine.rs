@@ -29,6 +29,7 @@ use super::shared::Shared;
 use super::usage::{Counters, Health};
 
 pub(crate) use evict::Dropping;
+use puts::Owed;
 pub(crate) use puts::{End, Put};
 
 static PADDING: [u8; UNIT_BYTES as usize] = [0; UNIT_BYTES as usize];
@@ -69,6 +70,8 @@ pub(crate) struct Engine {
     journal_bytes_min: u64,
     puts: HashMap<u64, Put>,
     dropping: Option<Dropping>,
+    /// Removals that could not be written into the log; tried again before anything more is made durable.
+    owed: Vec<Owed>,
     /// Files that could not be unlinked; tried again.
     stuck: Vec<Arc<Segment>>,
     /// Dropped segments that may still be read.
@@ -118,6 +121,7 @@ impl Engine {
             journal_bytes_min: start.journal_bytes_min,
             puts: HashMap::new(),
             dropping: None,
+            owed: Vec::new(),
             stuck: Vec::new(),
             leaving: Vec::new(),
             are_names_new: start.are_names_new,
@@ -303,6 +307,7 @@ impl Engine {
 
     /// Takes a record out of the index; false where it was not there.
     fn unindex(&mut self, hash: KeyHash, location: Location) -> bool {
+        self.shared.limbo.add(location);
         let was = self.shared.index.remove(hash, location);
         if was {
             self.pending.push(Change::Remove(hash, location));
@@ -332,10 +337,11 @@ impl Engine {
             Command::Refresh { object, digest, head, stamp } => self.refresh(object, digest, head, stamp),
             Command::Remove { object, digest } => self.remove(object, digest),
             Command::Damaged { hash, location, place } => self.drop_damaged(hash, location, place),
+            Command::Free { segment, has_gone } => self.free(segment, has_gone),
             Command::Sync(done) => {
-                self.sync();
+                let is_durable = self.sync();
                 // Whoever asked may have gone.
-                let _ = done.send(self.epoch);
+                let _ = done.send(is_durable.then_some(self.epoch));
             }
             Command::Stop => {
                 self.sync();

@@ -1,5 +1,6 @@
 //! A volume as the rest of the store sees it.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -16,6 +17,7 @@ use super::intake::{Command, Intake};
 use super::put::{Ended, Fate};
 use super::reader::{Candidate, Part, Position, ReadError, Record, Wait};
 use super::recover::{OpenError, Recovered, open};
+use super::running::{Named, Running};
 use super::settings::VolumeSettings;
 use super::shared::Shared;
 use super::threads::{Busy, Readers, start_writer};
@@ -25,9 +27,11 @@ use super::verify::{Verified, verify, walk};
 /// A volume, open. Dropping it writes what waits, and ends its threads.
 #[derive(Debug)]
 pub struct Volume {
-    shared: Arc<Shared>,
+    pub(super) shared: Arc<Shared>,
     intake: Arc<Intake>,
     next_object: AtomicU64,
+    pub(super) running: Running,
+    pub(super) was_rebuilt: bool,
     readers: Mutex<Option<Readers>>,
     writer: Mutex<Option<JoinHandle<()>>>,
 }
@@ -48,6 +52,8 @@ impl Volume {
             shared,
             intake,
             next_object,
+            running: Running::default(),
+            was_rebuilt: recovered.was_rebuilt,
             readers: Mutex::new(Some(readers)),
             writer: Mutex::new(Some(writer)),
         };
@@ -166,7 +172,11 @@ impl Volume {
         let object = self.next_object.fetch_add(1, Ordering::Relaxed);
         let fate = Fate::new();
         let put = Started::new(key.digest, key.full.clone(), head, stamp, length, Arc::clone(&fate));
-        self.send(Command::Begin { object, put: Box::new(put) })?;
+        if !self.running.begin(Named { digest: key.digest, object }, stamp) {
+            return Err(Ended::Removed);
+        }
+        let begun = self.send(Command::Begin { object, put: Box::new(put) });
+        begun.inspect_err(|_| self.running.end(object))?;
         Ok(Put { volume: Arc::clone(self), object, digest: key.digest, fate, is_open: true })
     }
 
@@ -198,7 +208,9 @@ impl Volume {
     pub fn resume(self: &Arc<Volume>, record: &Record) -> Result<Put, Ended> {
         let (object, digest) = (record.number, record.digest);
         let fate = Fate::new();
-        self.send(Command::Resume { object, digest, fate: Arc::clone(&fate) })?;
+        self.running.resume(Named { digest, object }, record.stamp);
+        let resumed = self.send(Command::Resume { object, digest, fate: Arc::clone(&fate) });
+        resumed.inspect_err(|_| self.running.end(object))?;
         Ok(Put { volume: Arc::clone(self), object, digest, fate, is_open: true })
     }
 
@@ -227,18 +239,18 @@ impl Volume {
     }
 
     /// What ends or removes is said to a volume that stores no more as well.
-    fn say(&self, command: Command) -> Result<(), Ended> {
+    pub(super) fn say(&self, command: Command) -> Result<(), Ended> {
         self.intake.send(command).map_err(|_| {
             Counters::add(&self.shared.counters.queue_full, 1);
             Ended::QueueFull
         })
     }
 
-    /// Makes durable what was asked for before; returns the epoch that is. Blocks.
+    /// Makes durable what was asked for before, removals included; returns the epoch that is, `None` where it is not. Blocks.
     pub fn sync(&self) -> Option<u64> {
         let (done, wait) = crossbeam_channel::bounded(1);
         self.intake.send(Command::Sync(done)).ok()?;
-        wait.recv().ok()
+        wait.recv().ok()?
     }
 
     /// Goes through all objects, checks every byte, and drops what is wrong. Blocks for as long as reading the volume
@@ -255,13 +267,12 @@ impl Volume {
         Ok(verified)
     }
 
-    /// Goes through the records of all objects, segment by segment, in the order of their writing: for a catalogue that
-    /// was lost. Heads are checked, bodies are not. What comes or goes meanwhile may be met or not. Blocks for as long as
+    /// Goes through the records of all objects, segment by segment, in the order of their writing, until `each` breaks. Heads are checked, bodies are not. What comes or goes meanwhile may be met or not. Blocks for as long as
     /// reading the heads takes; returns how many there were.
     ///
     /// # Errors
     /// [`ReadError::Device`] where the drive fails.
-    pub fn walk(&self, each: impl FnMut(&Record)) -> Result<u64, ReadError> {
+    pub fn walk(&self, each: impl FnMut(&Record) -> ControlFlow<()>) -> Result<u64, ReadError> {
         walk(&self.shared, each)
     }
 
@@ -363,7 +374,9 @@ impl Put {
 
     fn end(&mut self, end: End) -> Result<(), Ended> {
         self.is_open = false;
-        self.volume.say(Command::End { object: self.object, digest: self.digest, end })
+        let said = self.volume.say(Command::End { object: self.object, digest: self.digest, end });
+        self.volume.running.end(self.object);
+        said
     }
 }
 

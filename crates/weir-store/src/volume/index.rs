@@ -123,6 +123,11 @@ impl Index {
         self.shards[shard].read().clone()
     }
 
+    /// Whether one of a shard's entries is such a one.
+    pub(crate) fn any(&self, shard: usize, is_one: impl Fn(Location) -> bool) -> bool {
+        self.shards[shard].read().iter().any(|entry| is_one(Location::of(*entry)))
+    }
+
     pub(crate) fn shard_len(&self, shard: usize) -> usize {
         self.shards[shard].read().len()
     }

@@ -56,8 +56,13 @@ pub(crate) enum Command {
         location: Location,
         place: Place,
     },
-    /// Make durable what came before; then say the durable epoch.
-    Sync(Sender<u64>),
+    /// Nothing in that segment is of use any more; whether it has records of removals.
+    Free {
+        segment: u64,
+        has_gone: bool,
+    },
+    /// Make durable what came before; then say the durable epoch, if it is.
+    Sync(Sender<Option<u64>>),
     /// The last one.
     Stop,
 }
@@ -129,7 +134,7 @@ impl Intake {
             Command::Begin { put, .. } => (put.described_bytes(), self.most_bytes),
             Command::Body { bytes, .. } => (bytes.len() as u64, self.most_bytes),
             Command::Refresh { head, .. } => (head.len() as u64, self.most_bytes),
-            Command::Resume { .. } | Command::Damaged { .. } => (0, self.most_bytes),
+            Command::Resume { .. } | Command::Damaged { .. } | Command::Free { .. } => (0, self.most_bytes),
             Command::Remove { .. } | Command::End { .. } => (0, self.most_bytes + RESERVE_BYTES),
             Command::Sync(_) | Command::Stop => (0, u64::MAX),
         };

@@ -76,7 +76,7 @@ pub struct Candidate {
 pub struct Record {
     /// The object's number: one for each generation that was ever stored in this volume.
     pub number: u64,
-    /// The stamp that was stored with it.
+    /// The stamp that was stored with it, or up to which it was judged by a sweep, whichever is larger.
     pub stamp: u64,
     /// The digest of its key.
     pub digest: u128,
@@ -87,7 +87,7 @@ pub struct Record {
     /// The length of the body in bytes, where it is known.
     pub length: Option<u64>,
     pub(crate) location: Location,
-    pub(crate) segment: u64,
+    place: Place,
     pub(crate) extents: Vec<ExtentRef>,
     /// A small body, that was read along.
     body: Option<Checked>,
@@ -116,7 +116,12 @@ impl Record {
 
     /// The number of the segment that has the record; the object goes with it, at the latest.
     pub fn segment(&self) -> u64 {
-        self.segment
+        self.place.segment
+    }
+
+    /// Where it lies.
+    pub(crate) fn place(&self) -> Place {
+        self.place
     }
 
     /// Whether nothing was missing when it was written.
@@ -223,6 +228,13 @@ impl Shared {
         locations
     }
 
+    /// The stamp that a record is as good as. What the index does not have any more was perhaps taken out by the sweep.
+    fn judged_stamp(&self, digest: u128, stamp: u64, location: Location) -> u64 {
+        let swept = self.swept.load(std::sync::atomic::Ordering::Acquire);
+        let is_judged = stamp < swept && self.index.has(super::index::KeyHash::of(digest), location);
+        if is_judged { swept } else { stamp }
+    }
+
     fn to_record(
         &self,
         described: &Described<'_>,
@@ -230,6 +242,7 @@ impl Shared {
         bytes: &[u8],
     ) -> Result<Record, ReadError> {
         let header = described.header;
+        let stamp = self.judged_stamp(header.digest, header.stamp, candidate.location);
         let (mut body, mut own_extent) = (None, None);
         let extents = match header.kind {
             Kind::Head => described.extents(),
@@ -255,13 +268,13 @@ impl Shared {
         let mut own = Bytes::from(own);
         Ok(Record {
             number: header.number,
-            stamp: header.stamp,
+            stamp,
             digest: header.digest,
             key: own.split_to(described.key.len()),
             head: own,
             length: (header.span != LENGTH_UNKNOWN).then_some(header.span),
             location: candidate.location,
-            segment: candidate.place.segment,
+            place: candidate.place,
             extents,
             body,
             own: own_extent,

@@ -7,12 +7,14 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use super::checkpoint;
 use super::disk::{Disk, DiskFile, read_exact_at};
 use super::engine::{Engine, Start};
 use super::index::{Index, KeyHash, Location};
 use super::journal::{self, Change, Frame};
+use super::limbo::Limbo;
 use super::record::preamble::{self, SEGMENT_HEADER_BYTES};
 use super::record::{ExtentRef, Kind, Place, UNIT_BYTES};
 use super::scan::{Depth, Found, scan};
@@ -20,6 +22,7 @@ use super::segment::{self, Charge, Geometry, Segment, Segments, Space};
 use super::settings::{SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
 use super::shared::Shared;
 use super::superblock::{self, NotAVolume, SUPERBLOCK_BYTES, Superblock};
+use super::swept;
 use super::usage::Counters;
 
 /// The longest superblock that is read.
@@ -100,6 +103,7 @@ pub(crate) fn open(
     let checkpoints: Vec<u64> = sorted(names.iter().filter_map(|name| checkpoint::number_of(name)));
     let (known, base) = known(&*disk, &superblock, &checkpoints, &journals);
     let segments = open_segments(&*disk, &superblock, &space, &known)?;
+    let swept = swept::read(&*disk, &superblock);
     let next_segment = highest_segment(&*disk)?.max(known.newest).map_or(1, |newest| newest + 1);
     let shared = Arc::new(Shared {
         disk,
@@ -109,6 +113,8 @@ pub(crate) fn open(
         segments,
         space,
         counters: Counters::default(),
+        limbo: Limbo::default(),
+        swept: AtomicU64::new(swept),
     });
     let mut recovery = Recovery {
         shared: &shared,
@@ -396,6 +402,7 @@ impl Recovery<'_> {
             let length = (segment.end() / UNIT_BYTES) as u32;
             let known = self.durable.get(&segment.number).copied().unwrap_or(0);
             ends.insert(*slot, known.min(length));
+            segment.set_durable(u64::from(known.min(length)) * UNIT_BYTES);
         }
         let gone: Vec<u64> =
             self.durable.keys().copied().filter(|number| !shared.segments.has(*number)).collect();

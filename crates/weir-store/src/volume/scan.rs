@@ -1,6 +1,7 @@
 //! Walking through a segment from record to record.
 
 use std::io;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use super::record::{Described, HEADER_BYTES, Header, Place, UNIT_BYTES};
@@ -9,6 +10,8 @@ use super::shared::Shared;
 
 /// What is read of the file at a time, in bytes.
 const CHUNK_BYTES: u64 = 1 << 20;
+/// And where bodies are passed over.
+const SMALL_CHUNK_BYTES: u64 = 64 << 10;
 
 /// How closely records are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,27 +41,70 @@ pub(crate) fn scan(
     depth: Depth,
     mut found: impl FnMut(&Found<'_>),
 ) -> io::Result<u64> {
-    let mut window = Window { segment, start: from, bytes: Vec::new() };
-    let mut at = from;
-    loop {
-        let Some(header) = window.read(at, HEADER_BYTES as u64)?.and_then(Header::read) else {
-            return Ok(at);
-        };
-        let described_bytes = header.described_bytes();
-        let fits = header.record_bytes() <= segment.end().saturating_sub(at);
-        let place = Place { segment: segment.number, unit: (at / UNIT_BYTES) as u32 };
-        if !fits {
-            return Ok(at);
+    let walk = Walk { shared, segment, depth, chunk_bytes: CHUNK_BYTES };
+    walk.run(from..segment.end(), |record| {
+        found(record);
+        ControlFlow::Continue(())
+    })
+}
+
+/// Walks over the descriptions in a range of bytes until `found` breaks; returns where the next record would begin. Reads
+/// little of what lies between them.
+///
+/// # Errors
+/// Those of the drive.
+pub(crate) fn scan_some(
+    shared: &Shared,
+    segment: &Arc<Segment>,
+    range: Range<u64>,
+    found: impl FnMut(&Found<'_>) -> ControlFlow<()>,
+) -> io::Result<u64> {
+    Walk { shared, segment, depth: Depth::Descriptions, chunk_bytes: SMALL_CHUNK_BYTES }.run(range, found)
+}
+
+struct Walk<'a> {
+    shared: &'a Shared,
+    segment: &'a Arc<Segment>,
+    depth: Depth,
+    chunk_bytes: u64,
+}
+
+impl Walk<'_> {
+    fn run(
+        &self,
+        range: Range<u64>,
+        mut found: impl FnMut(&Found<'_>) -> ControlFlow<()>,
+    ) -> io::Result<u64> {
+        let segment = self.segment;
+        let mut window =
+            Window { segment, start: range.start, bytes: Vec::new(), chunk_bytes: self.chunk_bytes };
+        let mut at = range.start;
+        while at < range.end {
+            let Some(header) = window.read(at, HEADER_BYTES as u64)?.and_then(Header::read) else {
+                return Ok(at);
+            };
+            let described_bytes = header.described_bytes();
+            let fits = header.record_bytes() <= segment.end().saturating_sub(at);
+            let place = Place { segment: segment.number, unit: (at / UNIT_BYTES) as u32 };
+            if !fits {
+                return Ok(at);
+            }
+            let wanted = match self.depth {
+                Depth::Bodies => described_bytes + header.body_bytes(),
+                Depth::Descriptions => described_bytes,
+            };
+            let Some(bytes) = window.read(at, wanted)? else { return Ok(at) };
+            let secret = self.shared.superblock.secret;
+            let Some(described) = Described::read(bytes, secret, place) else { return Ok(at) };
+            let is_sound =
+                self.depth == Depth::Descriptions || described.is_body(&bytes[described_bytes as usize..]);
+            let flow = found(&Found { described, place, is_sound });
+            at += header.record_bytes();
+            if flow.is_break() {
+                break;
+            }
         }
-        let wanted = match depth {
-            Depth::Bodies => described_bytes + header.body_bytes(),
-            Depth::Descriptions => described_bytes,
-        };
-        let Some(bytes) = window.read(at, wanted)? else { return Ok(at) };
-        let Some(described) = Described::read(bytes, shared.superblock.secret, place) else { return Ok(at) };
-        let is_sound = depth == Depth::Descriptions || described.is_body(&bytes[described_bytes as usize..]);
-        found(&Found { described, place, is_sound });
-        at += header.record_bytes();
+        Ok(at)
     }
 }
 
@@ -67,6 +113,7 @@ struct Window<'a> {
     segment: &'a Segment,
     start: u64,
     bytes: Vec<u8>,
+    chunk_bytes: u64,
 }
 
 impl Window<'_> {
@@ -78,7 +125,7 @@ impl Window<'_> {
         }
         let has = self.start + self.bytes.len() as u64;
         if at < self.start || at + length > has {
-            let wanted = length.max(CHUNK_BYTES).min(end - at);
+            let wanted = length.max(self.chunk_bytes).min(end - at);
             self.bytes.resize(wanted as usize, 0);
             self.start = at;
             super::disk::read_exact_at(&*self.segment.file, &mut self.bytes, at)?;

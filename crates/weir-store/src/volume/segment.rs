@@ -62,12 +62,14 @@ pub(crate) struct Segment {
     pub(crate) file: Arc<dyn DiskFile>,
     /// Where the records end, in bytes.
     end: AtomicU64,
+    /// Up to here the journal has it, in bytes.
+    durable: AtomicU64,
     charge: Charge,
 }
 
 impl Segment {
     pub(crate) fn new(number: u64, file: Arc<dyn DiskFile>, end: u64, charge: Charge) -> Segment {
-        Segment { number, file, end: AtomicU64::new(end), charge }
+        Segment { number, file, end: AtomicU64::new(end), durable: AtomicU64::new(0), charge }
     }
 
     pub(crate) fn end(&self) -> u64 {
@@ -76,6 +78,15 @@ impl Segment {
 
     pub(crate) fn set_end(&self, end: u64) {
         self.end.store(end, Ordering::Release);
+    }
+
+    /// Up to here it is durable, journal and all, in bytes: what lies before comes back after any crash.
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire).min(self.end())
+    }
+
+    pub(crate) fn set_durable(&self, durable: u64) {
+        self.durable.store(durable, Ordering::Release);
     }
 
     /// What it takes on the drive, in bytes.

@@ -1,10 +1,11 @@
 //! What writer and readers of a volume share.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::disk::Disk;
 use super::index::Index;
+use super::limbo::Limbo;
 use super::segment::{Segments, Space};
 use super::superblock::Superblock;
 use super::usage::{Counters, VolumeUsage};
@@ -19,6 +20,10 @@ pub(crate) struct Shared {
     pub(crate) segments: Segments,
     pub(crate) space: Arc<Space>,
     pub(crate) counters: Counters,
+    /// What left the index, and may be back after a crash.
+    pub(crate) limbo: Limbo,
+    /// All that was asked for before this number of the ledger and is on the volume has been judged by the marks up to it.
+    pub(crate) swept: AtomicU64,
 }
 
 impl Shared {
@@ -39,6 +44,8 @@ impl Shared {
             damaged: of(&counters.damaged),
             segments_dropped: of(&counters.segments_dropped),
             evicted: of(&counters.evicted),
+            swept: of(&counters.swept),
+            segments_freed: of(&counters.segments_freed),
             read_errors: of(&counters.read_errors),
             write_errors: of(&counters.write_errors),
             full: of(&counters.full),

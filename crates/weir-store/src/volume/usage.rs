@@ -45,6 +45,10 @@ pub struct VolumeUsage {
     pub segments_dropped: u64,
     /// Objects that went with them.
     pub evicted: u64,
+    /// Objects that went since a purge had made them dead.
+    pub swept: u64,
+    /// Segments that went since nothing in them was of use any more.
+    pub segments_freed: u64,
     /// Reads that failed.
     pub read_errors: u64,
     /// Writes, syncs and the like that failed.
@@ -69,6 +73,8 @@ pub(crate) struct Counters {
     pub(crate) damaged: AtomicU64,
     pub(crate) segments_dropped: AtomicU64,
     pub(crate) evicted: AtomicU64,
+    pub(crate) segments_freed: AtomicU64,
+    pub(crate) swept: AtomicU64,
     pub(crate) read_errors: AtomicU64,
     pub(crate) write_errors: AtomicU64,
     pub(crate) full: AtomicU64,

@@ -1,5 +1,7 @@
 //! Going through everything: is what the index names there, and is it what was stored?
 
+use std::ops::ControlFlow;
+
 use super::index::{KeyHash, Location};
 use super::reader::{ReadError, Record};
 use super::record::Place;
@@ -53,18 +55,23 @@ pub(crate) fn verify(
     Ok(report)
 }
 
-/// Hands the records of all entries to `each`.
+/// Hands the records of all entries to `each`, until it breaks.
 ///
 /// # Errors
 /// [`ReadError::Device`] where the drive fails.
-pub(crate) fn walk(shared: &Shared, mut each: impl FnMut(&Record)) -> Result<u64, ReadError> {
+pub(crate) fn walk(
+    shared: &Shared,
+    mut each: impl FnMut(&Record) -> ControlFlow<()>,
+) -> Result<u64, ReadError> {
     let mut count = 0;
     for number in shared.segments.numbers() {
         for (_, entry) in entries_of(shared, &shared.segments, number) {
             match shared.any_record(Location::of(entry)) {
                 Ok(record) => {
                     count += 1;
-                    each(&record);
+                    if each(&record).is_break() {
+                        return Ok(count);
+                    }
                 }
                 Err(ReadError::Device(error)) => return Err(ReadError::Device(error)),
                 // It went meanwhile, or is damaged: whoever reads it next says so.

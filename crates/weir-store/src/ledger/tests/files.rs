@@ -10,7 +10,7 @@ use crate::LedgerFiles;
 
 /// How an operation fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fault {
+pub(crate) enum Fault {
     /// Nothing is done. A failed sync loses what was written since the last one: zeros take its place.
     Fail,
     /// A part of it is done.
@@ -42,11 +42,11 @@ struct Disk {
 
 /// The disk, and the hand on its plug.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Power(Arc<(Mutex<Disk>, Condvar)>);
+pub(crate) struct Power(Arc<(Mutex<Disk>, Condvar)>);
 
 /// The files as one process has them.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(crate) struct Files {
     power: Power,
     life: u64,
 }
@@ -56,39 +56,39 @@ fn no_space() -> io::Error {
 }
 
 impl Power {
-    pub(super) fn new() -> Power {
+    pub(crate) fn new() -> Power {
         Power::default()
     }
 
-    pub(super) fn files(&self) -> Files {
+    pub(crate) fn files(&self) -> Files {
         Files { life: self.0.0.lock().life, power: self.clone() }
     }
 
     /// The operation after that many fails, once.
-    pub(super) fn fail_from_now(&self, operations: usize, fault: Fault) {
+    pub(crate) fn fail_from_now(&self, operations: usize, fault: Fault) {
         self.0.0.lock().fault = Some((operations, fault));
     }
 
     /// Operations wait until they are released.
-    pub(super) fn hold(&self) {
+    pub(crate) fn hold(&self) {
         self.0.0.lock().is_held = true;
     }
 
-    pub(super) fn release(&self) {
+    pub(crate) fn release(&self) {
         self.0.0.lock().is_held = false;
         self.0.1.notify_all();
     }
 
-    pub(super) fn syncs(&self) -> usize {
+    pub(crate) fn syncs(&self) -> usize {
         self.0.0.lock().syncs
     }
 
-    pub(super) fn length(&self, name: &str) -> usize {
+    pub(crate) fn length(&self, name: &str) -> usize {
         let disk = self.0.0.lock();
         disk.names.get(name).map_or(0, |number| disk.contents[*number].present.len())
     }
 
-    pub(super) fn flip(&self, name: &str, at: usize) {
+    pub(crate) fn flip(&self, name: &str, at: usize) {
         let mut disk = self.0.0.lock();
         let number = disk.names[name];
         disk.contents[number].present[at] ^= 1;
@@ -96,7 +96,7 @@ impl Power {
     }
 
     /// Cuts the power: of what was not synced the seed says how much is left, and what of the names.
-    pub(super) fn cut(&self, seed: u64) {
+    pub(crate) fn cut(&self, seed: u64) {
         let mut disk = self.0.0.lock();
         let mut random = seed;
         let mut next = |bound: usize| {

@@ -18,13 +18,45 @@ pub(crate) struct Dropping {
     gone: u64,
 }
 
+impl Dropping {
+    pub(super) fn number(&self) -> u64 {
+        self.number
+    }
+}
+
 impl Engine {
     /// One step of dropping. True while there is more to do.
     pub(super) fn step_dropping(&mut self) -> bool {
         if self.dropping.is_none() && self.is_crowded() {
-            self.dropping = self.oldest().map(|number| Dropping { number, next_shard: 0, gone: 0 });
+            self.dropping = self.oldest().map(|number| self.begin_dropping(number));
         }
         self.drop_some() || self.is_crowded() && self.oldest().is_some()
+    }
+
+    fn begin_dropping(&self, number: u64) -> Dropping {
+        self.shared.limbo.add_segment(number);
+        Dropping { number, next_shard: 0, gone: 0 }
+    }
+
+    /// Drops a segment of which it was found that nothing in it is of use. What removals it says must be said for as long as
+    /// there are older segments, for an index that is made anew from them.
+    pub(super) fn free(&mut self, number: u64, has_gone: bool) {
+        let is_open = self.open.as_ref().is_some_and(|open| open.segment.number == number);
+        let is_dropping = self.dropping.as_ref().is_some_and(|dropping| dropping.number == number);
+        let is_needed = has_gone && self.shared.segments.oldest() != Some(number);
+        let is_read = |put: &super::Put| put.extents.iter().any(|extent| extent.place.segment == number);
+        if is_open || is_dropping || is_needed || self.puts.values().any(is_read) {
+            return;
+        }
+        let Some(segment) = self.shared.segments.segment(number) else { return };
+        let geometry = self.shared.segments.geometry;
+        let slot = geometry.slot_of(number);
+        let is_empty = |shard| !self.shared.index.any(shard, |location| geometry.slot(location) == slot);
+        if (0..self.shared.index.shards()).all(is_empty) {
+            self.shared.limbo.add_segment(number);
+            Counters::add(&self.shared.counters.segments_freed, 1);
+            self.discard(&segment);
+        }
     }
 
     /// Goes on with the segment that is being dropped. True while there is more of it.
@@ -63,7 +95,7 @@ impl Engine {
     pub(super) fn drop_oldest(&mut self) -> bool {
         if self.dropping.is_none() {
             let Some(number) = self.oldest() else { return false };
-            self.dropping = Some(Dropping { number, next_shard: 0, gone: 0 });
+            self.dropping = Some(self.begin_dropping(number));
         }
         while self.drop_some() {}
         true

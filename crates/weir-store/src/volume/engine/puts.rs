@@ -8,8 +8,9 @@ use weir_policy::{Interval, Intervals};
 
 use super::Engine;
 use crate::BLOCK_BYTES;
-use crate::volume::index::{KeyHash, Location};
+use crate::volume::index::{KeyHash, Location, Locations};
 use crate::volume::intake::Waiting;
+use crate::volume::journal::Change;
 use crate::volume::put::{Ended, Fate};
 use crate::volume::record::{ExtentRef, Header, Kind, LENGTH_UNKNOWN, Place, Table, block_sums};
 use crate::volume::settings::{EXTENT_DELAY, EXTENTS_MAX, HEAD_BYTES_MAX, KEY_BYTES_MAX};
@@ -23,6 +24,14 @@ const HEAD_PER_BODY: u64 = 32;
 const EXTENT_PART: u64 = 64;
 /// What is written early when too much waits, in bytes at least.
 const PRESSED_BYTES_MIN: u64 = 4096;
+
+/// A removal that is in force in memory and that the log does not have yet.
+#[derive(Debug)]
+pub(super) struct Owed {
+    object: u64,
+    digest: u128,
+    locations: Locations,
+}
 
 /// How a put ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -452,9 +461,22 @@ impl Engine {
             Some(put) => put.published.into_iter().collect(),
             None => self.shared.locate(digest, object),
         };
-        for location in locations {
-            self.unindex(KeyHash::of(digest), location);
+        if self.say_gone(object, digest).is_ok() {
+            for location in locations {
+                self.unindex(KeyHash::of(digest), location);
+            }
+            return;
         }
+        // The log does not have it: until it has, the journal must not either, or an index made anew would bring it back.
+        for location in &locations {
+            self.shared.limbo.add(*location);
+            self.shared.index.remove(KeyHash::of(digest), *location);
+        }
+        self.owed.push(Owed { object, digest, locations });
+    }
+
+    /// Writes into the log that an object is no more.
+    fn say_gone(&mut self, object: u64, digest: u128) -> Result<(), Ended> {
         let header = Header {
             kind: Kind::Gone,
             key_bytes: 0,
@@ -465,8 +487,27 @@ impl Engine {
             head_bytes: 0,
             count: 0,
         };
-        // Where it cannot be written the journal still says it.
-        let _ = self.append(header, &[], &[], Table::Blocks(&[]), &[]);
+        self.append(header, &[], &[], Table::Blocks(&[]), &[]).map(drop)
+    }
+
+    /// Writes the removals that could not be written before. False while some cannot.
+    pub(super) fn pay_owed(&mut self) -> bool {
+        while let Some(owed) = self.owed.pop() {
+            if self.say_gone(owed.object, owed.digest).is_err() {
+                self.owed.push(owed);
+                return false;
+            }
+            let hash = KeyHash::of(owed.digest);
+            self.pending.extend(owed.locations.into_iter().map(|location| Change::Remove(hash, location)));
+        }
+        true
+    }
+
+    /// What is neither in the index nor said to be gone, after a frame that has said the rest.
+    pub(super) fn settle_limbo(&self) {
+        let owed = self.owed.iter().flat_map(|owed| owed.locations.iter().copied());
+        let dropping = self.dropping.as_ref().map(super::evict::Dropping::number);
+        self.shared.limbo.settle(owed, dropping.into_iter());
     }
 
     /// A reader has found that a record is not what was stored.

@@ -31,7 +31,8 @@ impl Engine {
             return false;
         }
         self.unlink_stuck();
-        let synced = self.sync_segment();
+        let is_said = self.pay_owed();
+        let synced = self.sync_segment() && is_said;
         if self.are_names_new {
             // What the journal names must be there, and what it says is gone must not come back.
             match self.shared.disk.sync_folder(segment::FOLDER) {
@@ -108,6 +109,9 @@ impl Engine {
             match change {
                 Change::Durable { segment, unit } => {
                     self.durable.insert(segment, unit);
+                    if let Some(segment) = self.shared.segments.segment(segment) {
+                        segment.set_durable(u64::from(unit) * UNIT_BYTES);
+                    }
                 }
                 Change::Dropped { segment } => {
                     self.durable.remove(&segment);
@@ -115,6 +119,7 @@ impl Engine {
                 Change::Add(..) | Change::Remove(..) => {}
             }
         }
+        self.settle_limbo();
         true
     }
 
@@ -139,7 +144,8 @@ impl Engine {
 
     /// One part of a checkpoint, if one is due. True while there is more to write.
     pub(super) fn step_checkpoint(&mut self) -> bool {
-        if self.may_write().is_err() {
+        // A checkpoint would make removals durable that the log does not have.
+        if self.may_write().is_err() || !self.owed.is_empty() {
             self.give_up_checkpoint();
             return false;
         }

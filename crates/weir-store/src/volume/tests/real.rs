@@ -95,6 +95,7 @@ fn objects_live_through_restarts_on_a_real_file_system() {
     let count = volume.walk(|record| {
         assert!(segments.contains(&record.segment()));
         stamps.push(record.stamp);
+        std::ops::ControlFlow::Continue(())
     });
     stamps.sort_unstable();
     assert_eq!((count.unwrap(), stamps), (30, (0..30).collect()));

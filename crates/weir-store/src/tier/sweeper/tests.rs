@@ -1,0 +1,240 @@
+//! Purging, sweeping and crashing: what was purged is never found again, all else is, and the space comes back.
+//!
+//! `WEIR_SWEEP_SEEDS` sets how many courses are gone through, `WEIR_SWEEP_SEED` a single one.
+
+mod world;
+
+use std::collections::BTreeSet;
+
+use self::world::{Beside, Target, World};
+use super::Stuck;
+use crate::{Force, Stamp};
+
+const SEEDS: u64 = 60;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+/// Random stores, purges, sweeps and crashes of several lives.
+fn course(seed: u64) {
+    let mut world = World::new(seed, if seed.is_multiple_of(3) { Beside::Nothing } else { Beside::Rows });
+    for _ in 0..4 {
+        for _ in 0..world.below(120) {
+            world.act();
+        }
+        world.crash();
+        world.assert_true();
+    }
+    world.finish();
+}
+
+#[test]
+fn nothing_purged_comes_back_and_nothing_else_is_lost() {
+    if let Some(seed) = number("WEIR_SWEEP_SEED") {
+        return course(seed);
+    }
+    for seed in 0..number("WEIR_SWEEP_SEEDS").unwrap_or(SEEDS) {
+        if let Err(panic) = std::panic::catch_unwind(|| course(seed)) {
+            println!("WEIR_SWEEP_SEED={seed}");
+            std::panic::resume_unwind(panic);
+        }
+    }
+}
+
+#[test]
+fn a_purged_tag_gives_its_space_back_and_its_mark_goes() {
+    for beside in [Beside::Nothing, Beside::Rows] {
+        let mut world = World::new(1, beside);
+        for number in 0..60 {
+            world.store(number, 60_000, if number < 50 { 1 } else { 2 });
+        }
+        world.settle();
+        let full = world.store.volume_usage().unwrap();
+        assert_eq!(full.objects, 60);
+        world.purge(Target::Tag(1), Force::Hard);
+        assert_eq!(world.store.ledger().marks(), 1);
+        assert_eq!(world.pass(), Ok(()));
+        let swept = world.store.volume_usage().unwrap();
+        assert_eq!((swept.objects, swept.swept), (10, 50));
+        assert_eq!(world.store.ledger().marks(), 0);
+        // The segments in between go; what is left is the newest ones, with those that are alive and what says who is not.
+        assert!(swept.used_bytes < full.used_bytes / 3, "{} of {}", swept.used_bytes, full.used_bytes);
+        assert!(swept.segments_freed > 10, "{}", swept.segments_freed);
+        world.assert_true();
+        world.crash();
+        world.assert_true();
+        assert_eq!(world.store.volume_usage().unwrap().objects, 10);
+    }
+}
+
+/// The power goes at every operation of a pass in turn.
+#[test]
+fn a_crash_at_every_operation_of_a_pass() {
+    for beside in [Beside::Nothing, Beside::Rows] {
+        for cut in 0.. {
+            let mut world = World::new(cut, beside);
+            for number in 0..12 {
+                world.store(number, 3000, number % 3);
+            }
+            world.settle();
+            world.purge(Target::Tag(1), Force::Hard);
+            world.purge(Target::Tag(2), Force::Soft);
+            world.cut_at(cut);
+            let passed = world.pass();
+            let was_cut = world.is_down();
+            assert!(was_cut || passed.is_ok(), "{passed:?}");
+            world.crash();
+            world.assert_true();
+            // The next process ends what this one began.
+            world.settle();
+            assert_eq!(world.pass(), Ok(()));
+            world.assert_true();
+            assert_eq!(world.store.volume_usage().unwrap().objects, 8);
+            if !was_cut {
+                break;
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_purged_softly_stays_outdated_without_its_mark() {
+    for beside in [Beside::Nothing, Beside::Rows] {
+        let mut world = World::new(5, beside);
+        for number in 0..6 {
+            world.store(number, 2000, number % 2);
+        }
+        world.settle();
+        world.purge(Target::Tag(1), Force::Soft);
+        assert_eq!(world.pass(), Ok(()));
+        assert_eq!(world.store.ledger().marks(), 0);
+        world.crash();
+        assert_eq!(world.outdated(), BTreeSet::from([1, 3, 5]));
+        // Not even an index that is made anew knows of it otherwise.
+        world.crash_without_index();
+        assert_eq!(world.outdated(), BTreeSet::from([1, 3, 5]));
+    }
+}
+
+#[test]
+fn an_index_made_anew_brings_nothing_back() {
+    for seed in 0..8 {
+        let mut world = World::new(seed, if seed % 2 == 0 { Beside::Rows } else { Beside::Nothing });
+        for number in 0..40 {
+            world.store(number, 40_000, number % 4);
+        }
+        world.settle();
+        world.purge(Target::Tag(seed % 4), Force::Hard);
+        world.purge(Target::Url(7), Force::Hard);
+        assert_eq!(world.pass(), Ok(()));
+        // More comes, is purged, and goes with the segments that say so.
+        for number in 40..60 {
+            world.store(number, 40_000, 9);
+        }
+        world.settle();
+        world.purge(Target::Tag(9), Force::Hard);
+        assert_eq!(world.pass(), Ok(()));
+        world.crash_without_index();
+        world.assert_true();
+        world.settle();
+        assert_eq!(world.pass(), Ok(()));
+        world.assert_true();
+    }
+}
+
+/// A mark is not dropped while something that it concerns is still arriving, or it would be there afterwards.
+#[test]
+fn a_fill_that_was_under_way_is_waited_for() {
+    for beside in [Beside::Nothing, Beside::Rows] {
+        let mut world = World::new(3, beside);
+        world.store(1, 1000, 1);
+        world.settle();
+        let mut purged = world.begin(2, 300_000, 1);
+        let mut other = world.begin(3, 300_000, 2);
+        world.push(&mut purged, 200_000);
+        world.push(&mut other, 200_000);
+        world.purge(Target::Tag(1), Force::Hard);
+        assert_eq!(world.pass(), Err(Stuck::Arriving));
+        // What was there is taken out all the same, that part of the fill included which was published.
+        assert_eq!(world.store.volume_usage().unwrap().objects, 1);
+        assert_eq!(world.store.ledger().marks(), 1);
+        world.push(&mut purged, 100_000);
+        world.seal(purged);
+        assert_eq!(world.pass(), Err(Stuck::Arriving));
+        world.push(&mut other, 100_000);
+        world.seal(other);
+        world.settle();
+        assert_eq!(world.pass(), Ok(()));
+        assert_eq!(world.store.ledger().marks(), 0);
+        world.assert_true();
+        assert_eq!(world.found(), BTreeSet::from([3]));
+        world.crash();
+        assert_eq!(world.found(), BTreeSet::from([3]));
+    }
+}
+
+/// What was asked for before the marks were dropped and comes afterwards is not kept.
+#[test]
+fn a_response_that_comes_after_its_mark_has_gone_is_dead() {
+    let mut world = World::new(3, Beside::Rows);
+    let early = world.store.ledger().current();
+    world.store(1, 1000, 2);
+    world.settle();
+    world.purge(Target::Tag(1), Force::Hard);
+    assert_eq!(world.pass(), Ok(()));
+    world.store_at(early, 2, 1000, 1);
+    world.settle();
+    assert_eq!(world.found(), BTreeSet::from([1]));
+    world.crash();
+    assert_eq!(world.found(), BTreeSet::from([1]));
+    assert!(world.store.ledger().current() > Stamp::of(early.number()));
+}
+
+#[test]
+fn a_catalogue_that_is_late_lost_or_of_another_volume_is_made_anew() {
+    let mut world = World::new(4, Beside::Rows);
+    for number in 0..30 {
+        world.store(number, 1000, number % 2);
+    }
+    assert!(world.store.sync_for_tests());
+    world.purge(Target::Tag(1), Force::Hard);
+    assert_eq!(world.pass_without_covering(), Err(Stuck::Behind));
+    world.settle();
+    assert_eq!(world.pass(), Ok(()));
+    assert_eq!(world.found().len(), 15);
+    world.rows = world::rows_of_another();
+    world.crash();
+    world.settle();
+    world.purge(Target::Tag(0), Force::Hard);
+    assert_eq!(world.pass(), Ok(()));
+    assert!(world.found().is_empty());
+}
+
+#[test]
+fn rows_that_fail_are_done_without() {
+    let mut world = World::new(4, Beside::Rows);
+    for number in 0..30 {
+        world.store(number, 1000, number % 2);
+    }
+    world.settle();
+    world.rows.fail_in(0);
+    world.purge(Target::Tag(1), Force::Hard);
+    assert_eq!(world.pass(), Err(Stuck::Failed));
+    assert_eq!(world.store.ledger().marks(), 1);
+    assert_eq!(world.pass(), Ok(()));
+    assert_eq!(world.store.volume_usage().unwrap().objects, 15);
+}
+
+/// A volume that takes nothing more keeps its marks; memory is swept as ever.
+#[test]
+fn a_volume_that_fails_keeps_the_marks() {
+    let mut world = World::new(4, Beside::Nothing);
+    world.store(1, 1000, 1);
+    world.settle();
+    world.cut_at(0);
+    world.purge(Target::Tag(1), Force::Hard);
+    assert_eq!(world.pass(), Err(Stuck::Failed));
+    assert_eq!(world.store.ledger().marks(), 1);
+    assert!(world.found().is_empty());
+}

@@ -1,0 +1,49 @@
+//! The file that says how far a volume was swept.
+
+use super::{number, read, to_bytes, write};
+use crate::volume::disk::{CrashDisk, Fault};
+use crate::volume::superblock::Superblock;
+
+const SUPERBLOCK: Superblock = Superblock {
+    id: 0x0011_2233_4455_6677_8899_aabb_ccdd_eeff,
+    secret: 0x0123_4567_89ab_cdef,
+    segment_bytes: 16 << 20,
+    shard_bits: 12,
+    made_for_bytes: 10 << 30,
+};
+
+#[test]
+fn the_golden_file_is_what_is_written_and_read() {
+    let bytes = to_bytes(&SUPERBLOCK, 0x0102_0304_0506_0708);
+    assert_eq!(bytes, crate::samples::golden("swept-1.bin", &bytes));
+    assert_eq!(number(&SUPERBLOCK, &bytes), Some(0x0102_0304_0506_0708));
+}
+
+#[test]
+fn what_was_flipped_cut_or_is_of_another_volume_says_nothing() {
+    let bytes = to_bytes(&SUPERBLOCK, 77);
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes.clone();
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(number(&SUPERBLOCK, &flipped), None, "bit {bit}");
+    }
+    assert_eq!(number(&SUPERBLOCK, &bytes[..63]), None);
+    assert_eq!(number(&Superblock { id: 1, ..SUPERBLOCK }, &bytes), None);
+    assert_eq!(number(&Superblock { secret: 1, ..SUPERBLOCK }, &bytes), None);
+}
+
+#[test]
+fn a_power_cut_leaves_the_old_number_or_the_new_one() {
+    for cut in 0.. {
+        let disk = CrashDisk::new(cut);
+        write(&disk, &SUPERBLOCK, 5).unwrap();
+        disk.fail_at(cut, Fault::PowerCut);
+        let is_written = write(&disk, &SUPERBLOCK, 9).is_ok();
+        disk.restart();
+        let found = read(&disk, &SUPERBLOCK);
+        assert!(found == 9 || found == 5 && !is_written, "{found} after a cut at {cut}");
+        if is_written {
+            break;
+        }
+    }
+}
