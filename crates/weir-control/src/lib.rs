@@ -24,9 +24,9 @@ mod socket;
 pub use client::{AskError, Asked};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use plane::{
-    AskedOrigin, CacheUse, DataPlane, Explained, Inventory, LedgerState, OriginState, Phase, PurgeDone,
-    PurgeOrder, PurgeScope, Purged, Question, SelectingField, Setting, StoredVariant, SwapError, Swapped,
-    UpstreamState, Verified, VolumeUse,
+    AskedOrigin, CacheUse, CatalogueUse, DataPlane, Explained, Inventory, LedgerState, OriginState, Phase,
+    PurgeDone, PurgeOrder, PurgeScope, Purged, Question, SelectingField, Setting, StoredVariant, SwapError,
+    Swapped, UpstreamState, Verified, VolumeUse,
 };
 pub use serve::{AdminListener, ControlThread, ServeError};
 pub use state::{StateError, StateFolder};

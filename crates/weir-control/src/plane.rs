@@ -177,6 +177,21 @@ pub struct VolumeUse {
     pub other_bytes: u64,
     /// Objects that made room for others.
     pub evicted: u64,
+    /// Objects that were taken out since a purge had made them dead.
+    #[serde(default)]
+    pub swept: u64,
+    /// Files that went since nothing in them was of use any more.
+    #[serde(default)]
+    pub segments_freed: u64,
+    /// Sweeps that ended with marks dropped.
+    #[serde(default)]
+    pub sweeps: u64,
+    /// Sweeps that could not go on; they are begun anew.
+    #[serde(default)]
+    pub sweeps_failed: u64,
+    /// The catalogue; absent where the volume is walked instead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub catalogue: Option<CatalogueUse>,
     /// Objects that were not what was stored, and were dropped.
     pub damaged: u64,
     /// Objects that were not stored because too much waited to be written.
@@ -185,6 +200,23 @@ pub struct VolumeUse {
     pub read_errors: u64,
     /// Writes that failed.
     pub write_errors: u64,
+}
+
+/// What a volume's catalogue takes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CatalogueUse {
+    /// Bytes on the drive, which count as the volume's.
+    pub disk_bytes: u64,
+    /// Bytes of memory.
+    pub memory_bytes: u64,
+    /// Bytes written, those of tidying up included.
+    pub written_bytes: u64,
+    /// Records of the log that were taken in.
+    pub records: u64,
+    /// Bytes of the log that are not taken in yet.
+    pub behind_bytes: u64,
+    /// Whether it failed, and is not used until a restart.
+    pub is_broken: bool,
 }
 
 /// Where the ledger of purges and invalidations stands.

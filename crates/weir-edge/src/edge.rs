@@ -181,6 +181,16 @@ impl Edge {
         self.plane.store.volume_usage()
     }
 
+    /// What the catalogue of the volume takes, where there is one.
+    pub fn catalogue_usage(&self) -> Option<weir_store::catalogue::CatalogueUsage> {
+        self.plane.store.catalogue_usage()
+    }
+
+    /// What the sweeper of the volume has done, where there is one.
+    pub fn sweep_usage(&self) -> Option<weir_store::SweepUsage> {
+        self.plane.store.sweep_usage()
+    }
+
     /// What the store holds.
     pub fn usage(&self) -> Usage {
         self.plane.store.usage()

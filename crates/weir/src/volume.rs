@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use weir_config::model;
+use weir_store::catalogue::Rows;
 use weir_store::volume::{Clock, Disk, OsDisk, Volume, VolumeSettings};
 
 /// The size where none is given, at most; in bytes.
@@ -12,6 +13,51 @@ const SIZE_BYTES: u64 = 10 << 30;
 const FREE_SHARE: u64 = 4;
 /// What waits to be written takes at most this share of the memory.
 const QUEUE_SHARE: u64 = 4;
+/// The catalogue takes this share of the memory, within these limits in bytes.
+const ROWS_SHARE: u64 = 16;
+const ROWS_BYTES_MIN: u64 = 4 << 20;
+const ROWS_BYTES_MAX: u64 = 64 << 20;
+/// Below this there is none: it would take too much of the cache's.
+#[cfg(feature = "rocksdb")]
+const ROWS_MEMORY_BYTES_MIN: u64 = 32 << 20;
+
+/// The memory that a catalogue takes of the cache's, in bytes.
+pub(crate) fn rows_memory_bytes(memory_bytes: u64) -> u64 {
+    (memory_bytes / ROWS_SHARE).clamp(ROWS_BYTES_MIN, ROWS_BYTES_MAX)
+}
+
+/// Opens the rows of a volume's catalogue. Those that are damaged are taken away and made anew; where there can be none, the
+/// volume is walked instead.
+#[cfg(feature = "rocksdb")]
+pub(crate) fn rows(of: &model::Volume, volume: &Volume, memory_bytes: u64) -> Option<Arc<dyn Rows>> {
+    if memory_bytes < ROWS_MEMORY_BYTES_MIN {
+        return None;
+    }
+    let folder = of.path.0.join("catalogue");
+    let settings = weir_rocks::Settings {
+        memory_bytes: usize::try_from(rows_memory_bytes(memory_bytes)).unwrap_or(usize::MAX),
+        ..weir_rocks::Settings::default()
+    };
+    let wanted = weir_store::catalogue::wanted(volume);
+    let opened = weir_rocks::open(&folder, &settings, wanted.clone());
+    let opened = match opened {
+        Err(weir_rocks::OpenError::Damaged(error)) => {
+            tracing::warn!(%error, "the catalogue is damaged and is made anew from the volume");
+            let destroyed = weir_rocks::destroy(&folder).map_err(weir_rocks::OpenError::Refused);
+            destroyed.and_then(|()| weir_rocks::open(&folder, &settings, wanted))
+        }
+        opened => opened,
+    };
+    opened
+        .inspect_err(|error| tracing::error!(%error, "there is no catalogue; the volume is walked instead"))
+        .ok()
+}
+
+/// Without RocksDB there are none.
+#[cfg(not(feature = "rocksdb"))]
+pub(crate) fn rows(_: &model::Volume, _: &Volume, _: u64) -> Option<Arc<dyn Rows>> {
+    None
+}
 
 /// Opens the volume, or makes it. Blocks for as long as recovery takes.
 ///

@@ -11,14 +11,15 @@ use weir_config::Loaded;
 use weir_config::model::{self, Log};
 use weir_config::value::PathText;
 use weir_control::{
-    AskedOrigin, CacheUse, DataPlane, Explained, Inventory, LedgerState, OriginState, Phase, PurgeDone,
-    PurgeOrder, PurgeScope, Question, SelectingField, Setting, StoredVariant, SwapError, Swapped,
+    AskedOrigin, CacheUse, CatalogueUse, DataPlane, Explained, Inventory, LedgerState, OriginState, Phase,
+    PurgeDone, PurgeOrder, PurgeScope, Question, SelectingField, Setting, StoredVariant, SwapError, Swapped,
     UpstreamState, Verified, VolumeUse,
 };
 use weir_edge::Edge;
 use weir_edge::observe::{LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_edge::plan::Plan;
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
+use weir_store::catalogue::CatalogueUsage;
 use weir_store::volume::{Health, VolumeUsage};
 use weir_store::{Force, Ledger, LedgerFolder, MARKS_MAX, Settings, Stamp, Store, Unwritten};
 
@@ -88,14 +89,17 @@ impl House {
         let files = LedgerFolder::new(state.to_owned());
         let ledger = Ledger::open(MARKS_MAX, Box::new(files), weir_edge::now())
             .with_context(|| format!("cannot use the state folder {}", state.display()))?;
-        let settings = Settings::of(loaded.memory_bytes());
+        let memory_bytes = loaded.memory_bytes();
         let store = match loaded.config.cache.volume.first() {
             Some(of) => {
-                let volume = volume::open(of, loaded.memory_bytes())?;
-                Store::with_volume(settings, ledger, volume, None, weir_edge::now)
+                let volume = volume::open(of, memory_bytes)?;
+                let rows = volume::rows(of, &volume, memory_bytes);
+                let taken_bytes = rows.as_ref().map_or(0, |_| volume::rows_memory_bytes(memory_bytes));
+                let settings = Settings::of(memory_bytes.saturating_sub(taken_bytes));
+                Store::with_volume(settings, ledger, volume, rows, weir_edge::now)
                     .context("cannot start the thread that sweeps the volume; raise the limit of threads")?
             }
-            None => Store::with_ledger(settings, ledger),
+            None => Store::with_ledger(Settings::of(memory_bytes), ledger),
         };
         let edge = Edge::start(compile(loaded, &observatory), workers, observatory.clone(), store)?;
         Ok(House {
@@ -192,7 +196,8 @@ impl Extent {
     }
 }
 
-fn volume_use(usage: VolumeUsage) -> VolumeUse {
+fn volume_use(usage: VolumeUsage, edge: &Edge) -> VolumeUse {
+    let sweeps = edge.sweep_usage().unwrap_or_default();
     let health = match usage.health {
         Health::Well => "well",
         Health::ReadOnly => "read-only",
@@ -208,11 +213,21 @@ fn volume_use(usage: VolumeUsage) -> VolumeUse {
         body_bytes: usage.body_bytes,
         other_bytes: usage.head_bytes + usage.journal_bytes + usage.checkpoint_bytes,
         evicted: usage.evicted,
+        swept: usage.swept,
+        segments_freed: usage.segments_freed,
+        sweeps: sweeps.passes,
+        sweeps_failed: sweeps.failed,
+        catalogue: edge.catalogue_usage().map(catalogue_use),
         damaged: usage.damaged,
         queue_full: usage.queue_full,
         read_errors: usage.read_errors,
         write_errors: usage.write_errors,
     }
+}
+
+fn catalogue_use(usage: CatalogueUsage) -> CatalogueUse {
+    let CatalogueUsage { disk_bytes, memory_bytes, written_bytes, records, behind_bytes, is_broken } = usage;
+    CatalogueUse { disk_bytes, memory_bytes, written_bytes, records, behind_bytes, is_broken }
 }
 
 impl DataPlane for House {
@@ -249,7 +264,7 @@ impl DataPlane for House {
                 memory_bytes_max: usage.limit_bytes,
                 evicted: usage.evicted,
             },
-            volume: self.edge.volume_usage().map(volume_use),
+            volume: self.edge.volume_usage().map(|usage| volume_use(usage, &self.edge)),
             ledger: self.ledger(),
             upstreams: self.upstreams(),
         }

@@ -32,5 +32,6 @@ mod purge;
 mod staleness;
 mod start;
 mod structured;
+mod sweeping;
 mod targeted;
 mod upstream;
