@@ -4,6 +4,7 @@
 //! They are made by the system's own tools and need the right to mount. Where the machine lacks it the scenario is
 //! skipped with a word; no scenario has to ask for it first.
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -84,7 +85,11 @@ impl Drive {
         let mount = self.path();
         match self.kind {
             Kind::Ext4 => {
-                run("mount", ["-t", "ext4", "-o", "loop"].map(OsStr::new), &[&self.image(), &mount])?;
+                run(
+                    "mount",
+                    ["-t", "ext4", "-o", "loop,errors=remount-ro"].map(OsStr::new),
+                    &[&self.image(), &mount],
+                )?;
             }
             Kind::Tmpfs(bytes) => {
                 let options = format!("size={bytes}");
@@ -118,11 +123,16 @@ impl Drive {
         self.is_mounted = false;
     }
 
-    /// Makes it read-only while it is in use, as ext4 does itself after an error. False where it could not be.
-    pub fn turn_read_only(&self) -> bool {
-        // Files that are open for writing make the ordinary way fail.
-        let ways = ["remount,ro", "remount,abort"];
-        ways.iter().any(|way| run("mount", ["-o", way].map(OsStr::new), &[&self.path()]).is_ok())
+    /// Makes it read-only while it is in use, as ext4 does by itself when it finds that something is wrong with it.
+    ///
+    /// # Panics
+    /// Where the system lacks the way to say so.
+    pub fn turn_read_only(&self) {
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
+        let mount = self.path().display().to_string();
+        let own = mounts.lines().find(|line| line.split(' ').nth(1) == Some(&mount)).unwrap();
+        let device = own.split(' ').next().unwrap().trim_start_matches("/dev/");
+        std::fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "a scenario").unwrap();
     }
 
     /// Cuts the power: what was not synced is lost, and from now on every read and write fails until it is mounted again.
@@ -170,14 +180,16 @@ impl Drive {
     }
 
     /// Writes everything to the device and lets the page cache forget all files, so that the next read is the device's.
-    ///
-    /// # Panics
-    /// Where a file cannot be opened.
+    /// What is being read or written at that moment may stay.
     pub fn forget_pages(&self) {
-        let _ = rustix::fs::syncfs(File::open(self.path()).unwrap());
+        if let Ok(folder) = File::open(self.path()) {
+            let _ = rustix::fs::syncfs(folder);
+        }
         each_file(&self.path(), &mut |path| {
-            let file = File::open(path).unwrap();
-            let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+            // One that fails can no longer be opened, perhaps.
+            if let Ok(file) = File::open(path) {
+                let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+            }
         });
     }
 
@@ -189,21 +201,27 @@ impl Drive {
         OpenOptions::new().write(true).open(self.image()).unwrap().set_len(bytes).unwrap();
     }
 
-    /// Flips a bit at each place below the file system where `mark` stands, `within` bytes behind its beginning; how many.
-    /// What is to be found there must have been written to the device.
+    /// Flips a bit below the file system wherever one of these marks stands, which are of one length; how many places there
+    /// were. What is to be found must have been written to the device.
     ///
     /// # Panics
     /// Where the file cannot be read or written.
-    pub fn flip_behind(&self, mark: &[u8], within: usize) -> usize {
+    pub fn flip_at(&self, marks: &[&[u8]]) -> usize {
         let file = OpenOptions::new().read(true).write(true).open(self.image()).unwrap();
         let bytes = std::fs::read(self.image()).unwrap();
+        let length = marks.first().map_or(0, |mark| mark.len());
+        let marks: HashSet<&[u8]> = marks.iter().copied().collect();
+        let firsts: HashSet<u8> = marks.iter().map(|mark| mark[0]).collect();
+        let mut is_first = [false; 256];
+        firsts.iter().for_each(|byte| is_first[usize::from(*byte)] = true);
         let mut count = 0;
-        let mut from = 0;
-        while let Some(found) = bytes[from..].windows(mark.len()).position(|window| window == mark) {
-            let at = from + found + within;
-            file.write_all_at(&[bytes[at] ^ 4], at as u64).unwrap();
-            count += 1;
-            from += found + mark.len();
+        for (at, byte) in bytes.iter().enumerate() {
+            if is_first[usize::from(*byte)]
+                && bytes.get(at..at + length).is_some_and(|found| marks.contains(found))
+            {
+                file.write_all_at(&[byte ^ 4], at as u64).unwrap();
+                count += 1;
+            }
         }
         count
     }

@@ -23,13 +23,14 @@ fn times(variable: &str, default: usize) -> usize {
     std::env::var(variable).map_or(default, |text| text.parse().unwrap())
 }
 
-/// A Weir with a small memory and a volume of so many bytes, which evicts, on a drive.
+/// A Weir with a volume of so many bytes on a drive. Where the volume evicts memory does as well.
 fn weir_on(origin: &Origin, drive: &Path, size: usize) -> Weir {
     let drive = drive.display();
+    let memory = if size == CROWDED { "8MiB" } else { "64MiB" };
     house(&[origin])
         .site(ALLOWED)
         .more(&format!(
-            "[cache]\nmemory = \"8MiB\"\n[[cache.volume]]\npath = \"{drive}/volume\"\nsize = \"{size}B\"\n\
+            "[cache]\nmemory = \"{memory}\"\n[[cache.volume]]\npath = \"{drive}/volume\"\nsize = \"{size}B\"\n\
              [state]\npath = \"{drive}/state\"\n"
         ))
         .start()

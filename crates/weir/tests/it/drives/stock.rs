@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, Instant};
 
-use weir_testkit::{Address, Client, Origin, Random, Response, Trouble, Weir, pattern};
+use weir_testkit::{Address, Client, Origin, Random, Request, Response, Trouble, Weir, pattern};
 
 /// All goes well: every request is answered whole.
 pub const WELL: u8 = 0;
@@ -35,6 +35,8 @@ pub struct Stock {
     complete: Mutex<HashMap<usize, (u64, Instant)>>,
     /// How many bodies broke off that nothing was wrong with.
     broken: AtomicUsize,
+    /// How many did while the drive failed.
+    cut: AtomicUsize,
     is_without_power: AtomicBool,
 }
 
@@ -57,6 +59,7 @@ impl Stock {
             oldest_later: numbers(1),
             complete: Mutex::default(),
             broken: AtomicUsize::new(0),
+            cut: AtomicUsize::new(0),
             is_without_power: AtomicBool::new(false),
         })
     }
@@ -69,13 +72,18 @@ impl Stock {
             let number: usize = exchange.request.target.trim_start_matches('/').parse().unwrap();
             let version = stock.current[number].load(Ordering::SeqCst);
             let body = stock.body(number, version);
+            let (status, start, end) = wanted(exchange.request, version, body.len());
+            let range = match status {
+                206 => format!("Content-Range: bytes {start}-{}/{}\r\n", end - 1, body.len()),
+                _ => String::new(),
+            };
             exchange.send(format!(
-                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\nCache-Control: max-age=3600\r\nETag: \"{version}\"\r\n\
-                 X-Version: {version}\r\nSurrogate-Key: tag{}\r\n\r\n",
-                body.len(),
+                "HTTP/1.1 {status} OK\r\nContent-Length: {}\r\n{range}Cache-Control: max-age=3600\r\n\
+                 ETag: \"{version}\"\r\nX-Version: {version}\r\nSurrogate-Key: tag{}\r\n\r\n",
+                end - start,
                 number % TAGS
             ));
-            for piece in body.chunks(128 << 10) {
+            for piece in body[start..end].chunks(128 << 10) {
                 if !exchange.send(piece) {
                     return exchange.close();
                 }
@@ -94,10 +102,15 @@ impl Stock {
         self.broken.load(Ordering::SeqCst)
     }
 
+    /// How many bodies broke off while the drive failed.
+    pub fn cut(&self) -> usize {
+        self.cut.load(Ordering::SeqCst)
+    }
+
     /// What the origin sends as that version.
     pub fn body(&self, number: usize, version: u64) -> &'static [u8] {
-        // Two primes: no two of them begin at one place for as long as any scenario goes on.
-        let from = (number * 7919 + version as usize * 104_729) % (NOISE_BYTES - BODY_BYTES_MAX);
+        // No two of them begin at one place for as long as any scenario goes on, and short ones of one version lie apart.
+        let from = (number * 174_763 + version as usize * 104_729) % (NOISE_BYTES - BODY_BYTES_MAX);
         &NOISE[from..from + self.lengths[number]]
     }
 
@@ -250,9 +263,11 @@ impl Stock {
                 }
             }
             Some(Err(Trouble::Cut(found))) => {
-                if stage.load(Ordering::SeqCst) == WELL {
-                    self.broken.fetch_add(1, Ordering::SeqCst);
-                }
+                let count = match stage.load(Ordering::SeqCst) {
+                    WELL => &self.broken,
+                    _ => &self.cut,
+                };
+                count.fetch_add(1, Ordering::SeqCst);
                 self.judge(number, oldest, &found, false);
             }
             other => {
@@ -261,6 +276,17 @@ impl Stock {
             }
         }
     }
+}
+
+/// The status and the part of a body that a request asks for: one range, if it is still of that version.
+fn wanted(request: &Request, version: u64, length: usize) -> (u16, usize, usize) {
+    let range = request.header("range");
+    let bounds = range.as_deref().and_then(|value| value.strip_prefix("bytes=")?.split_once('-'));
+    let is_current = request.header("if-range").is_none_or(|tag| tag == format!("\"{version}\""));
+    let Some((first, last)) = bounds.filter(|_| is_current) else { return (200, 0, length) };
+    let start = first.parse().unwrap_or(length);
+    let end = last.parse().map_or(length, |last: usize| length.min(last + 1));
+    if start < end { (206, start, end) } else { (200, 0, length) }
 }
 
 /// How many tags the objects share.
