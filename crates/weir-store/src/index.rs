@@ -81,6 +81,13 @@ impl Index {
         entries.iter().filter_map(|entry| entry.generation.upgrade()).collect()
     }
 
+    /// Hands all generations to `visit`, in no order.
+    pub(crate) fn each(&self, mut visit: impl FnMut(&Arc<Generation>)) {
+        for entries in self.objects.pin().values() {
+            entries.iter().filter_map(|entry| entry.generation.upgrade()).for_each(|one| visit(&one));
+        }
+    }
+
     /// How many digests are in it.
     pub(crate) fn len(&self) -> usize {
         self.objects.len()

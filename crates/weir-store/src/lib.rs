@@ -19,6 +19,7 @@ mod ghost;
 mod head;
 mod index;
 mod ledger;
+mod listing;
 mod queues;
 #[cfg(test)]
 mod samples;
@@ -38,6 +39,7 @@ pub use ledger::{
     Acknowledge, Force, Judged, Ledger, LedgerFiles, LedgerFolder, LedgerState, MARKS_MAX, Mark, OpenError,
     PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Scope, Stamp, Unreadable, Unwritten,
 };
+pub use listing::{LISTED_MAX, LOOKED_MAX, Listed, Listing, Page, Unlisted};
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
 pub use tier::{Ask, Gone, Place, SweepUsage};
 pub use writer::{Full, Unsealed, Writer};

@@ -18,6 +18,7 @@ use crate::catalogue::{Catalogue, CatalogueUsage, Rows};
 use crate::generation::{Generation, Retirement, overhead_bytes};
 use crate::head::{Head, detached, head_bytes};
 use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, Stamp};
+use crate::listing::{Listing, Page, Unlisted, list};
 use crate::shelf::Shelf;
 use crate::tier::{Ask, Gone, Place, SweepUsage, Tier, start};
 use crate::volume::{ReadError, Verified, Volume, VolumeUsage};
@@ -184,6 +185,15 @@ impl Store {
     /// The drive fails.
     pub fn verify(&self) -> Option<Result<Verified, ReadError>> {
         self.shelf.tier.as_ref().map(|tier| tier.verify())
+    }
+
+    /// A page of what is cached. Looks through the memory's index, and at a bounded number of records of the volume. Blocks for
+    /// as long as reading those takes.
+    ///
+    /// # Errors
+    /// [`Unlisted`].
+    pub fn list(&self, listing: &Listing, now: Now) -> Result<Page, Unlisted> {
+        list(&self.shelf, listing, now)
     }
 
     /// Makes durable what was stored so far and takes nothing more: before the process ends. Blocks.

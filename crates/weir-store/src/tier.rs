@@ -33,7 +33,7 @@ use crate::index::Index;
 use crate::ledger::{Judged, Ledger, Stamp};
 use crate::shelf::Shelf;
 use crate::volume::codec;
-use crate::volume::{Health, ReadError, Record, Verified, Volume, VolumeUsage};
+use crate::volume::{Health, Named, ReadError, Record, Verified, Volume, VolumeUsage};
 
 /// Two heads of one object are written down at least so far apart.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
@@ -86,6 +86,20 @@ impl Tier {
 
     pub(crate) fn verify(&self) -> Result<Verified, ReadError> {
         self.volume.verify()
+    }
+
+    pub(crate) fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        (self.clock)()
+    }
+
+    /// Whether a generation lies on the volume, too. May wait for the drive.
+    pub(crate) fn holds(&self, generation: &Generation) -> bool {
+        let (key, object) = (generation.key(), generation.object());
+        object > 0 && self.volume.has_object(Named { digest: digest_below(&key.full, key.site), object })
     }
 
     /// Whether what marks have made dead can be taken out of the volume.

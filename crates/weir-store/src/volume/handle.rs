@@ -14,6 +14,7 @@ use super::disk::Disk;
 use super::engine::{End, Put as Started};
 use super::index::KeyHash;
 use super::intake::{Command, Intake};
+use super::log::LOG_BEGIN;
 use super::put::{Ended, Fate};
 use super::reader::{Candidate, Part, Position, ReadError, Record, Wait};
 use super::recover::{OpenError, Recovered, open};
@@ -273,7 +274,7 @@ impl Volume {
     /// # Errors
     /// [`ReadError::Device`] where the drive fails.
     pub fn walk(&self, each: impl FnMut(&Record) -> ControlFlow<()>) -> Result<u64, ReadError> {
-        walk(&self.shared, each)
+        walk(&self.shared, LOG_BEGIN, each)
     }
 
     /// The numbers of the segments that are there, oldest first: what [`Record::segment`] is compared with.

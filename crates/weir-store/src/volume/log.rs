@@ -19,6 +19,7 @@ use super::segment::{Charge, Segment};
 use super::shared::Shared;
 use super::swept;
 use super::usage::Counters;
+use super::verify::walk;
 
 /// A head as the log has it: what an object was when it was written.
 #[derive(Debug)]
@@ -183,6 +184,23 @@ impl Volume {
         let locations = self.shared.locate(named.digest, named.object);
         let records = locations.into_iter().filter_map(|location| self.shared.any_record(location).ok());
         records.filter(|record| record.number == named.object).collect()
+    }
+
+    /// Whether the index has a record of an object. May wait for the drive.
+    pub(crate) fn has_object(&self, named: Named) -> bool {
+        !self.shared.locate(named.digest, named.object).is_empty()
+    }
+
+    /// As [`Volume::walk`], from a place on.
+    ///
+    /// # Errors
+    /// As [`Volume::walk`].
+    pub(crate) fn walk_from(
+        &self,
+        from: Place,
+        each: impl FnMut(&Record) -> ControlFlow<()>,
+    ) -> Result<u64, ReadError> {
+        walk(&self.shared, from, each)
     }
 
     /// What is being stored, and was asked for before a sweep that is under way.

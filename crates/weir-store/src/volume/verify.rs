@@ -55,18 +55,25 @@ pub(crate) fn verify(
     Ok(report)
 }
 
-/// Hands the records of all entries to `each`, until it breaks.
+/// Hands the records of all entries from a place on to `each`, until it breaks.
 ///
 /// # Errors
 /// [`ReadError::Device`] where the drive fails.
 pub(crate) fn walk(
     shared: &Shared,
+    from: Place,
     mut each: impl FnMut(&Record) -> ControlFlow<()>,
 ) -> Result<u64, ReadError> {
     let mut count = 0;
-    for number in shared.segments.numbers() {
+    let geometry = shared.segments.geometry;
+    for number in shared.segments.numbers().into_iter().filter(|number| *number >= from.segment) {
+        let first = if number == from.segment { from.unit } else { 0 };
         for (_, entry) in entries_of(shared, &shared.segments, number) {
-            match shared.any_record(Location::of(entry)) {
+            let location = Location::of(entry);
+            if geometry.unit(location) < first {
+                continue;
+            }
+            match shared.any_record(location) {
                 Ok(record) => {
                     count += 1;
                     if each(&record).is_break() {

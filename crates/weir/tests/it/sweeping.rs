@@ -30,7 +30,7 @@ fn filled(origin: &Origin) -> Weir {
 
 /// Every thirtieth stays.
 fn name(number: usize) -> (String, &'static str) {
-    (format!("/{number}"), if number % 30 == 0 { "stays" } else { "goes" })
+    (format!("/{number}"), if number.is_multiple_of(30) { "stays" } else { "goes" })
 }
 
 fn volume(weir: &Weir) -> PathBuf {
@@ -65,7 +65,7 @@ fn purge(weir: &Weir, arguments: &[&str]) {
 /// What stays is still there, and what goes is not.
 fn assert_purged(origin: &Origin, weir: &Weir) {
     let before = origin.total();
-    for number in (0..OBJECTS).filter(|number| number % 30 == 0) {
+    for number in (0..OBJECTS).filter(|number| number.is_multiple_of(30)) {
         let found = weir.get(&name(number).0);
         assert!(found.is_hit(), "{number} is lost");
         assert!(found.body == vec![number as u8; BYTES]);

@@ -1,0 +1,314 @@
+//! What is cached, page by page: first what is in memory alone, in the order of its keys, then what is on the volume, by its
+//! catalogue in the order of keys, or without one in the order of writing.
+//!
+//! A page looks at no more than [`LOOKED_MAX`] records of the volume, so that it may be short, or empty, and not the last one.
+//! What comes or goes between two pages may be met or not; nothing is met twice but what goes down meanwhile. What a purge has
+//! made dead is not listed.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+use weir_policy::{CacheKey, Now, Stored};
+
+use crate::catalogue::{Catalogue, cache_key, schema};
+use crate::generation::{Generation, Residence};
+use crate::ledger::{Judged, Stamp};
+use crate::shelf::Shelf;
+use crate::tier::{Tier, split_key};
+use crate::volume::number::{Cursor, Put as _};
+use crate::volume::{Place, ReadError, Record, codec};
+
+/// The most objects of a page.
+pub const LISTED_MAX: usize = 10_000;
+/// The most records that a page looks at.
+pub const LOOKED_MAX: usize = 20_000;
+
+const IN_MEMORY: u8 = 0;
+const BY_ROWS: u8 = 1;
+const BY_PLACE: u8 = 2;
+
+/// What is to be listed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Of this site alone, by its hash.
+    pub site: Option<u64>,
+    /// What begins with one of these alone, with the site that each is of. Empty: everything.
+    pub prefixes: Vec<(u64, String)>,
+    /// What bears this tag alone, by its hash.
+    pub tag: Option<u64>,
+    /// How many objects, at most; between 1 and [`LISTED_MAX`].
+    pub limit: usize,
+    /// What the page before said; of no meaning to anyone else.
+    pub after: Vec<u8>,
+}
+
+/// An object that is cached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listed {
+    /// Its key.
+    pub key: CacheKey,
+    /// Bytes of its body, where they are known.
+    pub bytes: Option<u64>,
+    /// The status.
+    pub status: u16,
+    /// When the response came.
+    pub received: SystemTime,
+    /// Its age (RFC 9111 §4.2.3), and its lifetime.
+    pub age: Duration,
+    /// How long it is fresh.
+    pub lifetime: Duration,
+    /// Whether its bytes are in memory.
+    pub is_in_memory: bool,
+    /// Whether it is on the volume.
+    pub is_on_volume: bool,
+}
+
+/// A page.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Page {
+    /// Some objects.
+    pub objects: Vec<Listed>,
+    /// What to ask for next; `None` where this was the last one.
+    pub next: Option<Vec<u8>>,
+}
+
+/// Why nothing can be listed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unlisted {
+    /// What it is to go on after was not said by a page.
+    #[error("no page ends there; begin anew")]
+    After,
+    /// The volume or its catalogue cannot be read.
+    #[error("the volume cannot be read: {0}")]
+    Volume(String),
+}
+
+impl Listing {
+    fn wants(&self, key: &CacheKey, stored: &Stored) -> bool {
+        let url = key.url();
+        let of_prefix = |(site, text): &(u64, String)| *site == key.site && url.starts_with(text.as_bytes());
+        self.site.is_none_or(|site| site == key.site)
+            && (self.prefixes.is_empty() || self.prefixes.iter().any(of_prefix))
+            && self.tag.is_none_or(|tag| stored.tags.hashes().binary_search(&tag).is_ok())
+    }
+
+    /// What the keys of the rows begin with that may be wanted, in order.
+    fn row_prefixes(&self) -> Vec<Vec<u8>> {
+        let mut prefixes = match (self.tag, self.site) {
+            (Some(tag), _) => vec![schema::of_tag(tag)],
+            (None, _) if !self.prefixes.is_empty() => {
+                self.prefixes.iter().map(|(site, text)| schema::of_site(*site, text.as_bytes())).collect()
+            }
+            (None, Some(site)) => vec![schema::of_site(site, b"")],
+            (None, None) => vec![schema::KEYS.to_vec()],
+        };
+        prefixes.sort_unstable();
+        prefixes
+    }
+}
+
+/// A page of what is cached. May block.
+///
+/// # Errors
+/// [`Unlisted`].
+pub(crate) fn list(shelf: &Arc<Shelf>, listing: &Listing, now: Now) -> Result<Page, Unlisted> {
+    let limit = listing.limit.clamp(1, LISTED_MAX);
+    let mut lister = Lister { shelf, listing, now, limit, looked: 0, objects: Vec::new() };
+    let next = match listing.after.split_first() {
+        None => lister.in_memory(&[]),
+        Some((&IN_MEMORY, after)) => lister.in_memory(after),
+        Some((&BY_ROWS | &BY_PLACE, _)) => lister.below(&listing.after),
+        Some(_) => Err(Unlisted::After),
+    }?;
+    Ok(Page { objects: lister.objects, next })
+}
+
+struct Lister<'a> {
+    shelf: &'a Arc<Shelf>,
+    listing: &'a Listing,
+    now: Now,
+    limit: usize,
+    looked: usize,
+    objects: Vec<Listed>,
+}
+
+impl Lister<'_> {
+    fn is_full(&self) -> bool {
+        self.objects.len() >= self.limit || self.looked >= LOOKED_MAX
+    }
+
+    /// What is in memory alone, from a key and sequence on; then what is below.
+    fn in_memory(&mut self, after: &[u8]) -> Result<Option<Vec<u8>>, Unlisted> {
+        let mut first: BTreeMap<Vec<u8>, Arc<Generation>> = BTreeMap::new();
+        let mut is_cut = false;
+        self.shelf.index.each(|generation| {
+            let name = name_of(generation);
+            let head = generation.head();
+            let is_wanted = generation.residence() == Residence::Resident
+                && !generation.is_below()
+                && self.listing.wants(generation.key(), &head.stored)
+                && name.as_slice() > after
+                && self.shelf.judge(&generation.label) != Judged::Dead;
+            if is_wanted {
+                first.insert(name, Arc::clone(generation));
+            }
+            // Of what lies on the volume as well, some will be left out.
+            if first.len() > self.limit {
+                is_cut = true;
+                first.pop_last();
+            }
+        });
+        let mut last = None;
+        for (name, generation) in first {
+            if !self.is_below(&generation) {
+                let listed = self.listed(generation.key(), &generation.head().stored, generation.length());
+                self.objects.push(Listed { is_in_memory: true, ..listed });
+            }
+            last = Some(name);
+        }
+        match last.filter(|_| is_cut) {
+            Some(name) => Ok(Some([&[IN_MEMORY], name.as_slice()].concat())),
+            None => self.below(&[]),
+        }
+    }
+
+    fn is_below(&self, generation: &Generation) -> bool {
+        self.shelf.tier.as_ref().is_some_and(|tier| tier.holds(generation))
+    }
+
+    /// What is on the volume.
+    fn below(&mut self, after: &[u8]) -> Result<Option<Vec<u8>>, Unlisted> {
+        let Some(tier) = &self.shelf.tier else { return Ok(None) };
+        if after.is_empty() && self.is_full() {
+            // The page is full of what is in memory; the next one begins below.
+            let first = if self.rows(tier).is_some() { BY_ROWS } else { BY_PLACE };
+            return Ok(Some(vec![first]));
+        }
+        match (self.rows(tier), after.split_first()) {
+            (Some(rows), None) => self.by_rows(tier, rows, &[]),
+            (Some(rows), Some((&BY_ROWS, after))) => self.by_rows(tier, rows, after),
+            (None, None) => self.by_place(tier, &[]),
+            (_, Some((&BY_PLACE, after))) => self.by_place(tier, after),
+            // The rows are of no use any more, and their order means nothing to what comes instead of them.
+            (None | Some(_), Some(_)) => Err(Unlisted::After),
+        }
+    }
+
+    /// The catalogue, where it has all that was durable a moment ago.
+    fn rows<'t>(&self, tier: &'t Tier) -> Option<&'t Catalogue> {
+        tier.catalogue.as_ref().filter(|catalogue| catalogue.usage().behind_bytes <= BEHIND_BYTES_MAX)
+    }
+
+    fn by_rows(&mut self, tier: &Tier, rows: &Catalogue, after: &[u8]) -> Result<Option<Vec<u8>>, Unlisted> {
+        let mut from = after.to_vec();
+        for prefix in self.listing.row_prefixes() {
+            loop {
+                let mut found = Vec::new();
+                let mut looked = 0;
+                rows.search(&prefix, &from, &mut |key, _, _, row| {
+                    looked += 1;
+                    found.push((key.to_vec(), row));
+                    if looked < self.limit { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+                })
+                .map_err(|error| Unlisted::Volume(error.to_string()))?;
+                let is_end = looked < self.limit;
+                for (key, row) in found {
+                    if self.is_full() {
+                        return Ok(Some([&[BY_ROWS], from.as_slice()].concat()));
+                    }
+                    self.looked += 1;
+                    match tier.volume().record_at(row.hash, row.place) {
+                        Ok(Some(record)) => self.add(tier, &record),
+                        Err(ReadError::Device(error)) => return Err(Unlisted::Volume(error.to_string())),
+                        Ok(None) | Err(ReadError::Gone | ReadError::NotResident) => {}
+                    }
+                    from = key;
+                    from.push(0);
+                }
+                if is_end {
+                    break;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn by_place(&mut self, tier: &Tier, after: &[u8]) -> Result<Option<Vec<u8>>, Unlisted> {
+        let from = match after {
+            [] => Place { segment: 0, unit: 0 },
+            after => {
+                let mut cursor = Cursor::new(after);
+                let (segment, unit) = (cursor.u64(), cursor.u32());
+                let (Ok(segment), Ok(unit), 0) = (segment, unit, cursor.left()) else {
+                    return Err(Unlisted::After);
+                };
+                Place { segment, unit }
+            }
+        };
+        let mut next = None;
+        let walked = tier.volume().walk_from(from, |record| {
+            if self.is_full() {
+                let mut token = vec![BY_PLACE];
+                token.put_u64(record.place().segment);
+                token.put_u32(record.place().unit);
+                next = Some(token);
+                return ControlFlow::Break(());
+            }
+            self.looked += 1;
+            self.add(tier, record);
+            ControlFlow::Continue(())
+        });
+        walked.map_err(|error| Unlisted::Volume(error.to_string()))?;
+        Ok(next)
+    }
+
+    /// Adds what a record of the volume says, if it is wanted and lives.
+    fn add(&mut self, tier: &Tier, record: &Record) {
+        let Some((site, full)) = split_key(&record.key) else { return };
+        let Ok(stored) = codec::decode(&record.head, tier.now()) else { return };
+        let key = cache_key(site, full);
+        let judged = self.shelf.ledger.judge(&key, &stored.tags, Stamp::of(record.stamp));
+        if !self.listing.wants(&key, &stored) || judged == Judged::Dead {
+            return;
+        }
+        let above = self.shelf.index.all(key.digest);
+        let own = above.iter().find(|generation| generation.object() == record.number);
+        // A head that came since stands in memory first.
+        let listed = match own {
+            Some(own) => self.listed(&key, &own.head().stored, record.length),
+            None => self.listed(&key, &stored, record.length),
+        };
+        let is_in_memory = own.is_some_and(|own| !own.is_below());
+        self.objects.push(Listed { is_in_memory, is_on_volume: true, ..listed });
+    }
+
+    fn listed(&self, key: &CacheKey, stored: &Stored, bytes: Option<u64>) -> Listed {
+        let facts = &stored.facts;
+        Listed {
+            key: key.clone(),
+            bytes,
+            status: stored.status.as_u16(),
+            received: facts.received_wall,
+            age: facts.initial_age + self.now.since(facts.received_mono),
+            lifetime: facts.lifetime,
+            is_in_memory: false,
+            is_on_volume: false,
+        }
+    }
+}
+
+/// A catalogue that lacks more of the log than this is not gone by.
+const BEHIND_BYTES_MAX: u64 = 64 << 20;
+
+/// By what generations in memory are ordered: site, key, sequence.
+fn name_of(generation: &Generation) -> Vec<u8> {
+    let key = generation.key();
+    let mut name = schema::of_site(key.site, &key.full);
+    name.extend_from_slice(&generation.label.sequence.to_be_bytes());
+    name
+}
+
+#[cfg(test)]
+mod tests;
