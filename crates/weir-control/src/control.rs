@@ -11,7 +11,8 @@ use weir_edge::observe::Snapshot;
 
 use crate::clock;
 use crate::plane::{
-    DataPlane, Explained, Inventory, Phase, PurgeOrder, Purged, Question, SwapError, Verified,
+    DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, Purged, Question, SwapError,
+    Verified,
 };
 use crate::status::{LastReload, Status};
 
@@ -180,6 +181,14 @@ impl Control {
         let verified = self.plane.verify()?;
         tracing::info!(objects = verified.objects, damaged = verified.damaged, "the volume is verified");
         Ok(verified)
+    }
+
+    /// A page of what is cached.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn list(&self, order: &ListOrder) -> Result<Listing, String> {
+        self.plane.list(order)
     }
 
     /// Whether requests are taken.

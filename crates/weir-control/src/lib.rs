@@ -11,6 +11,7 @@
 pub mod client;
 pub mod control;
 pub mod plane;
+pub mod query;
 pub mod serve;
 pub mod state;
 pub mod status;
@@ -24,13 +25,13 @@ mod socket;
 pub use client::{AskError, Asked};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use plane::{
-    AskedOrigin, CacheUse, CatalogueUse, DataPlane, Explained, Inventory, LedgerState, OriginState, Phase,
-    PurgeDone, PurgeOrder, PurgeScope, Purged, Question, SelectingField, Setting, StoredVariant, SwapError,
-    Swapped, UpstreamState, Verified, VolumeUse,
+    AskedOrigin, CacheUse, CachedObject, CatalogueUse, DataPlane, Explained, Inventory, LedgerState,
+    ListOrder, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Purged, Question,
+    SelectingField, Setting, StoredVariant, SwapError, Swapped, UpstreamState, Verified, VolumeUse,
 };
 pub use serve::{AdminListener, ControlThread, ServeError};
 pub use state::{StateError, StateFolder};
-pub use status::Status;
+pub use status::{Status, rfc3339};
 
 #[cfg(test)]
 mod tests;

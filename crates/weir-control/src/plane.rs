@@ -38,8 +38,66 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, where there is no volume, or its drive fails.
     fn verify(&self) -> Result<Verified, String>;
 
+    /// A page of what is cached. May block for a while.
+    ///
+    /// # Errors
+    /// A sentence, when the question names nothing that there could be.
+    fn list(&self, order: &ListOrder) -> Result<Listing, String>;
+
     /// Whether requests are taken.
     fn phase(&self) -> Phase;
+}
+
+/// What is to be listed. Several together: what all of them say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ListOrder {
+    /// Of this site alone.
+    pub site: Option<String>,
+    /// What begins with this text alone.
+    pub prefix: Option<String>,
+    /// What bears this tag alone.
+    pub tag: Option<String>,
+    /// How many, at most.
+    pub limit: usize,
+    /// Where the page before ended.
+    pub after: Option<String>,
+}
+
+/// A page of what is cached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Listing {
+    /// Some objects.
+    pub objects: Vec<CachedObject>,
+    /// Where the next page begins; absent on the last one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<String>,
+}
+
+/// Something that is cached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CachedObject {
+    /// Its URL as it stands in the key.
+    pub url: String,
+    /// What else is in its key, a line for each field and cookie.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub key: Vec<String>,
+    /// Its site; absent where the configuration has none any more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
+    /// The status.
+    pub status: u16,
+    /// Bytes of its body, where they are known.
+    pub bytes: Option<u64>,
+    /// When the response came, RFC 3339.
+    pub stored: String,
+    /// Its age in seconds (RFC 9111 §4.2.3).
+    pub age_s: u64,
+    /// How long it is fresh, in seconds.
+    pub lifetime_s: u64,
+    /// Whether its bytes are in memory.
+    pub memory: bool,
+    /// Whether it is on the volume.
+    pub volume: bool,
 }
 
 /// What a verification of the volume found.

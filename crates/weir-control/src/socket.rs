@@ -1,25 +1,27 @@
-//! The control socket's paths: `GET /status`, `POST /reload`, `POST /explain`, `POST /purge`, `POST /verify`. Who may open the socket may do
+//! The control socket's paths: `GET /status`, `POST /reload`, `POST /explain`, `POST /purge`, `POST /verify`, `GET /objects`. Who may open the socket may do
 //! all of it.
 
 use std::sync::Arc;
 
-use http::{Method, StatusCode};
+use http::{Method, StatusCode, Uri};
 
 use crate::answer::{self, Answer};
 use crate::control::{Control, PurgeError, ReloadError};
 use crate::plane::Question;
+use crate::query;
 
 /// The path of purges.
 pub(crate) const PURGE: &str = "/purge";
 
 /// Answers a request of the control socket. May block.
-pub(crate) fn answer(control: &Arc<Control>, method: &Method, path: &str, body: &[u8]) -> Answer {
-    match (path, method) {
+pub(crate) fn answer(control: &Arc<Control>, method: &Method, uri: &Uri, body: &[u8]) -> Answer {
+    match (uri.path(), method) {
         ("/status", &Method::GET) => answer::json(StatusCode::OK, &control.status()),
         ("/reload", &Method::POST) => reload(control),
         ("/explain", &Method::POST) => explain(control, body),
         ("/verify", &Method::POST) => verify(control),
-        ("/status", _) => answer::method_not_allowed("GET"),
+        (query::OBJECTS, &Method::GET) => list(control, uri.query().unwrap_or_default()),
+        ("/status" | query::OBJECTS, _) => answer::method_not_allowed("GET"),
         ("/reload" | "/explain" | "/verify" | PURGE, _) => answer::method_not_allowed("POST"),
         _ => answer::refusal(
             StatusCode::NOT_FOUND,
@@ -57,6 +59,13 @@ fn verify(control: &Control) -> Answer {
     match control.verify() {
         Ok(verified) => answer::json(StatusCode::OK, &verified),
         Err(sentence) => answer::refusal(StatusCode::CONFLICT, &sentence),
+    }
+}
+
+fn list(control: &Control, query: &str) -> Answer {
+    match query::read(query).and_then(|order| control.list(&order)) {
+        Ok(listing) => answer::json(StatusCode::OK, &listing),
+        Err(sentence) => answer::refusal(StatusCode::UNPROCESSABLE_ENTITY, &sentence),
     }
 }
 

@@ -245,7 +245,7 @@ fn quantile_ms(latency: &Latency, quantile: f64) -> Option<f64> {
 }
 
 /// `2026-11-20T12:00:01Z`.
-pub(crate) fn rfc3339(wall: SystemTime) -> String {
+pub fn rfc3339(wall: SystemTime) -> String {
     let seconds = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
     let second = i64::try_from(seconds).ok().and_then(|seconds| jiff::Timestamp::from_second(seconds).ok());
     second.unwrap_or(jiff::Timestamp::UNIX_EPOCH).to_string()

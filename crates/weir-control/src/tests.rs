@@ -75,6 +75,13 @@ impl DataPlane for Scripted {
         }
     }
 
+    fn list(&self, order: &ListOrder) -> Result<Listing, String> {
+        match order.site.as_deref() {
+            Some(name) => Err(format!("no site is named {name}")),
+            None => Ok(Listing { next: order.after.clone(), ..Listing::default() }),
+        }
+    }
+
     fn phase(&self) -> Phase {
         if self.draining.load(Ordering::SeqCst) { Phase::Draining } else { Phase::Serving }
     }

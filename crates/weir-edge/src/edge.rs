@@ -14,6 +14,7 @@ use weir_store::{Acknowledge, LedgerState, Store, Usage};
 use weir_upstream::{Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot};
 
 use crate::explain::{self, Explanation, Question};
+use crate::list::{self, Cached, ListOrder};
 use crate::listen::{Address, BindError, bind, seats};
 use crate::observe::{Observatory, Snapshot};
 use crate::plan::Plan;
@@ -179,6 +180,14 @@ impl Edge {
     /// What the volume holds and what was done with it, where there is one.
     pub fn volume_usage(&self) -> Option<weir_store::volume::VolumeUsage> {
         self.plane.store.volume_usage()
+    }
+
+    /// A page of what is cached, and where the next one begins, unless this was the last one. Blocks.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn list(&self, order: &ListOrder) -> Result<(Vec<Cached>, Option<Vec<u8>>), String> {
+        list::list(&self.plan(), &self.plane.store, order)
     }
 
     /// What the catalogue of the volume takes, where there is one.

@@ -66,13 +66,18 @@ pub(crate) fn marks(plan: &Plan, order: &PurgeOrder) -> Result<Vec<Mark>, String
     Ok(scopes.into_iter().map(|scope| Mark { scope, force: order.force }).collect())
 }
 
-fn site<'p>(plan: &'p Plan, name: &str) -> Result<&'p Site, String> {
+pub(crate) fn site<'p>(plan: &'p Plan, name: &str) -> Result<&'p Site, String> {
     let by_name = plan.sites().iter().find(|site| *site.name == *name);
     let found = by_name.or_else(|| plan.site_written(name));
     found.map(|site| &**site).ok_or_else(|| {
         let names: Vec<&str> = plan.sites().iter().map(|site| &*site.name).collect();
         format!("no site is named {name}; there are: {}", names.join(", "))
     })
+}
+
+/// The texts with which keys begin that a prefix means, with the site of each.
+pub(crate) fn texts(plan: &Plan, text: &str) -> Result<Vec<(u64, String)>, String> {
+    Ok(places(plan, text)?.into_iter().map(|place| (place.site.mark, place.text())).collect())
 }
 
 fn of_tags(tags: &[String]) -> Result<Vec<Scope>, String> {
@@ -156,8 +161,12 @@ impl Place<'_> {
         digests.into_iter().map(|digest| Scope::Url { site, digest }).collect()
     }
 
+    fn text(&self) -> String {
+        format!("{}://{}{}", self.scheme.as_str(), self.host.as_str(), self.path_and_query)
+    }
+
     fn prefix(&self) -> Result<Scope, String> {
-        let text = format!("{}://{}{}", self.scheme.as_str(), self.host.as_str(), self.path_and_query);
+        let text = self.text();
         if text.len() > PREFIX_BYTES_MAX {
             return Err(format!("a prefix has {} bytes; it has at most {PREFIX_BYTES_MAX}", text.len()));
         }

@@ -11,13 +11,13 @@ use weir_config::Loaded;
 use weir_config::model::{self, Log};
 use weir_config::value::PathText;
 use weir_control::{
-    AskedOrigin, CacheUse, CatalogueUse, DataPlane, Explained, Inventory, LedgerState, OriginState, Phase,
-    PurgeDone, PurgeOrder, PurgeScope, Question, SelectingField, Setting, StoredVariant, SwapError, Swapped,
-    UpstreamState, Verified, VolumeUse,
+    AskedOrigin, CacheUse, CachedObject, CatalogueUse, DataPlane, Explained, Inventory, LedgerState,
+    ListOrder, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question, SelectingField,
+    Setting, StoredVariant, SwapError, Swapped, UpstreamState, Verified, VolumeUse, rfc3339,
 };
-use weir_edge::Edge;
 use weir_edge::observe::{LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_edge::plan::Plan;
+use weir_edge::{Cached, Edge};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
 use weir_store::catalogue::CatalogueUsage;
 use weir_store::volume::{Health, VolumeUsage};
@@ -299,9 +299,49 @@ impl DataPlane for House {
         Ok(Verified { objects, partial, body_bytes, damaged, moved })
     }
 
+    fn list(&self, order: &ListOrder) -> Result<Listing, String> {
+        let after = match &order.after {
+            Some(text) => of_hex(text).ok_or("no page ends there; begin anew")?,
+            None => Vec::new(),
+        };
+        let ListOrder { site, prefix, tag, limit, .. } = order.clone();
+        let (objects, next) = self.edge.list(&weir_edge::ListOrder { site, prefix, tag, limit, after })?;
+        let next = next.map(|next| next.iter().map(|byte| format!("{byte:02x}")).collect());
+        Ok(Listing { objects: objects.into_iter().map(cached).collect(), next })
+    }
+
     fn phase(&self) -> Phase {
         if self.edge.is_draining() { Phase::Draining } else { Phase::Serving }
     }
+}
+
+fn cached(cached: Cached) -> CachedObject {
+    let listed = cached.listed;
+    let text = String::from_utf8_lossy(&listed.key.full);
+    let mut lines = text.lines().map(str::to_owned);
+    CachedObject {
+        url: lines.next().unwrap_or_default(),
+        key: lines.collect(),
+        site: cached.site.map(|site| site.to_string()),
+        status: listed.status,
+        bytes: listed.bytes,
+        stored: rfc3339(listed.received),
+        age_s: listed.age.as_secs(),
+        lifetime_s: listed.lifetime.as_secs(),
+        memory: listed.is_in_memory,
+        volume: listed.is_on_volume,
+    }
+}
+
+/// Bytes that were written as hexadecimal digits.
+fn of_hex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    let digit = |byte: &u8| char::from(*byte).to_digit(16);
+    let byte = |pair: &[u8]| match pair {
+        [high, low] => u8::try_from(digit(high)? << 4 | digit(low)?).ok(),
+        _ => None,
+    };
+    pairs.map(byte).collect()
 }
 
 fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) -> Explained {

@@ -66,7 +66,10 @@ fn expected(wanted: impl Fn(u64) -> bool) -> BTreeMap<Vec<u8>, u32> {
     (0..60).filter(|number| wanted(*number)).map(|number| (key(number).full.to_vec(), 1)).collect()
 }
 
-fn listings() -> Vec<(Listing, fn(u64) -> bool)> {
+/// Whether a listing wants what has that number.
+type Wants = fn(u64) -> bool;
+
+fn listings() -> Vec<(Listing, Wants)> {
     let of = |listing: Listing| Listing { limit: 7, ..listing };
     let prefix = |site: u64, text: &str| vec![(site, text.to_owned())];
     vec![
@@ -115,7 +118,7 @@ fn all_that_lives_is_listed_once_whatever_it_is_found_by() {
         // What was purged is not listed, swept or not.
         let marks = [Mark::hard(Scope::tag(b"tag0")), Mark::hard(Scope::Site(2))];
         store.purge(&marks, now(), Box::new(|_| {}));
-        let lives = |number: u64| number % 5 != 0 && number % 2 == 0;
+        let lives = |number: u64| !number.is_multiple_of(5) && number.is_multiple_of(2);
         assert_eq!(all(&store, &listings()[0].0).0, expected(lives));
         store.close();
     }

@@ -3,6 +3,7 @@
 mod check;
 mod explain;
 mod find;
+mod list;
 mod purge;
 mod reload;
 mod run;
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     Explain(explain::Explain),
     /// Take a URL, a prefix, tags, a site or everything out of the cache of the running Weir, or make it stale.
     Purge(purge::Purge),
+    /// List what the running Weir has cached: all of it, or of a site, a prefix, a tag.
+    List(list::List),
     /// Check every byte that the running Weir's volume holds, and drop what is wrong.
     Verify(verify::Verify),
     /// Load an HTTP server of this machine, verify what comes back, and measure it.
@@ -59,6 +62,7 @@ impl Command {
             Command::Status(status) => status.run(),
             Command::Explain(explain) => explain.run(),
             Command::Purge(purge) => purge.run(),
+            Command::List(list) => list.run(),
             Command::Verify(verify) => verify.run(),
             Command::Stress(args) => stress::run(&args),
             Command::Schema(schema) => schema.run(),

@@ -22,6 +22,7 @@ mod fill;
 mod fills;
 mod limits;
 mod lint;
+mod listing;
 mod load;
 mod malformed_requests;
 mod malformed_responses;

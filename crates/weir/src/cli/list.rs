@@ -1,0 +1,88 @@
+//! `weir list`: what the running Weir has cached.
+
+use std::process::ExitCode;
+
+use clap::Args;
+use http::Method;
+use weir_control::{CachedObject, ListOrder, Listing, query};
+
+use super::find::Find;
+use super::status::size;
+
+/// The command line of `weir list`.
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Only what is of this site, by its name or one of its hosts.
+    #[arg(long, value_name = "SITE")]
+    site: Option<String>,
+    /// Only what begins with this text, as in `weir purge --prefix`.
+    #[arg(long, value_name = "URL")]
+    prefix: Option<String>,
+    /// Only what bears this tag.
+    #[arg(long, value_name = "TAG")]
+    tag: Option<String>,
+    /// How many to show at most, up to 10000.
+    #[arg(long, value_name = "N", default_value_t = query::LIMIT)]
+    limit: usize,
+    /// Go on where the page before ended: what it said at its end.
+    #[arg(long, value_name = "TOKEN")]
+    after: Option<String>,
+    #[command(flatten)]
+    find: Find,
+}
+
+impl List {
+    pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        let List { site, prefix, tag, limit, after, find } = self;
+        let path = query::write(&ListOrder { site, prefix, tag, limit, after });
+        let asked = find.ask(Method::GET, &path, Vec::new())?;
+        find.answer(&asked, show)
+    }
+}
+
+fn show(listing: &Listing) -> String {
+    let mut text: String = listing.objects.iter().map(line).collect();
+    if listing.objects.is_empty() && listing.next.is_none() {
+        text += "nothing is cached that is so\n";
+    }
+    if let Some(next) = &listing.next {
+        text += &format!("there may be more: --after {next}\n");
+    }
+    text
+}
+
+fn line(object: &CachedObject) -> String {
+    let place = match (object.memory, object.volume) {
+        (true, true) => "both",
+        (true, false) => "memory",
+        (false, _) => "volume",
+    };
+    let bytes = object.bytes.map_or_else(|| "?".to_owned(), size);
+    let key: String = object.key.iter().map(|line| format!("  {line}")).collect();
+    let CachedObject { url, status, age_s, lifetime_s, .. } = object;
+    format!("{place:<6} {bytes:>10} {status} {age_s:>7}s of {lifetime_s}s  {url}{key}\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_each_and_how_to_go_on() {
+        let object = CachedObject {
+            url: "http://a/b".to_owned(),
+            key: vec!["accept:x".to_owned()],
+            status: 200,
+            bytes: Some(2048),
+            age_s: 5,
+            lifetime_s: 60,
+            memory: true,
+            ..CachedObject::default()
+        };
+        let listing = Listing { objects: vec![object], next: Some("0a".to_owned()) };
+        let expect =
+            "memory    2.0 KiB 200       5s of 60s  http://a/b  accept:x\nthere may be more: --after 0a\n";
+        assert_eq!(show(&listing), expect);
+        assert_eq!(show(&Listing::default()), "nothing is cached that is so\n");
+    }
+}
