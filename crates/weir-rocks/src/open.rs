@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rocksdb::statistics::StatsLevel;
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBCompressionType, Env, ErrorKind, LogLevel, Options,
@@ -25,8 +26,12 @@ const BLOCK_BYTES: usize = 16 << 10;
 const INDEX_BLOCK_BYTES: usize = 4 << 10;
 /// Of a table in bytes.
 const TABLE_BYTES: u64 = 16 << 20;
+/// Of the tables that a compaction reads, mostly: so much more is on the drive until it is done.
+const COMPACTION_BYTES: u64 = 4 * TABLE_BYTES;
 /// Tables held open.
 const OPEN_TABLES_MAX: i32 = 256;
+/// Of one write to a table: what is worked for at full speed before the limiter is asked.
+const WRITE_BYTES: u64 = 256 << 10;
 /// How often the rate limiter grants bytes, in microseconds: what it grants at once is written at full speed.
 const REFILL_MICROSECONDS: i64 = 10_000;
 /// One in so many grants goes to compactions although a flush waits.
@@ -87,8 +92,8 @@ impl std::fmt::Display for OpenError {
 impl std::error::Error for OpenError {}
 
 /// Opens the rows in a folder; where it is not there or empty, it is made. Blocks, and waits for the lock of a process that
-/// was just killed. `wanted` is asked by RocksDB's thread for compactions until the rows are dropped, and is not asked again for
-/// what it once refused.
+/// was just killed. `wanted` is asked by RocksDB's thread for compactions until the rows are dropped; as [`Rows::apply`] may wait
+/// for that thread, it must not wait for who applies. Where it panics, the row stays.
 ///
 /// The folder belongs to RocksDB: nothing else may lie in it.
 ///
@@ -104,7 +109,8 @@ pub fn open(folder: &Path, settings: &Settings, wanted: Wanted) -> Result<Arc<dy
     loop {
         match DB::open(&options, folder) {
             Ok(database) => {
-                return Ok(Arc::new(RocksRows { database, folder: folder.to_owned(), options, cache }));
+                let (folder, listed) = (folder.to_owned(), Mutex::default());
+                return Ok(Arc::new(RocksRows { database, folder, options, cache, listed }));
             }
             Err(error) if is_held(&error) && tries > 0 => {
                 tries -= 1;
@@ -140,10 +146,12 @@ fn options(settings: &Settings, buffer_bytes: usize, cache: &Cache, wanted: Want
     options.set_compaction_filter_factory(Sieves { wanted, permille: settings.compaction_permille });
     options.set_periodic_compaction_seconds(settings.rewrite_after.as_secs());
     options.set_target_file_size_base(TABLE_BYTES);
+    options.set_max_compaction_bytes(COMPACTION_BYTES);
     options.set_max_bytes_for_level_base(buffer_bytes as u64 * 4);
     options.set_compression_type(DBCompressionType::Lz4);
     options.set_block_based_table_factory(&tables(cache));
     options.set_max_open_files(OPEN_TABLES_MAX);
+    options.set_writable_file_max_buffer_size(WRITE_BYTES);
     options.set_skip_stats_update_on_db_open(true);
     options.set_avoid_unnecessary_blocking_io(true);
     options.set_max_manifest_file_size(LIST_BYTES);

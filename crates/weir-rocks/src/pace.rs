@@ -89,7 +89,8 @@ impl Pace {
     }
 }
 
-fn now(clock: ClockId) -> Duration {
+/// What a clock says.
+pub(crate) fn now(clock: ClockId) -> Duration {
     let time = clock_gettime(clock);
     // Neither clock is ever negative.
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)

@@ -3,12 +3,19 @@
 use std::fmt;
 use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use rocksdb::statistics::Ticker;
 use rocksdb::{Cache, DB, Options, ReadOptions, WriteBatch, WriteOptions, properties};
+use rustix::time::ClockId;
 use weir_store::catalogue::{Change, Rows, RowsError, RowsUsage, Visit};
 
+use crate::pace::now;
+
+/// How old what is said of the bytes on the drive may be.
+const LIST_EVERY: Duration = Duration::from_secs(1);
 /// What a file's blocks are counted in, whatever the file system's own are.
 const STAT_BLOCK_BYTES: u64 = 512;
 
@@ -19,6 +26,14 @@ pub(crate) struct RocksRows {
     /// Kept because the counters are asked through them.
     pub(crate) options: Options,
     pub(crate) cache: Cache,
+    pub(crate) listed: Mutex<Listed>,
+}
+
+/// What the folder takes, as it was when it was last listed; that is asked oftener than it changes.
+#[derive(Debug, Default)]
+pub(crate) struct Listed {
+    at: Option<Duration>,
+    bytes: u64,
 }
 
 impl fmt::Debug for RocksRows {
@@ -60,7 +75,9 @@ impl Rows for RocksRows {
 
     fn sync(&self) -> Result<(), RowsError> {
         // Tables are written whole and synced before they are listed, oldest first: what is listed after a crash is a prefix.
-        self.database.flush().map_err(|error| failed("sync rows", error))
+        let result = self.database.flush().map_err(|error| failed("sync rows", error));
+        self.listed.lock().at = None;
+        result
     }
 
     fn usage(&self) -> RowsUsage {
@@ -79,10 +96,18 @@ impl Rows for RocksRows {
 impl RocksRows {
     /// Everything in the folder, tables that only a search still reads included; nothing where it cannot be listed.
     fn disk_bytes(&self) -> u64 {
-        let Ok(files) = std::fs::read_dir(&self.folder) else { return 0 };
-        let blocks = |file: std::fs::DirEntry| file.metadata().map_or(0, |metadata| metadata.blocks());
-        files.flatten().map(blocks).sum::<u64>() * STAT_BLOCK_BYTES
+        let (mut listed, now) = (self.listed.lock(), now(ClockId::Monotonic));
+        if listed.at.is_none_or(|at| now.saturating_sub(at) >= LIST_EVERY) {
+            *listed = Listed { at: Some(now), bytes: bytes_of(&self.folder) };
+        }
+        listed.bytes
     }
+}
+
+fn bytes_of(folder: &Path) -> u64 {
+    let Ok(files) = std::fs::read_dir(folder) else { return 0 };
+    let blocks = |file: std::fs::DirEntry| file.metadata().map_or(0, |metadata| metadata.blocks());
+    files.flatten().map(blocks).sum::<u64>() * STAT_BLOCK_BYTES
 }
 
 pub(crate) fn failed(act: &'static str, error: rocksdb::Error) -> RowsError {

@@ -7,6 +7,7 @@ use weir_store::catalogue::conformance::{Script, lets_go_only_what_is_unwanted, 
 use weir_testkit::Random;
 
 use super::*;
+use crate::OpenError;
 
 const SEEDS: u64 = 6;
 /// Kills, one after another on the same rows.
@@ -64,6 +65,8 @@ fn killed_after(folder: &Path, lines: u64) -> (u64, u64) {
         seen += 1;
         // What it said before it died is in the pipe, and read to the end.
         if seen == lines {
+            let error = open(folder, &small(), all()).unwrap_err();
+            assert!(matches!(error, OpenError::Held(_)), "{error:?}");
             child.kill().unwrap();
         }
     }
