@@ -11,7 +11,7 @@
 mod book;
 mod files;
 mod marks;
-mod record;
+pub(crate) mod record;
 mod scope;
 
 use std::sync::Arc;

@@ -14,6 +14,8 @@
 mod body;
 mod budget;
 pub mod catalogue;
+#[cfg(any(test, feature = "testing"))]
+pub mod fuzzing;
 mod generation;
 mod ghost;
 mod head;

@@ -159,5 +159,7 @@ fn part<const N: usize>(bytes: &[u8; RECORD_BYTES], at: usize) -> [u8; N] {
     part
 }
 
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod fuzzed;
 #[cfg(test)]
 mod tests;

@@ -306,5 +306,7 @@ fn source_of(code: u8) -> Option<LifetimeSource> {
     SOURCES.get(usize::from(code)).copied()
 }
 
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod fuzzed;
 #[cfg(test)]
 mod tests;

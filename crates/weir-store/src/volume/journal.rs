@@ -171,5 +171,7 @@ impl Journal {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod fuzzed;
 #[cfg(test)]
 mod tests;

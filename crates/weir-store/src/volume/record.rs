@@ -348,5 +348,7 @@ pub(crate) mod preamble {
     }
 }
 
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod fuzzed;
 #[cfg(test)]
 mod tests;

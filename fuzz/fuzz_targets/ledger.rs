@@ -1,0 +1,5 @@
+//! Fuzz target: `ledger`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| weir_store::fuzzing::ledger(data));
