@@ -113,6 +113,12 @@ pub struct Verified {
     pub damaged: u64,
     /// Objects that went, or moved, while they were looked for.
     pub moved: u64,
+    /// Rows that the catalogue lacked, and that were added.
+    #[serde(default)]
+    pub rows_missing: u64,
+    /// Rows of the catalogue that were of no use any more, and were taken away.
+    #[serde(default)]
+    pub rows_superfluous: u64,
 }
 
 /// What is called when a purge is durable: the number of its largest mark, or why it is not.

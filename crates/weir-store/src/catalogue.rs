@@ -7,6 +7,7 @@ pub mod conformance;
 mod cover;
 #[cfg(any(test, feature = "testing"))]
 mod double;
+mod recount;
 mod rows;
 pub(crate) mod schema;
 
@@ -14,4 +15,5 @@ pub(crate) use cover::{Catalogue, Progress, cache_key};
 pub use cover::{CatalogueUsage, wanted};
 #[cfg(any(test, feature = "testing"))]
 pub use double::CrashRows;
+pub(crate) use recount::Recounted;
 pub use rows::{Change, Rows, RowsError, RowsUsage, Visit, Wanted};

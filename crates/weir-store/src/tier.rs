@@ -26,7 +26,7 @@ pub use self::sweeper::SweepUsage;
 pub(crate) use self::sweeper::start;
 use crate::body::{BLOCK_BYTES, Body};
 use crate::budget::{BLOCK_OVERHEAD_BYTES, block};
-use crate::catalogue::{Catalogue, Rows};
+use crate::catalogue::{Catalogue, Recounted, Rows};
 use crate::generation::{Generation, overhead_bytes};
 use crate::head::{Head, detached, head_bytes};
 use crate::index::Index;
@@ -85,7 +85,10 @@ impl Tier {
     }
 
     pub(crate) fn verify(&self) -> Result<Verified, ReadError> {
-        self.volume.verify()
+        let verified = self.volume.verify()?;
+        let Some(catalogue) = &self.catalogue else { return Ok(verified) };
+        let Recounted { missing, superfluous } = catalogue.recount(self.now())?;
+        Ok(Verified { rows_missing: missing, rows_superfluous: superfluous, ..verified })
     }
 
     pub(crate) fn volume(&self) -> &Volume {

@@ -295,8 +295,15 @@ impl DataPlane for House {
     fn verify(&self) -> Result<Verified, String> {
         let verified = self.edge.verify().ok_or("this Weir has no volume")?;
         let found = verified.map_err(|error| format!("the volume cannot be read: {error}"))?;
-        let weir_store::volume::Verified { objects, partial, body_bytes, damaged, moved } = found;
-        Ok(Verified { objects, partial, body_bytes, damaged, moved })
+        Ok(Verified {
+            objects: found.objects,
+            partial: found.partial,
+            body_bytes: found.body_bytes,
+            damaged: found.damaged,
+            moved: found.moved,
+            rows_missing: found.rows_missing,
+            rows_superfluous: found.rows_superfluous,
+        })
     }
 
     fn list(&self, order: &ListOrder) -> Result<Listing, String> {

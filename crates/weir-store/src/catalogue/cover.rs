@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 use weir_policy::{CacheKey, Now, Tags};
 
 use super::rows::{Change, Rows, RowsError, Wanted};
@@ -61,6 +61,8 @@ pub(crate) struct Catalogue {
     /// Something failed: whoever searches walks the volume.
     is_broken: AtomicBool,
     records: AtomicU64,
+    /// Held while rows are written, so that none is put in place of a newer one.
+    writing: Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -113,7 +115,15 @@ impl Catalogue {
             is_broken.store(true, Ordering::Relaxed);
         }
         let state = Mutex::new(State { covered, synced_at: None });
-        let catalogue = Catalogue { rows, volume, state, charge, is_broken, records: AtomicU64::new(0) };
+        let catalogue = Catalogue {
+            rows,
+            volume,
+            state,
+            charge,
+            is_broken,
+            records: AtomicU64::new(0),
+            writing: Mutex::new(()),
+        };
         catalogue.has_room();
         catalogue
     }
@@ -136,6 +146,24 @@ impl Catalogue {
         !self.is_broken() && self.state.lock().covered.is_some_and(|covered| covered >= place)
     }
 
+    /// Up to where the log is covered; `None` while rows of no use are taken away.
+    pub(super) fn covered(&self) -> Option<Place> {
+        self.state.lock().covered
+    }
+
+    /// Keeps others from writing rows.
+    pub(super) fn writing(&self) -> MutexGuard<'_, ()> {
+        self.writing.lock()
+    }
+
+    pub(super) fn rows(&self) -> &dyn Rows {
+        &*self.rows
+    }
+
+    pub(super) fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
     pub(crate) fn is_broken(&self) -> bool {
         self.is_broken.load(Ordering::Relaxed)
     }
@@ -156,6 +184,7 @@ impl Catalogue {
     }
 
     fn cover_some(&self, now: Now) -> Result<Progress, Uncovered> {
+        let _writing = self.writing.lock();
         let Some(covered) = self.state.lock().covered else { return self.clear() };
         if !self.has_room() {
             return Ok(Progress::NoRoom);
@@ -281,7 +310,7 @@ impl Batch {
 }
 
 /// The rows of a record; none where it is outdone already and cannot come back.
-fn rows_of(volume: &Volume, logged: &Logged<'_>, now: Now) -> Vec<(Vec<u8>, Vec<u8>)> {
+pub(super) fn rows_of(volume: &Volume, logged: &Logged<'_>, now: Now) -> Vec<(Vec<u8>, Vec<u8>)> {
     let hash = (logged.digest >> 64) as u64;
     let Some((site, full)) = split_key(logged.key).filter(|_| volume.may_be(hash, logged.place)) else {
         return Vec::new();

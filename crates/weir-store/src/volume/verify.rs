@@ -21,6 +21,10 @@ pub struct Verified {
     pub damaged: u64,
     /// Entries that went, or moved, while they were looked for.
     pub moved: u64,
+    /// Rows that the catalogue lacked: they were added. 0 without one.
+    pub rows_missing: u64,
+    /// Rows of the catalogue that were of no use any more: they were taken away.
+    pub rows_superfluous: u64,
 }
 
 /// Goes through all entries of the index, segment by segment, and tells `drop_damaged` of those that are wrong.

@@ -28,14 +28,20 @@ impl Verify {
 }
 
 fn show(verified: &Verified) -> String {
-    let Verified { objects, partial, body_bytes, damaged, moved } = verified;
+    let Verified { objects, partial, body_bytes, damaged, moved, rows_missing, rows_superfluous } = verified;
     let mut text = format!("sound: {objects} objects, {} of bodies", size(*body_bytes));
     for (count, what) in [(partial, "held in part"), (moved, "gone meanwhile")] {
         if *count > 0 {
             text += &format!(", {count} {what}");
         }
     }
-    text + &format!("\ndropped, because they were not what was stored: {damaged}\n")
+    text += &format!("\ndropped, because they were not what was stored: {damaged}\n");
+    if rows_missing + rows_superfluous > 0 {
+        text += &format!(
+            "the catalogue lacked {rows_missing} rows and had {rows_superfluous} too many; it has not now\n"
+        );
+    }
+    text
 }
 
 #[cfg(test)]
@@ -44,8 +50,12 @@ mod tests {
 
     #[test]
     fn it_says_what_was_found() {
-        let verified = Verified { objects: 3, partial: 1, body_bytes: 2048, damaged: 2, moved: 0 };
+        let verified =
+            Verified { objects: 3, partial: 1, body_bytes: 2048, damaged: 2, ..Verified::default() };
         let expect = "sound: 3 objects, 2.0 KiB of bodies, 1 held in part\ndropped, because they were not what was stored: 2\n";
         assert_eq!(show(&verified), expect);
+        let verified = Verified { rows_missing: 1, rows_superfluous: 4, ..Verified::default() };
+        let expect = "the catalogue lacked 1 rows and had 4 too many; it has not now\n";
+        assert!(show(&verified).ends_with(expect));
     }
 }

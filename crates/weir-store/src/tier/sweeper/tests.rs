@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use self::world::{Beside, Target, World};
 use super::Stuck;
+use crate::catalogue::{Change, Rows};
 use crate::{Force, Stamp};
 
 const SEEDS: u64 = 60;
@@ -209,6 +210,39 @@ fn a_catalogue_that_is_late_lost_or_of_another_volume_is_made_anew() {
     world.purge(Target::Tag(0), Force::Hard);
     assert_eq!(world.pass(), Ok(()));
     assert!(world.found().is_empty());
+}
+
+/// Verifying recounts the rows: what is lacking comes, what is of no use goes.
+#[test]
+fn a_recount_mends_the_catalogue() {
+    let mut world = World::new(4, Beside::Rows);
+    for number in 0..20 {
+        world.store(number, 1000, number % 2);
+    }
+    world.settle();
+    world.rows.tidy_by(None);
+    let full = world.rows.content();
+    assert_eq!(full.len(), 1 + 20 * 3);
+    let verify = |world: &World| {
+        let verified = world.store.verify().unwrap().unwrap();
+        (verified.objects, verified.rows_missing, verified.rows_superfluous)
+    };
+    assert_eq!(verify(&world), (20, 0, 0));
+    let lost: Vec<_> = full.iter().skip(1).step_by(7).map(|(key, _)| Change::Remove { key }).collect();
+    let strange = [3, 0, 0, 0, 0, 0, 0, 0, 9];
+    let more = [Change::Put { key: &strange, value: &[7; 28] }, Change::Put { key: &[9], value: &[] }];
+    world.rows.apply(&lost).unwrap();
+    world.rows.apply(&more).unwrap();
+    assert_eq!(verify(&world), (20, lost.len() as u64, 2));
+    assert_eq!(world.rows.content(), full);
+    assert_eq!(verify(&world), (20, 0, 0));
+    // What is not covered yet is not lacking, and what has gone leaves its rows behind.
+    world.store(30, 1000, 3);
+    world.store(0, 1000, 4);
+    assert!(world.store.sync_for_tests());
+    assert_eq!(verify(&world), (21, 0, 3));
+    world.settle();
+    assert_eq!(verify(&world), (21, 0, 0));
 }
 
 #[test]
