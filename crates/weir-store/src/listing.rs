@@ -183,22 +183,21 @@ impl Lister<'_> {
         let Some(tier) = &self.shelf.tier else { return Ok(None) };
         if after.is_empty() && self.is_full() {
             // The page is full of what is in memory; the next one begins below.
-            let first = if self.rows(tier).is_some() { BY_ROWS } else { BY_PLACE };
+            let first = if rows_in_time(tier).is_some() { BY_ROWS } else { BY_PLACE };
             return Ok(Some(vec![first]));
         }
-        match (self.rows(tier), after.split_first()) {
-            (Some(rows), None) => self.by_rows(tier, rows, &[]),
-            (Some(rows), Some((&BY_ROWS, after))) => self.by_rows(tier, rows, after),
-            (None, None) => self.by_place(tier, &[]),
-            (_, Some((&BY_PLACE, after))) => self.by_place(tier, after),
-            // The rows are of no use any more, and their order means nothing to what comes instead of them.
-            (None | Some(_), Some(_)) => Err(Unlisted::After),
+        match after.split_first() {
+            None => match rows_in_time(tier) {
+                Some(rows) => self.by_rows(tier, rows, &[]),
+                None => self.by_place(tier, &[]),
+            },
+            Some((&BY_ROWS, after)) => match tier.catalogue.as_ref().filter(|rows| !rows.is_broken()) {
+                Some(rows) => self.by_rows(tier, rows, after),
+                // The order of rows means nothing to what comes instead of them.
+                None => Err(Unlisted::After),
+            },
+            Some((_, after)) => self.by_place(tier, after),
         }
-    }
-
-    /// The catalogue, where it has all that was durable a moment ago.
-    fn rows<'t>(&self, tier: &'t Tier) -> Option<&'t Catalogue> {
-        tier.catalogue.as_ref().filter(|catalogue| catalogue.usage().behind_bytes <= BEHIND_BYTES_MAX)
     }
 
     fn by_rows(&mut self, tier: &Tier, rows: &Catalogue, after: &[u8]) -> Result<Option<Vec<u8>>, Unlisted> {
@@ -299,8 +298,25 @@ impl Lister<'_> {
     }
 }
 
-/// A catalogue that lacks more of the log than this is not gone by.
-const BEHIND_BYTES_MAX: u64 = 64 << 20;
+/// So often, and so long apart, it is looked whether the catalogue has covered what is durable.
+const COVERED_TRIES: u32 = 100;
+const COVERED_PAUSE: Duration = Duration::from_millis(20);
+
+/// The catalogue, where it has all that is durable now, or soon.
+fn rows_in_time(tier: &Tier) -> Option<&Catalogue> {
+    let catalogue = tier.catalogue.as_ref()?;
+    let end = tier.volume().durable_end();
+    for _ in 0..COVERED_TRIES {
+        if catalogue.has_covered(end) {
+            return Some(catalogue);
+        }
+        if catalogue.is_broken() {
+            return None;
+        }
+        std::thread::sleep(COVERED_PAUSE);
+    }
+    None
+}
 
 /// By what generations in memory are ordered: site, key, sequence.
 fn name_of(generation: &Generation) -> Vec<u8> {
