@@ -10,7 +10,7 @@ mod stowing;
 mod sweeper;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
@@ -21,7 +21,7 @@ use xxhash_rust::xxh3::Xxh3Default;
 pub use self::ask::Ask;
 pub(crate) use self::below::Below;
 pub use self::below::{Gone, Place};
-pub(crate) use self::stowing::Stowing;
+pub(crate) use self::stowing::{Keeper, Stowing};
 pub use self::sweeper::SweepUsage;
 pub(crate) use self::sweeper::start;
 use crate::body::{BLOCK_BYTES, Body};
@@ -49,7 +49,7 @@ pub(crate) struct Tier {
     volume: Arc<Volume>,
     clock: fn() -> Now,
     /// Bodies whose rest waits for room.
-    late: AtomicUsize,
+    late: stowing::Line,
     /// Bodies that were not kept because the volume had no room for them in time.
     unkept: AtomicU64,
     /// Held by who judges a head and writes it down.
@@ -66,7 +66,7 @@ impl Tier {
         Arc::new(Tier {
             volume,
             clock,
-            late: AtomicUsize::new(0),
+            late: stowing::Line::default(),
             unkept: AtomicU64::new(0),
             gate: RwLock::new(()),
             catalogue,
@@ -119,7 +119,7 @@ impl Tier {
     pub(crate) fn close(&self) {
         self.thread.stop();
         for _ in 0..LATE_TRIES_MAX {
-            if self.late.load(Ordering::Acquire) == 0 {
+            if self.late.is_empty() {
                 break;
             }
             std::thread::sleep(LATE_PAUSE);

@@ -12,7 +12,7 @@ use crate::body::{Added, BLOCK_BYTES};
 use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge};
 use crate::generation::{Generation, Retirement};
 use crate::shelf::{Shelf, Window};
-use crate::tier::Stowing;
+use crate::tier::{Keeper, Stowing};
 
 /// How often a transfer pauses for the volume; with pauses of a millisecond, a second in all.
 pub const PAUSES_MAX: u32 = 1000;
@@ -233,7 +233,8 @@ impl Writer {
                     shelf.outdo(newest)
                 }
             };
-            stowing.finish(Arc::clone(&self.generation), declared, outdo);
+            let keeper = if is_window { Keeper::VolumeAlone } else { Keeper::Memory };
+            stowing.finish(&self.generation, declared, keeper, outdo);
         }
         Ok(())
     }

@@ -86,6 +86,19 @@ fn what_was_stored_is_found_by_the_next_process() {
 }
 
 #[test]
+fn what_comes_faster_than_the_volume_writes_waits_in_memory_and_is_kept() {
+    let folder = Folder::new("tier");
+    let store = open(&folder);
+    // Well within memory, and more than twice what the volume lets wait.
+    (0..40).for_each(|number| drop(put(&store, number, 60_000)));
+    store.close();
+    drop(store);
+    let store = open(&folder);
+    let lost: Vec<u64> = (0..40).filter(|number| find(&store, *number).is_none()).collect();
+    assert!(lost.is_empty(), "{lost:?} are lost");
+}
+
+#[test]
 fn a_body_beyond_memory_is_found_when_it_is_whole() {
     let folder = Folder::new("tier");
     let store = open(&folder);

@@ -201,6 +201,12 @@ impl Stock {
             if is_current && bytes <= newest_bytes && at + settled <= end {
                 report.wanted += 1;
                 report.kept += usize::from(is_held);
+                if !is_held {
+                    let (length, before) = (self.lengths[number], end - at);
+                    println!(
+                        "lost: {length} bytes, complete {before:?} before, {bytes} of {newest_bytes} ago"
+                    );
+                }
             }
             if !is_held {
                 self.complete.lock().unwrap().remove(&number);
