@@ -2,7 +2,7 @@
 //! a rate; how much of a core RocksDB's threads take in any 100 ms; searching. On the file system of the folder for temporary
 //! files. Run with `crates/weir-rocks/with-library cargo bench -p weir-rocks --features rocksdb [-- NAME…]`; figures only, no
 //! judgement. Names: `flood`, `rate=OBJECTS_A_SECOND`. `WRITE_MB`, `PERMILLE` and `MEMORY_MB` in the environment change the settings,
-//! `SYNC_MS` how often rows are made durable.
+//! `SYNC_MS` (30,000) how often rows are made durable, `OBJECTS` how many are put.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 
@@ -16,10 +16,8 @@ use std::time::{Duration, Instant};
 use weir_rocks::{Settings, open};
 use weir_store::catalogue::{Change, Rows, Wanted};
 
-/// Objects that are put, two rows each.
+/// Objects that are put, two rows each. The younger half is held at a time; the segments of older ones are dropped.
 const OBJECTS: u64 = 1_000_000;
-/// Objects that are held at a time; the segments of older ones are dropped.
-const HELD: u64 = 500_000;
 /// Objects of a segment.
 const SEGMENT: u64 = 10_000;
 /// Rows in a batch.
@@ -39,20 +37,21 @@ fn main() {
 
 /// A million objects, at a rate or as fast as it goes.
 fn put(rate: Option<u64>) {
+    let objects = number("OBJECTS").unwrap_or(OBJECTS);
     let folder = Folder::new();
     let oldest = Arc::new(AtomicU64::new(0));
     let rows = open(&folder.0, &settings(), wanted(oldest.clone())).unwrap();
     let (watch, begin, before) = (Watch::start(), Instant::now(), process_cpu());
-    let sync_every = Duration::from_millis(number("SYNC_MS").unwrap_or(u64::MAX));
+    let sync_every = Duration::from_millis(number("SYNC_MS").unwrap_or(30_000));
     let (mut synced, mut syncs, mut tails, mut memory) = (begin, 0_u64, Vec::new(), 0);
     let (mut batch, mut put_cpu) = (Vec::new(), Duration::ZERO);
-    for object in 0..OBJECTS {
+    for object in 0..objects {
         if object % SEGMENT == 0 {
-            oldest.store(object.saturating_sub(HELD) / SEGMENT, Ordering::Relaxed);
+            oldest.store(object.saturating_sub(objects / 2) / SEGMENT, Ordering::Relaxed);
             memory = memory.max(rows.usage().memory_bytes);
         }
         batch.extend(rows_of(object));
-        if batch.len() < BATCH && object + 1 < OBJECTS {
+        if batch.len() < BATCH && object + 1 < objects {
             continue;
         }
         if let Some(rate) = rate {
@@ -74,13 +73,13 @@ fn put(rate: Option<u64>) {
     let (took, all_cpu) = (begin.elapsed(), process_cpu() - before);
     let shares = watch.stop();
     tails.sort_unstable();
-    row("rate", OBJECTS as f64 / took.as_secs_f64(), "objects/s");
-    row("CPU of the thread that puts", micros(put_cpu) / (OBJECTS * 2) as f64, "µs a row");
-    row("CPU of all threads", micros(all_cpu) / (OBJECTS * 2) as f64, "µs a row");
+    row("rate", objects as f64 / took.as_secs_f64(), "objects/s");
+    row("CPU of the thread that puts", micros(put_cpu) / (objects * 2) as f64, "µs a row");
+    row("CPU of all threads", micros(all_cpu) / (objects * 2) as f64, "µs a row");
     row("a batch of 256, p99", micros(tails[tails.len() * 99 / 100]) / 1e3, "ms");
     row("a batch of 256, longest", micros(*tails.last().unwrap()) / 1e3, "ms");
     row("syncs", syncs as f64, "");
-    tell(&*rows, shares, memory);
+    tell(&*rows, shares, memory, objects);
     search(&*rows);
     let closing = Instant::now();
     drop(rows);
@@ -90,10 +89,10 @@ fn put(rate: Option<u64>) {
     row("open and close", micros(opening.elapsed()) / 1e3, "ms");
 }
 
-fn tell(rows: &dyn Rows, mut shares: Vec<f64>, memory: u64) {
+fn tell(rows: &dyn Rows, mut shares: Vec<f64>, memory: u64, objects: u64) {
     let usage = rows.usage();
-    row("written", usage.written_bytes as f64 / OBJECTS as f64, "B an object");
-    row("on the drive", usage.disk_bytes as f64 / HELD as f64, "B an object held");
+    row("written", usage.written_bytes as f64 / objects as f64, "B an object");
+    row("on the drive", usage.disk_bytes as f64 / (objects / 2) as f64, "B an object held");
     row("memory, most", memory as f64 / 1e6, "MB");
     let average = shares.iter().sum::<f64>() / shares.len() as f64;
     shares.sort_unstable_by(f64::total_cmp);
@@ -112,7 +111,7 @@ fn search(rows: &dyn Rows) {
         ControlFlow::Continue(())
     })
     .unwrap();
-    row("rows found, of 1,000,000 wanted", found as f64, "");
+    row("rows found, wanted or not left yet", found as f64, "");
     row("all of them", begin.elapsed().as_secs_f64(), "s");
     row("CPU of a scan", micros(thread_cpu() - before) / found as f64, "µs a row");
     let begin = Instant::now();

@@ -64,7 +64,7 @@ impl Default for Settings {
         Self {
             memory_bytes: 64 << 20,
             write_bytes_per_second: 16 << 20,
-            compaction_permille: 500,
+            compaction_permille: 400,
             rewrite_after: Duration::from_secs(7 * 24 * 60 * 60),
             lock_patience: Duration::from_secs(10),
         }

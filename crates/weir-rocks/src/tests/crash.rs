@@ -11,7 +11,7 @@ use crate::OpenError;
 
 const SEEDS: u64 = 6;
 /// Kills, one after another on the same rows.
-const KILLS: u64 = 12;
+const KILLS: u64 = 8;
 /// Says to the process where its rows are; its script begins after what is in them.
 const FOLDER_VARIABLE: &str = "WEIR_ROCKS_CHILD";
 
@@ -83,7 +83,7 @@ fn what_was_synced_survives_a_kill() {
     let (folder, mut random) = (Folder::new(), Random::new(5));
     let (mut survived, mut lost) = (0, 0);
     for _ in 0..KILLS {
-        let (applied, synced) = killed_after(&folder.0, 20 + random.below(300));
+        let (applied, synced) = killed_after(&folder.0, 20 + random.below(200));
         let before = survived;
         survived = Script { seed: 1 }.prefix(&*opened(&folder.0));
         assert!(survived >= synced.max(before), "{survived} batches of {synced} that were synced");
