@@ -17,6 +17,7 @@ use crate::conn::body::RequestBody;
 use crate::conn::{After, Conn};
 use crate::deliver::send::{Ended, Sent, Transfer};
 use crate::observe::{Completion, Description, Facts, Outcome};
+use crate::parts::Refill;
 use crate::plan::{Route, Site};
 use crate::present::Reader;
 use crate::transform::request::{From, known_id, scheme};
@@ -38,6 +39,8 @@ pub(crate) struct Exchange<'c> {
     pub(crate) origin: Option<Arc<str>>,
     /// The origin's fields as the lead of a fill got them, where they are not those that are stored.
     pub(crate) own_fields: Option<HeaderMap>,
+    /// How what is missing of what goes out is brought, where that was asked for already.
+    pub(crate) refill: Option<Box<Refill>>,
     /// The ledger's number when the request was passed on to the origin.
     pub(crate) asked: Option<Stamp>,
     request_id: OnceCell<String>,
@@ -72,6 +75,7 @@ impl<'c> Exchange<'c> {
             facts: Facts::default(),
             origin: None,
             own_fields: None,
+            refill: None,
             asked: None,
             request_id: OnceCell::new(),
             ended: None,

@@ -16,6 +16,7 @@ use weir_store::{Found, Generation};
 use self::question::Request;
 use self::wording::{Dropped, dropped, not_in_key, tags, triggers};
 use crate::clock;
+use crate::lookup;
 use crate::plan::Route;
 use crate::plane::Plane;
 use crate::told::Told;
@@ -163,9 +164,9 @@ fn judge(
     let found = ready(|| plane.store.find(digest, &key, site, &selects));
     let mut generations = plane.store.variants(digest, &key);
     generations.retain(|generation| generation.key().site == site);
-    let found = found.filter(|found| found.is_whole() && found.key().site == site);
+    let found = found.filter(|found| lookup::is_usable(found) && found.key().site == site);
     // As the walk has it: what is found first may still be filling, while an older one is whole.
-    let is_usable = |held: &&Arc<Generation>| held.is_whole() && selects(&held.head().stored);
+    let is_usable = |held: &&Arc<Generation>| lookup::is_usable(held) && selects(&held.head().stored);
     let found = found.or_else(|| generations.iter().find(is_usable).cloned());
     for generation in &generations {
         let selected = found.as_ref().is_some_and(|found| Arc::ptr_eq(found, generation));
@@ -192,7 +193,7 @@ fn judge(
         _ => &generations,
     };
     explanation.asked = Some(asked(route, request, &target, Some(validated)));
-    let others = match generations.iter().any(|held| held.is_whole()) {
+    let others = match generations.iter().any(|held| lookup::is_usable(held)) {
         true => MissReason::Vary,
         false => MissReason::Uri,
     };

@@ -379,7 +379,9 @@ fn usable(
     failure: Failure,
 ) -> Option<(Arc<Generation>, Reusable)> {
     let is_good = |generation: &&Arc<Generation>| {
-        matches!(generation.retirement(), None | Some(Retirement::Evicted))
+        // What is missing would have to come from the one that fails.
+        generation.is_whole()
+            && matches!(generation.retirement(), None | Some(Retirement::Evicted))
             && matches(&generation.head().stored.variant, &exchange.head.headers)
     };
     let generation = validating.first().filter(is_good)?;

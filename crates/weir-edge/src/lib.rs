@@ -21,6 +21,7 @@ mod local;
 mod lookup;
 pub mod observe;
 mod outgoing;
+mod parts;
 mod pass;
 pub mod plan;
 mod plane;

@@ -8,13 +8,14 @@ use weir_policy::{CacheKey, matches, write_key};
 use weir_store::{Found, Generation};
 
 use crate::exchange::Exchange;
+use crate::parts;
 use crate::plan::Route;
 
 /// What is held for a request.
 pub(crate) struct Held {
     /// The generation that the request selects.
     pub(crate) generation: Option<Arc<Generation>>,
-    /// The other variants that are held whole, where none was selected.
+    /// The other variants that are held, where none was selected.
     pub(crate) others: Vec<Arc<Generation>>,
 }
 
@@ -37,7 +38,9 @@ pub(crate) async fn find(exchange: &Exchange<'_>, route: &Route) -> Held {
     };
     match &held.generation {
         // What turns out to be gone is whole no more.
-        Some(below) if below.is_below() && !exchange.worker.plane.store.prime(below).await => {
+        Some(below)
+            if below.is_below() && below.is_whole() && !exchange.worker.plane.store.prime(below).await =>
+        {
             at_hand(exchange, route)
         }
         _ => held,
@@ -62,7 +65,7 @@ fn look(exchange: &Exchange<'_>, route: &Route) -> Looked {
     let digest = write_key(&route.rules.key, &exchange.view(), &mut key);
     let headers = &exchange.head.headers;
     match worker.plane.store.find(digest, &key, site(exchange), &|stored| matches(&stored.variant, headers)) {
-        Found::Ready(Some(generation)) if generation.is_whole() && is_of_site(exchange, &generation) => {
+        Found::Ready(Some(generation)) if is_usable(&generation) && is_of_site(exchange, &generation) => {
             Looked::Held(Held { generation: Some(generation), others: Vec::new() })
         }
         Found::Ready(_) => Looked::Held(among_variants(exchange, digest, &key)),
@@ -74,12 +77,18 @@ fn look(exchange: &Exchange<'_>, route: &Route) -> Looked {
 fn among_variants(exchange: &Exchange<'_>, digest: u128, key: &[u8]) -> Held {
     let headers = &exchange.head.headers;
     let mut variants = exchange.worker.plane.store.variants(digest, key);
-    variants.retain(|generation| generation.is_whole() && is_of_site(exchange, generation));
-    let selected = |generation: &&Arc<Generation>| matches(&generation.head().stored.variant, headers);
-    match variants.iter().find(selected) {
+    variants.retain(|generation| is_usable(generation) && is_of_site(exchange, generation));
+    let is_selected = |generation: &&Arc<Generation>| matches(&generation.head().stored.variant, headers);
+    let whole = variants.iter().find(|generation| generation.is_whole() && is_selected(generation));
+    match whole.or_else(|| variants.iter().find(is_selected)) {
         Some(generation) => Held { generation: Some(generation.clone()), others: Vec::new() },
         None => Held { generation: None, others: variants.into_vec() },
     }
+}
+
+/// Whether a generation can answer: it is whole, or what is missing can be brought.
+pub(crate) fn is_usable(generation: &Generation) -> bool {
+    generation.is_whole() || parts::is_usable(generation)
 }
 
 /// What was stored while its host belonged to another site is not that site's any more: a purge of this one would not

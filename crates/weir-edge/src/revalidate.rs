@@ -72,7 +72,7 @@ fn candidates(exchange: &Exchange<'_>, generation: Arc<Generation>) -> Vec<Arc<G
     let key = generation.key().clone();
     let mut all = vec![generation];
     for sibling in exchange.worker.plane.store.variants(key.digest, &key.full) {
-        let is_ours = sibling.is_whole() && lookup::is_of_site(exchange, &sibling);
+        let is_ours = lookup::is_usable(&sibling) && lookup::is_of_site(exchange, &sibling);
         if is_ours && !Arc::ptr_eq(&sibling, &all[0]) {
             all.push(sibling);
         }

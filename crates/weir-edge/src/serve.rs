@@ -19,14 +19,15 @@ use crate::fill::again::Again;
 use crate::fill::tail::Tail;
 use crate::local;
 use crate::lookup;
+use crate::parts;
 use crate::plan::Route;
 use crate::present::{self, Reader};
 use crate::told::Told;
 
 /// Where a generation's bytes are.
 pub(crate) enum From {
-    /// It is whole.
-    Whole,
+    /// It is at rest, whole or in part.
+    Held,
     /// Its fill runs.
     Fill(Seat, Arc<Again>),
 }
@@ -34,19 +35,19 @@ pub(crate) enum From {
 /// Serves what is held; `reusable` proves that the policy allowed it.
 pub(crate) async fn held(
     exchange: &mut Exchange<'_>,
-    route: &Route,
+    route: &Arc<Route>,
     ask: &Ask,
     generation: Arc<Generation>,
     reusable: Reusable,
     told: Told,
 ) -> After {
-    generation_to(exchange, route, ask, generation, reusable.freshness(), From::Whole, told).await
+    generation_to(exchange, route, ask, generation, reusable.freshness(), From::Held, told).await
 }
 
 /// Serves a generation whose fill this request reads; its seat proves that it may.
 pub(crate) async fn filled(
     exchange: &mut Exchange<'_>,
-    route: &Route,
+    route: &Arc<Route>,
     ask: &Ask,
     generation: Arc<Generation>,
     (seat, again): (Seat, Arc<Again>),
@@ -60,7 +61,7 @@ pub(crate) async fn filled(
 /// asked proves it.
 pub(crate) async fn confirmed(
     exchange: &mut Exchange<'_>,
-    route: &Route,
+    route: &Arc<Route>,
     ask: &Ask,
     generation: Arc<Generation>,
     _seat: &Seat,
@@ -68,12 +69,12 @@ pub(crate) async fn confirmed(
 ) -> After {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
     let told = told.unchanged(freshness.left_s());
-    generation_to(exchange, route, ask, generation, freshness, From::Whole, told).await
+    generation_to(exchange, route, ask, generation, freshness, From::Held, told).await
 }
 
 async fn generation_to(
     exchange: &mut Exchange<'_>,
-    route: &Route,
+    route: &Arc<Route>,
     ask: &Ask,
     generation: Arc<Generation>,
     freshness: Freshness,
@@ -123,13 +124,34 @@ async fn generation_to(
     print::end(out);
     drop(head);
     exchange.facts.status = status.as_u16();
-    let source = match (from, transfer) {
-        (_, Transfer::Nothing(_)) => Source::Empty,
-        (From::Whole, _) => Source::Held(Held::new(generation, interval)),
-        (From::Fill(seat, again), _) => Source::Tail(Box::new(Tail::new(seat, generation, interval, again))),
+    let source = match transfer {
+        Transfer::Nothing(_) => Source::Empty,
+        _ => source(exchange, route, generation, interval, from),
     };
     let sent = send(&mut exchange.conn.client, source, transfer).await;
     exchange.sent(sent, transfer, after)
+}
+
+/// Where the bytes come from.
+fn source(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    generation: Arc<Generation>,
+    interval: Interval,
+    from: From,
+) -> Source {
+    let refill = exchange.refill.take();
+    match from {
+        From::Held if generation.blocks().is_some() => Source::Held(Held::new(generation, interval, None)),
+        From::Held => {
+            let refill = refill.or_else(|| parts::refill(exchange, route, &generation));
+            Source::Held(Held::new(generation, interval, refill))
+        }
+        From::Fill(seat, again) => {
+            let store = exchange.worker.plane.store.clone();
+            Source::Tail(Box::new(Tail::new(seat, generation, interval, again, store)))
+        }
+    }
 }
 
 /// The status line and fields of a whole response, printed once for a plan.

@@ -58,6 +58,17 @@ impl Told {
         Told::new(Outcome::Miss, reason.word(), Some(reason.into()))
     }
 
+    /// Held in part, and the origin is asked for the rest.
+    pub(crate) fn completed(self) -> Told {
+        Told {
+            outcome: Outcome::Miss,
+            detail: "partial",
+            fwd: Some(Forward::Partial),
+            fwd_status: Some(StatusCode::PARTIAL_CONTENT),
+            ..self
+        }
+    }
+
     /// Past the cache.
     pub(crate) fn pass(reason: PassReason) -> Told {
         Told::new(Outcome::Pass, reason.word(), Some(reason.into()))
@@ -81,6 +92,7 @@ impl Told {
     /// Whether it came from the store, so that it must carry `Age`.
     pub(crate) fn is_from_store(&self) -> bool {
         matches!(self.outcome, Outcome::Hit | Outcome::Stale | Outcome::Revalidated)
+            || self.fwd == Some(Forward::Partial)
             || self.collapsed == Collapsed::Yes
     }
 

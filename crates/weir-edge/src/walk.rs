@@ -4,13 +4,15 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
-use weir_policy::{Consult, MissReason, StaleUse, Verdict, consult, verdict};
+use weir_policy::{Ask, Consult, MissReason, Reusable, StaleUse, Verdict, consult, verdict};
+use weir_store::Generation;
 use weir_wire::RequestHead;
 
 use crate::conn::{After, Conn};
 use crate::exchange::Exchange;
 use crate::local::{self, Routed};
 use crate::lookup::{self, Held};
+use crate::parts::{self, Confirmed};
 use crate::plan::Route;
 use crate::revalidate;
 use crate::told::Told;
@@ -48,13 +50,13 @@ async fn respond(exchange: &mut Exchange<'_>, route: &Arc<Route>) -> After {
     drop(head);
     match (verdict, generation) {
         (Verdict::Hit(reusable), Some(generation)) => {
-            serve::held(exchange, route, &ask, generation, reusable, Told::hit(&reusable)).await
+            reuse(exchange, route, &ask, generation, reusable, Told::hit(&reusable)).await
         }
         (Verdict::Stale(reusable, how), Some(generation)) => {
             if how == StaleUse::WhileRevalidate {
                 revalidate::in_background(exchange, route, &generation);
             }
-            serve::held(exchange, route, &ask, generation, reusable, Told::stale(&reusable)).await
+            reuse(exchange, route, &ask, generation, reusable, Told::stale(&reusable)).await
         }
         (Verdict::Revalidate(revalidation), Some(generation)) => {
             revalidate::now(exchange, route, &ask, generation, revalidation).await
@@ -69,5 +71,27 @@ async fn respond(exchange: &mut Exchange<'_>, route: &Arc<Route>) -> After {
         }
         // A verdict about a generation is only reached with one.
         (_, None) => fetch::fetch(exchange, route, &ask, Vec::new(), Told::miss(MissReason::Gone)).await,
+    }
+}
+
+/// Serves what is held, once it is certain that what is missing of it can be had.
+async fn reuse(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    generation: Arc<Generation>,
+    reusable: Reusable,
+    told: Told,
+) -> After {
+    if generation.is_whole() {
+        return serve::held(exchange, route, ask, generation, reusable, told).await;
+    }
+    match parts::confirm(exchange, route, ask, &generation).await {
+        Confirmed::Held => serve::held(exchange, route, ask, generation, reusable, told).await,
+        Confirmed::Coming(refill) => {
+            exchange.refill = Some(refill);
+            serve::held(exchange, route, ask, generation, reusable, told.completed()).await
+        }
+        Confirmed::Gone => fetch::fetch(exchange, route, ask, Vec::new(), Told::miss(MissReason::Gone)).await,
     }
 }

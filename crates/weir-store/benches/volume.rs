@@ -118,7 +118,7 @@ fn large() {
     let before = cpu();
     let time = timed(|| {
         for number in 0..COUNT {
-            let mut put = volume.begin(&key(number), Bytes::from_static(b"head"), 1, Some(LENGTH)).unwrap();
+            let put = volume.begin(&key(number), Bytes::from_static(b"head"), 1, Some(LENGTH)).unwrap();
             let mut at = 0;
             while at < LENGTH {
                 // The queue never waits; what fills it faster than the drive takes must.

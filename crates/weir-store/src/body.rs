@@ -99,18 +99,18 @@ pub(crate) enum Added {
 impl Body {
     /// An empty growing body. The `charge` of nothing fixes its budget.
     pub(crate) fn new(length: Option<u64>, charge: Charge) -> Body {
-        let growing = Growing {
-            slots: BTreeMap::new(),
-            writers: SmallVec::new(),
-            writers_begun: 0,
-            held_bytes: 0,
-            loose: charge,
-            window_start: 0,
-        };
         Body {
             length: AtomicU64::new(length.unwrap_or(LENGTH_UNKNOWN)),
             sealed: OnceLock::new(),
-            growing: Mutex::new(Some(Box::new(growing))),
+            growing: Mutex::new(Some(Box::new(Growing::new(charge)))),
+        }
+    }
+
+    /// Lets a body grow of which nothing is in memory; the `charge` of nothing fixes its budget.
+    pub(crate) fn grow(&self, charge: Charge) {
+        let mut growing = self.growing.lock();
+        if growing.is_none() && !self.is_whole() {
+            *growing = Some(Box::new(Growing::new(charge)));
         }
     }
 
@@ -127,10 +127,11 @@ impl Body {
         body
     }
 
-    /// Makes a body whole that was elsewhere and has one block; false where it is whole already.
+    /// Makes a body whole that was elsewhere and has one block; false where it is whole already, or grows.
     pub(crate) fn lift(&self, bytes: Bytes) -> bool {
         debug_assert_eq!(self.length(), Some(bytes.len() as u64));
-        self.sealed.set(Blocks::One(bytes)).is_ok()
+        let growing = self.growing.lock();
+        growing.is_none() && self.sealed.set(Blocks::One(bytes)).is_ok()
     }
 
     /// The total length, once it is known.
@@ -308,6 +309,30 @@ impl Body {
         true
     }
 
+    /// Drops what is held elsewhere as well: the blocks of which all that is held lies in `elsewhere`, but for those that a
+    /// writer is at.
+    pub(crate) fn forget(&self, elsewhere: &Intervals) {
+        let mut dropped = SmallVec::<[Slot; 4]>::new();
+        let mut growing = self.growing.lock();
+        let Some(state) = growing.as_mut() else { return };
+        let is_elsewhere = |(number, slot): &(&u64, &Slot)| {
+            let base = *number * BLOCK_BYTES as u64;
+            let is_written = state.writers.iter().any(|writer| writer.at / BLOCK_BYTES as u64 == **number);
+            let lies = |&(start, end): &(usize, usize)| {
+                elsewhere.contains(Interval { start: base + start as u64, end: base + end as u64 })
+            };
+            !is_written && slot.runs().iter().all(lies)
+        };
+        let numbers: Vec<u64> = state.slots.iter().filter(is_elsewhere).map(|(number, _)| *number).collect();
+        for number in numbers {
+            if let Some(slot) = state.slots.remove(&number) {
+                state.forget(&slot);
+                dropped.push(slot);
+            }
+        }
+        drop(growing);
+    }
+
     fn is_joined(&self, number: u64) -> bool {
         let growing = self.growing.lock();
         growing.as_ref().is_none_or(|growing| matches!(growing.slots.get(&number), Some(Slot::Block(_))))
@@ -337,6 +362,17 @@ impl Body {
 }
 
 impl Growing {
+    fn new(charge: Charge) -> Growing {
+        Growing {
+            slots: BTreeMap::new(),
+            writers: SmallVec::new(),
+            writers_begun: 0,
+            held_bytes: 0,
+            loose: charge,
+            window_start: 0,
+        }
+    }
+
     fn read(&self, offset: u64, max: usize) -> Read {
         let number = offset / BLOCK_BYTES as u64;
         let at = (offset % BLOCK_BYTES as u64) as usize;

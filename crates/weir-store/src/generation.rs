@@ -4,14 +4,14 @@
 //! only under the shelf's lock (see `shelf`); everyone may look. A retired generation is whole for those who hold it:
 //! its blocks live by reference count.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use parking_lot::Mutex;
-use weir_policy::{CacheKey, Intervals};
+use weir_policy::{CacheKey, Interval, Intervals};
 
 use crate::body::{Body, Piece, Read};
 use crate::budget::Charge;
@@ -19,7 +19,7 @@ use crate::ghost::GHOST_BYTES;
 use crate::head::{ALLOCATION_BYTES, Head, HeadRef};
 use crate::ledger::Stamp;
 use crate::queues::NODE_BYTES;
-use crate::tier::{Below, Gone, Place};
+use crate::tier::{Below, Gone, Place, SharedPut};
 
 /// How often a generation was used lately, at most (S3-FIFO, Yang et al., SOSP '23, §4).
 pub(crate) const USES_MAX: u8 = 3;
@@ -132,6 +132,10 @@ pub struct Generation {
     below: OnceLock<Below>,
     /// When its head was last written down anew.
     refreshed: Mutex<Option<Instant>>,
+    /// Its transfer ended before its body, and what has come is kept.
+    is_rested: AtomicBool,
+    /// What brings further parts of it down to the volume, while something does.
+    shared_put: Mutex<Weak<SharedPut>>,
 }
 
 impl Generation {
@@ -155,12 +159,12 @@ impl Generation {
         self.body.length()
     }
 
-    /// The intervals that can be read now. Costs a walk over the blocks while the body grows.
+    /// The intervals that can be read now from memory. Costs a walk over the blocks while the body grows.
     pub fn held(&self) -> Intervals {
         self.body.held()
     }
 
-    /// How many bytes can be read now.
+    /// How many bytes can be read now from memory.
     pub fn held_bytes(&self) -> u64 {
         self.body.held_bytes()
     }
@@ -168,6 +172,63 @@ impl Generation {
     /// True once every byte is held. It stays so: nothing about the bytes can change any more.
     pub fn is_whole(&self) -> bool {
         self.body.is_whole() || self.below.get().is_some_and(Below::is_whole)
+    }
+
+    /// True when it is at rest in part: what is missing can be brought by [`crate::Store::resume`]. Of a body that begins to
+    /// arrive that is not said.
+    pub fn is_part(&self) -> bool {
+        !self.is_whole()
+            && self.length().is_some()
+            && match self.below.get() {
+                // What was found wrong is completed for those who read it, and stored anew for the next.
+                Some(below) => !below.is_damaged(),
+                None => self.is_rested.load(Ordering::Acquire),
+            }
+    }
+
+    pub(crate) fn set_rested(&self) {
+        self.is_rested.store(true, Ordering::Release);
+    }
+
+    /// The first part of an interval that is held neither in memory nor on the volume.
+    pub fn gap(&self, within: Interval) -> Option<Interval> {
+        if self.is_whole() {
+            return None;
+        }
+        let mut held = self.held();
+        if let Some(below) = self.below.get() {
+            for run in below.held().iter() {
+                held.insert(run);
+            }
+        }
+        held.gaps(within).next()
+    }
+
+    /// Learns what has come to the volume since.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn look_below(&self) {
+        if let Some(below) = self.below.get() {
+            below.renew_waiting(self.key()).await;
+        }
+    }
+
+    /// Where it lies on the volume, if it came up from there or was found there since.
+    pub(crate) fn below(&self) -> Option<&Below> {
+        self.below.get()
+    }
+
+    pub(crate) fn shared_put(&self) -> &Mutex<Weak<SharedPut>> {
+        &self.shared_put
+    }
+
+    /// Drops what is in memory and on the volume as well.
+    pub(crate) fn forget_below(&self) {
+        if let Some(below) = self.below.get() {
+            below.renew(self.key());
+            self.body.forget(&below.held());
+        }
     }
 
     /// True when its bytes are on the volume and must be asked for: see [`Generation::fetch`].
@@ -185,9 +246,19 @@ impl Generation {
     /// Safe: nothing was taken.
     pub async fn fetch(&self, place: &mut Place, offset: u64, max: usize) -> Result<Option<Piece>, Gone> {
         match self.below.get() {
-            Some(below) => below.read(place, offset, max).await,
+            Some(below) => below.read(self.key(), place, offset, max).await,
             None => Err(Gone),
         }
+    }
+
+    /// Whether it was written to the volume, or was begun to be.
+    pub fn is_stored_below(&self) -> bool {
+        self.object() > 0
+    }
+
+    /// Whether two are the same version of the same object, one of them come up from the volume.
+    pub fn is_same(&self, other: &Generation) -> bool {
+        self.object() > 0 && self.object() == other.object()
     }
 
     /// Its number on the volume; 0 while it is not there.
@@ -287,6 +358,8 @@ impl Generation {
             object: AtomicU64::new(0),
             below: OnceLock::new(),
             refreshed: Mutex::new(None),
+            is_rested: AtomicBool::new(false),
+            shared_put: Mutex::default(),
         }
     }
 }

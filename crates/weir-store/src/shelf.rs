@@ -221,10 +221,10 @@ impl Shelf {
             return;
         }
         let all = self.index.all(label.key.digest);
-        // What was purged softly does not take the place of what was not; else the newer one stays.
-        let rank = |label: &Label| (!self.is_soft(label), label.sequence);
+        // What was purged softly does not take the place of what was not, nor a part that of a whole; else the newer one stays.
+        let rank = |one: &Generation| (!self.is_soft(&one.label), one.is_whole(), one.label.sequence);
         for other in all.iter().filter(|other| is_other_of_variant(&other.label, label)) {
-            if rank(&other.label) < rank(label) {
+            if rank(other) < rank(generation) {
                 self.withdraw(state, other, Retirement::Replaced, retired);
             } else if other.residence() == Residence::Resident {
                 self.withdraw(state, generation, Retirement::Replaced, retired);
@@ -301,7 +301,8 @@ impl Shelf {
         let all = self.index.all(newest.label.key.digest);
         let label = &newest.label;
         let is_older = |other: &Label| other.sequence < label.sequence && is_other_of_variant(other, label);
-        for other in all.iter().filter(|other| is_older(&other.label)) {
+        // A part of it that came up meanwhile is the very same.
+        for other in all.iter().filter(|other| is_older(&other.label) && !other.is_same(newest)) {
             self.withdraw(&mut state, other, Retirement::Replaced, &mut retired);
         }
         drop(state);

@@ -318,12 +318,44 @@ impl Store {
             return None;
         }
         self.shelf.refill(generation);
+        generation.body.grow(self.shelf.budget.nothing());
         let Some(id) = generation.body.join_writer(interval.start, interval.end) else {
             self.shelf.publish(generation);
             return None;
         };
         let span = (interval.start, interval.end);
-        Some(Writer::new(Arc::clone(&self.shelf), Arc::clone(generation), id, span, Kind::Gap))
+        let mut writer = Writer::new(Arc::clone(&self.shelf), Arc::clone(generation), id, span, Kind::Gap);
+        let stowing = self.shelf.tier.as_ref().and_then(|tier| {
+            tier.attach(generation);
+            tier.resume(generation, interval.start)
+        });
+        writer.stow(stowing);
+        Some(writer)
+    }
+
+    /// Whether a generation is still being written to the volume: what is not found of it may be in a moment.
+    pub fn is_going_down(&self, generation: &Generation) -> bool {
+        self.shelf.tier.as_ref().is_some_and(|tier| tier.is_going_down(generation))
+    }
+
+    /// What the volume has by now at `offset` of a body that memory keeps only a window of, as [`Generation::fetch`].
+    ///
+    /// # Errors
+    /// [`Gone`] where it has nothing there, or not yet.
+    ///
+    /// # Cancel safety
+    /// Safe: nothing was taken.
+    pub async fn fetch_below(
+        &self,
+        generation: &Generation,
+        place: &mut Place,
+        offset: u64,
+        max: usize,
+    ) -> Result<Option<Piece>, Gone> {
+        if let Some(tier) = &self.shelf.tier {
+            tier.attach(generation);
+        }
+        generation.fetch(place, offset, max).await
     }
 
     /// Gives a generation the head that a 304 made of its old one (RFC 9111 §4.3.4); `stamp` is the ledger's number

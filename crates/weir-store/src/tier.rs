@@ -9,19 +9,20 @@ mod below;
 mod stowing;
 mod sweeper;
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use weir_policy::{CacheKey, Now};
 use xxhash_rust::xxh3::Xxh3Default;
 
 pub use self::ask::Ask;
 pub(crate) use self::below::Below;
 pub use self::below::{Gone, Place};
-pub(crate) use self::stowing::{Keeper, Stowing};
+pub(crate) use self::stowing::{Keeper, SharedPut, Stowing};
 pub use self::sweeper::SweepUsage;
 pub(crate) use self::sweeper::start;
 use crate::body::{BLOCK_BYTES, Body};
@@ -33,6 +34,7 @@ use crate::index::Index;
 use crate::ledger::{Judged, Ledger, Stamp};
 use crate::shelf::Shelf;
 use crate::volume::codec;
+use crate::volume::put::Fate;
 use crate::volume::{Health, Named, ReadError, Record, Verified, Volume, VolumeUsage};
 
 /// Two heads of one object are written down at least so far apart.
@@ -40,6 +42,8 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 /// How often, and how long apart, the rest of a body is offered to a volume that has no room for it.
 pub(crate) const LATE_TRIES_MAX: u32 = 5000;
 pub(crate) const LATE_PAUSE: Duration = Duration::from_millis(1);
+/// The list of what is being written is looked through when it has doubled beyond this.
+const GOING_DOWN_LOOKED_THROUGH: usize = 64;
 /// Up to so many bytes a body comes up into memory with its head.
 const SMALL_BYTES_MAX: u64 = BLOCK_BYTES as u64;
 
@@ -57,6 +61,8 @@ pub(crate) struct Tier {
     pub(crate) catalogue: Option<Catalogue>,
     sweeping: sweeper::Counts,
     pub(crate) thread: Arc<sweeper::Thread>,
+    /// What is being written, by its number on the volume; what no longer is stays until it is looked through.
+    going_down: Mutex<HashMap<u64, Weak<Fate>>>,
 }
 
 impl Tier {
@@ -72,6 +78,7 @@ impl Tier {
             catalogue,
             sweeping: sweeper::Counts::default(),
             thread: Arc::default(),
+            going_down: Mutex::default(),
         })
     }
 
@@ -142,7 +149,25 @@ impl Tier {
         let (key, stamp) = (key_below(generation.key()), generation.stamp().number());
         let put = self.volume.begin(&key, Bytes::from(head), stamp, generation.length()).ok()?;
         generation.set_object(put.number());
+        self.note_going_down(put.number(), put.fate());
         Some(Stowing::new(put, Arc::clone(self)))
+    }
+
+    fn note_going_down(&self, number: u64, fate: &Arc<Fate>) {
+        let mut going_down = self.going_down.lock();
+        going_down.insert(number, Arc::downgrade(fate));
+        if going_down.len() > GOING_DOWN_LOOKED_THROUGH && going_down.len().is_power_of_two() {
+            going_down.retain(|_, fate| fate.strong_count() > 0);
+        }
+    }
+
+    /// Whether a generation is still being written, so that what is not found of it may be found in a moment.
+    pub(crate) fn is_going_down(&self, generation: &Generation) -> bool {
+        let going_down = self.going_down.lock();
+        going_down
+            .get(&generation.object())
+            .and_then(Weak::upgrade)
+            .is_some_and(|fate| fate.ended().is_none())
     }
 
     /// Takes a generation out of the volume. Where even that cannot be said, it is outdone when it comes up again.
@@ -174,7 +199,7 @@ impl Tier {
 
     /// Makes a generation of a record, in memory with its head, and with its body where that is small.
     fn raise(self: &Arc<Tier>, shelf: &Shelf, key: &CacheKey, record: Record) {
-        let Some(length) = record.length.filter(|_| record.was_whole()) else { return };
+        let Some(length) = record.length else { return };
         let Ok(stored) = codec::decode(&record.head, (self.clock)()) else { return };
         let stored = detached(stored);
         let charge = |bytes| shelf.charge(bytes);

@@ -23,7 +23,7 @@ pub(crate) mod journal;
 mod limbo;
 mod log;
 pub(crate) mod number;
-mod put;
+pub(crate) mod put;
 mod reader;
 pub(crate) mod record;
 mod recover;

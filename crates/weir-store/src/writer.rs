@@ -14,8 +14,12 @@ use crate::generation::{Generation, Retirement};
 use crate::shelf::{Shelf, Window};
 use crate::tier::{Keeper, Stowing};
 
-/// How often a transfer pauses for the volume; with pauses of a millisecond, a second in all.
+/// Each time so many bytes of a gap have come, those that are on the volume by then leave memory: 4 MiB.
+const GAP_HELD_BYTES: u64 = 4 << 20;
+/// How often a transfer pauses for the volume within [`PAUSES_RENEWED_BYTES`]; with pauses of a millisecond, a second.
 pub const PAUSES_MAX: u32 = 1000;
+/// A drive that takes less than this in a second costs the storing, not the transfer: 16 MiB.
+const PAUSES_RENEWED_BYTES: u64 = 16 << 20;
 
 /// No memory can be had at the moment: readers hold it. Wait until they have moved on, and push `rest` again; that is
 /// the back-pressure.
@@ -52,6 +56,8 @@ pub struct Writer {
     /// Where it goes on the volume as well.
     stowing: Option<Stowing>,
     pauses_left: u32,
+    /// Where it was when they were all left.
+    paused_at: u64,
     /// What the foremost reader has read, once the caller has said so.
     read_to: u64,
 }
@@ -85,6 +91,7 @@ impl Writer {
             window: None,
             stowing: None,
             pauses_left: PAUSES_MAX,
+            paused_at: 0,
             read_to: u64::MAX,
         }
     }
@@ -110,6 +117,11 @@ impl Writer {
         self.window.as_ref().map(Window::bytes)
     }
 
+    /// Whether the volume gets it as well.
+    pub fn is_stowing(&self) -> bool {
+        self.stowing.is_some()
+    }
+
     /// Says that the foremost reader has read up to `offset`. Where the body has outgrown the store, what lies at or
     /// after it is then dropped only when memory is short, and never the newest [`Writer::window_bytes`] of it: a push
     /// rather answers [`Full`]. Without this a push may narrow the window down to the block that is being written.
@@ -129,7 +141,8 @@ impl Writer {
             let room = BLOCK_BYTES - (self.at % BLOCK_BYTES as u64) as usize;
             let part = bytes.slice(..room.min(bytes.len()));
             let count = part.len();
-            if self.window.is_none() && self.at + count as u64 > self.shelf.settings.object_bytes_max() {
+            let is_too_large = self.at + count as u64 > self.shelf.settings.object_bytes_max();
+            if self.window.is_none() && self.kind == Kind::Whole && is_too_large {
                 self.outgrow();
             }
             self.slide(count as u64);
@@ -151,6 +164,9 @@ impl Writer {
             self.stow_to(self.at + count);
         }
         self.at += count;
+        if self.kind == Kind::Gap && self.at.is_multiple_of(GAP_HELD_BYTES) {
+            self.generation.forget_below();
+        }
     }
 
     /// Hands what has arrived up to `end` to the volume; where it takes no more, storing ends and the transfer goes on.
@@ -163,13 +179,19 @@ impl Writer {
     }
 
     /// True where the volume is behind with a body that it alone can keep: give it a moment before more is pushed. Said at
-    /// most [`PAUSES_MAX`] times for a body, so that a slow drive costs the storing and not the transfer.
+    /// most [`PAUSES_MAX`] times for 16 MiB, so that a slow drive costs the storing and not the transfer.
     pub fn should_pause(&mut self) -> bool {
-        let Some(window_bytes) = self.window_bytes().filter(|_| self.pauses_left > 0) else { return false };
+        let Some(window_bytes) = self.window_bytes() else { return false };
+        if self.pauses_left == 0 {
+            self.stowing = None;
+        }
         self.stow_to(self.at);
         let is_behind = |stowing: &Stowing| self.at - stowing.at() > window_bytes / 2;
         let should_pause = self.stowing.as_ref().is_some_and(is_behind);
         self.pauses_left -= u32::from(should_pause);
+        if self.at - self.paused_at >= PAUSES_RENEWED_BYTES {
+            (self.paused_at, self.pauses_left) = (self.at, PAUSES_MAX);
+        }
         should_pause
     }
 
@@ -177,6 +199,10 @@ impl Writer {
     fn charge(&mut self, bytes: u64) -> Option<Charge> {
         if let Some(charge) = self.shelf.charge(bytes) {
             return Some(charge);
+        }
+        if self.kind == Kind::Gap {
+            self.generation.forget_below();
+            return self.shelf.charge(bytes);
         }
         if self.window.is_none() {
             self.outgrow();
@@ -194,7 +220,12 @@ impl Writer {
     /// Up to where bytes may be dropped when memory is short: what was read, and what is behind the window.
     fn expendable(&self) -> u64 {
         let window_bytes = self.window.as_ref().map_or(0, Window::bytes);
-        self.read_to.max(self.at.saturating_sub(window_bytes)).min(self.at)
+        self.read_to.max(self.at.saturating_sub(window_bytes)).min(self.at).min(self.gone_down())
+    }
+
+    /// Up to where the volume has it, or has it in its queue; the end where it does not go there.
+    fn gone_down(&self) -> u64 {
+        self.stowing.as_ref().map_or(u64::MAX, Stowing::at)
     }
 
     /// Leaves the store: from now on only the newest bytes are kept.
@@ -209,7 +240,8 @@ impl Writer {
     fn slide(&mut self, coming: u64) {
         if let Some(window) = &self.window {
             let start = (self.at + coming).saturating_sub(window.bytes());
-            self.generation.body.slide(start.min(self.read_to), coming.saturating_mul(2));
+            let start = start.min(self.read_to).min(self.gone_down());
+            self.generation.body.slide(start, coming.saturating_mul(2));
         }
     }
 
@@ -243,7 +275,18 @@ impl Writer {
     /// object or, if nothing is missing any more, as a whole one. Only for bytes of one version of the object: where
     /// the generation has a strong validator, or this is still its first transfer.
     pub fn rest(mut self) {
+        if self.kind == Kind::Whole {
+            self.generation.set_rested();
+        }
         self.leave();
+        let Some(mut stowing) = self.stowing.take() else { return };
+        match self.kind {
+            Kind::Gap => stowing.finish(&self.generation, self.at, Keeper::Memory, |_| {}),
+            Kind::Whole => {
+                stowing.push(&self.generation.body, self.at);
+                stowing.rest();
+            }
+        }
     }
 
     /// The transfer has failed: the generation is withdrawn. Its readers get what has arrived, then

@@ -10,6 +10,7 @@ use weir_upstream::OriginBody;
 
 use super::{Body, Cut, bytes_of};
 use crate::fill::tail::Tail;
+use crate::parts::{Next, Refill};
 
 /// Where a response's bytes come from.
 pub(crate) enum Source {
@@ -25,17 +26,20 @@ pub(crate) enum Source {
     Origin(Box<OriginBody>),
 }
 
-/// An interval of a whole generation.
+/// An interval of a generation that is whole, or whose missing parts can be brought.
 pub(crate) struct Held {
     generation: Arc<Generation>,
     rest: Interval,
     place: Place,
+    refill: Option<Box<Refill>>,
+    /// A running fill that it goes on with.
+    tail: Option<Box<Tail>>,
 }
 
 impl Held {
     /// The bytes `of` a generation.
-    pub(crate) fn new(generation: Arc<Generation>, of: Interval) -> Held {
-        Held { generation, rest: of, place: Place::default() }
+    pub(crate) fn new(generation: Arc<Generation>, of: Interval, refill: Option<Box<Refill>>) -> Held {
+        Held { generation, rest: of, place: Place::default(), refill, tail: None }
     }
 
     /// The generation's blocks from here on, and how many of their bytes are wanted; none while it is not
@@ -62,26 +66,47 @@ impl Held {
         self.rest.start += bytes;
     }
 
-    /// The next piece; waits for the volume only.
+    /// The next piece; waits for the volume, and for an origin where something is missing.
     async fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut> {
-        let left = self.rest.end - self.rest.start;
-        if left == 0 {
-            return Ok(None);
+        loop {
+            if let Some(tail) = &mut self.tail {
+                return tail.next(bytes_max).await;
+            }
+            let left = self.rest.end - self.rest.start;
+            if left == 0 {
+                return Ok(None);
+            }
+            let bytes_max = usize::try_from(left).map_or(bytes_max, |left| left.min(bytes_max));
+            if let Some(piece) = self.at_hand(bytes_max).await {
+                return Ok(Some(self.take(piece)));
+            }
+            let gone = Cut { word: "generation-gone" };
+            match self.refill.as_mut().ok_or(gone)?.next(&self.generation, self.rest, bytes_max).await? {
+                Next::Piece(piece) => return Ok(Some(self.take(piece))),
+                Next::Look => {}
+                Next::Tail(tail) => self.tail = Some(tail),
+            }
         }
-        let bytes_max = usize::try_from(left).map_or(bytes_max, |left| left.min(bytes_max));
+    }
+
+    /// What is held from here on, in memory or on the volume.
+    async fn at_hand(&mut self, bytes_max: usize) -> Option<Piece> {
         match self.generation.read(self.rest.start, bytes_max) {
-            Read::Piece(piece) => {
-                self.rest.start += bytes_of(&piece).len() as u64;
-                Ok(Some(piece))
-            }
+            Read::Piece(piece) => Some(piece),
+            Read::End | Read::NotYet => None,
             Read::Gone if self.generation.is_below() => {
-                let fetched = self.generation.fetch(&mut self.place, self.rest.start, bytes_max).await;
-                let piece = fetched.ok().flatten().ok_or(Cut { word: "generation-gone" })?;
-                self.rest.start += bytes_of(&piece).len() as u64;
-                Ok(Some(piece))
+                self.generation.fetch(&mut self.place, self.rest.start, bytes_max).await.ok().flatten()
             }
-            Read::End | Read::NotYet | Read::Gone => Err(Cut { word: "generation-gone" }),
+            Read::Gone => None,
         }
+    }
+
+    fn take(&mut self, piece: Piece) -> Piece {
+        self.rest.start += bytes_of(&piece).len() as u64;
+        if let Some(refill) = &mut self.refill {
+            refill.moved(self.rest.start);
+        }
+        piece
     }
 }
 

@@ -90,9 +90,9 @@ impl Posted {
     /// Starts the fill with the response's body, and reads it.
     pub(crate) fn read(self, body: OriginBody) -> Source {
         let Posted { errand, seat, generation, writer, length } = self;
-        let again = errand.again.clone();
+        let (again, store) = (errand.again.clone(), errand.plane.store.clone());
         task::start_with(errand, seat.fill().clone(), (generation.clone(), writer, length), body);
         let whole = Interval::new(0, length.unwrap_or(u64::MAX));
-        Source::Tail(Box::new(Tail::new(seat, generation, whole, again)))
+        Source::Tail(Box::new(Tail::new(seat, generation, whole, again, store)))
     }
 }

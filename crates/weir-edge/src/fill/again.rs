@@ -5,8 +5,12 @@ use std::sync::Arc;
 
 use http::header::{CONTENT_RANGE, ETAG, IF_RANGE, RANGE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use weir_policy::Interval;
 use weir_store::Generation;
 use weir_upstream::{OriginBody, OriginRequest, Upstream};
+
+/// What is read over of an origin that sends the whole where a part was asked for: 1 MiB, or as much as it brings.
+const SKIP_BYTES_MAX: u64 = 1 << 20;
 
 /// How to ask the origin for the rest.
 #[derive(Clone)]
@@ -45,6 +49,71 @@ impl Again {
     }
 }
 
+/// A part of a body.
+pub(crate) struct Part {
+    pub(crate) body: OriginBody,
+    /// So many bytes come before those that were asked for: the origin knows no ranges.
+    pub(crate) skip_bytes: u64,
+    /// Up to here it goes, perhaps less far than was asked.
+    pub(crate) end: u64,
+}
+
+/// Why a part is not to be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoPart {
+    /// The origin has another version by now, or none.
+    Changed,
+    /// The origin has the same version, and does not send parts of it.
+    Unable,
+    /// Nothing was learnt of the version; the word for the log.
+    Failed(&'static str),
+}
+
+impl Again {
+    /// The bytes `want` of a generation, if the origin still has the same version.
+    ///
+    /// # Errors
+    /// Why they are not to be had.
+    ///
+    /// # Cancel safety
+    /// Dropped, it closes its connection.
+    pub(crate) async fn part(&self, generation: &Generation, want: Interval) -> Result<Part, NoPart> {
+        let head = generation.head();
+        let etag = strong(&head.stored.headers).ok_or(NoPart::Failed("no-validator"))?.clone();
+        drop(head);
+        let length = generation.length().ok_or(NoPart::Failed("no-length"))?;
+        let range = format!("bytes={}-{}", want.start, want.end - 1);
+        let mut headers = self.headers.clone();
+        headers.insert(IF_RANGE, etag.clone());
+        headers.insert(RANGE, HeaderValue::try_from(range).map_err(|_| NoPart::Failed("no-range"))?);
+        let request = OriginRequest::new(Method::GET, self.target.clone(), headers);
+        let sent = self.upstream.send(request, None).await;
+        let answer = sent.map_err(|error| NoPart::Failed(error.word()))?;
+        let has_tag = answer.headers.get(ETAG) == Some(&etag);
+        match answer.status {
+            StatusCode::PARTIAL_CONTENT => {
+                let range = answer.headers.get(CONTENT_RANGE).and_then(part_of);
+                let (start, end, whole) = range.ok_or(NoPart::Unable)?;
+                if !has_tag || whole != length {
+                    return Err(NoPart::Changed);
+                }
+                let is_it = start == want.start && end <= want.end;
+                is_it.then_some(Part { body: answer.body, skip_bytes: 0, end }).ok_or(NoPart::Unable)
+            }
+            StatusCode::OK if !has_tag => Err(NoPart::Changed),
+            StatusCode::OK if want.start <= want.length().max(SKIP_BYTES_MAX) => {
+                Ok(Part { body: answer.body, skip_bytes: want.start, end: want.end })
+            }
+            StatusCode::OK => Err(NoPart::Unable),
+            StatusCode::NOT_FOUND
+            | StatusCode::GONE
+            | StatusCode::PRECONDITION_FAILED
+            | StatusCode::RANGE_NOT_SATISFIABLE => Err(NoPart::Changed),
+            _ => Err(NoPart::Failed("origin-status")),
+        }
+    }
+}
+
 /// The entity tag, where it is a strong one (RFC 9110 §8.8.1).
 pub(crate) fn strong(headers: &HeaderMap) -> Option<&HeaderValue> {
     headers.get(ETAG).filter(|etag| etag.as_bytes().starts_with(b"\""))
@@ -52,10 +121,16 @@ pub(crate) fn strong(headers: &HeaderMap) -> Option<&HeaderValue> {
 
 /// The whole length, where a `Content-Range` goes from `start` to the end (RFC 9110 §14.4).
 fn to_the_end(range: &HeaderValue, start: u64) -> Option<u64> {
+    let (first, end, length) = part_of(range)?;
+    (first == start && end == length).then_some(length)
+}
+
+/// First byte, end and whole length of a `Content-Range` that makes sense.
+fn part_of(range: &HeaderValue) -> Option<(u64, u64, u64)> {
     let (span, length) = range.to_str().ok()?.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = span.split_once('-')?;
-    let (first, last, length) = (number(first)?, number(last)?, number(length)?);
-    (first == start && first <= last && last.checked_add(1)? == length).then_some(length)
+    let (first, end, length) = (number(first)?, number(last)?.checked_add(1)?, number(length)?);
+    (first < end && end <= length).then_some((first, end, length))
 }
 
 /// Digits and nothing else: a sign is none.

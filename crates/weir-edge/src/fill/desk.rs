@@ -12,6 +12,7 @@ use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, NotStored, Tags, matches};
 use weir_store::{Folded, Generation, Judged, Ledger};
 
+use super::gap::Gaps;
 use super::machine::{End, Event, State};
 use super::memory::Memory;
 use super::upstreams::Upstreams;
@@ -47,6 +48,8 @@ pub(crate) struct Desk {
     pub(crate) memory: Memory,
     /// What is known of those that are asked.
     pub(crate) upstreams: Arc<Upstreams>,
+    /// What is being brought to generations that are held in part.
+    pub(crate) gaps: Gaps,
     bells: Arc<Bells>,
 }
 
@@ -54,7 +57,8 @@ impl Desk {
     /// An empty desk.
     pub(crate) fn new(bells: Arc<Bells>) -> Desk {
         let shards = (0..SHARDS).map(|_| Shard::default()).collect();
-        Desk { shards, memory: Memory::new(), upstreams: Arc::default(), bells }
+        let gaps = Gaps::new(bells.clone());
+        Desk { shards, memory: Memory::new(), upstreams: Arc::default(), gaps, bells }
     }
 
     fn shard(&self, key: &CacheKey) -> &Shard {
@@ -110,6 +114,18 @@ impl Desk {
     ) -> Lead {
         let fill = Fill::new(key.clone(), ledger.current(), self.bells.clone(), now);
         Lead { desk: self.clone(), seat: fill.seat(core) }
+    }
+
+    /// The fill that is bringing the very generation that `part` is the stored part of.
+    pub(crate) fn bringing(&self, core: usize, part: &Generation) -> Option<(Seat, Arc<Generation>)> {
+        let shard = self.shard(part.key()).lock();
+        let fills = shard.get(&part.key().digest)?;
+        fills.iter().find_map(|fill| match fill.head() {
+            Some(FillHead::New(generation)) if generation.is_same(part) => {
+                Some((fill.seat(core)?, generation.clone()))
+            }
+            _ => None,
+        })
     }
 
     /// Takes a fill off the desk; its readers keep it.

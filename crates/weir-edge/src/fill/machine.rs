@@ -19,6 +19,8 @@ pub(crate) const TAKEOVERS_MAX: u8 = 2;
 pub(crate) enum Storing {
     /// Into a generation that will be published.
     Whole,
+    /// Into a window and onto the volume, which readers that fall behind go on from.
+    Below,
     /// Only into the window: the object outgrew what may be stored.
     Window,
 }
@@ -81,6 +83,8 @@ pub(crate) enum Event {
     BrokeOff,
     /// Its lead gave it up before it was begun.
     Withdrawn,
+    /// Memory keeps only a window from here on, and the volume the whole.
+    Sunk,
     /// The store keeps only a window from here on.
     Outgrown,
     /// A reader took its seat.
@@ -187,12 +191,13 @@ impl Machine {
                 }
                 let seal = match storing {
                     Storing::Whole => Actions::SEAL,
-                    Storing::Window => Actions::NONE,
+                    Storing::Below | Storing::Window => Actions::NONE,
                 };
                 self.ended(End::Whole, Actions::WAKE.and(seal))
             }
-            (State::Filling { written, length, .. }, Event::Outgrown) => {
-                let state = State::Filling { written, length, storing: Storing::Window };
+            (State::Filling { written, length, .. }, Event::Sunk | Event::Outgrown) => {
+                let storing = if event == Event::Sunk { Storing::Below } else { Storing::Window };
+                let state = State::Filling { written, length, storing };
                 Machine { state, ..self }.unless_deserted(Actions::WAKE)
             }
             (State::Filling { .. }, Event::BrokeOff) if self.takeovers < TAKEOVERS_MAX => {
@@ -219,11 +224,11 @@ impl Machine {
         }
         let worth = match (storing, length) {
             (Storing::Window, _) => false,
-            (Storing::Whole, Some(length)) => {
+            (Storing::Whole | Storing::Below, Some(length)) => {
                 let rest = length.saturating_sub(written);
                 rest <= REST_BYTES_MAX || rest.saturating_mul(5) <= length
             }
-            (Storing::Whole, None) => written <= REST_BYTES_MAX,
+            (Storing::Whole | Storing::Below, None) => written <= REST_BYTES_MAX,
         };
         if worth {
             return (self, actions);

@@ -5,6 +5,7 @@
 
 pub(crate) mod again;
 pub(crate) mod desk;
+pub(crate) mod gap;
 mod judge;
 pub(crate) mod machine;
 pub(crate) mod memory;

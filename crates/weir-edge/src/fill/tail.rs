@@ -3,14 +3,19 @@
 //! It must never mix two versions of a body.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use weir_policy::Interval;
-use weir_store::{Generation, Piece, Read};
+use weir_store::{Generation, Piece, Place, Read, Store};
 use weir_upstream::OriginBody;
 
 use super::again::{Again, Rest};
 use super::{Seat, is_windowed};
 use crate::deliver::{Body, Cut, bytes_of};
+
+/// How often, and how long apart, a reader looks for what is being written to the volume: 2 s in all.
+const BELOW_TRIES_MAX: u32 = 400;
+const BELOW_PAUSE: Duration = Duration::from_millis(5);
 
 /// An interval of a generation that is being filled.
 pub(crate) struct Tail {
@@ -20,12 +25,20 @@ pub(crate) struct Tail {
     rest: Interval,
     again: Arc<Again>,
     own: Option<OriginBody>,
+    store: Store,
+    place: Place,
 }
 
 impl Tail {
     /// Reads the interval `of` a generation; `of.end` is `u64::MAX` where the length is not known.
-    pub(crate) fn new(seat: Seat, generation: Arc<Generation>, of: Interval, again: Arc<Again>) -> Tail {
-        Tail { seat: Some(seat), generation, rest: of, again, own: None }
+    pub(crate) fn new(
+        seat: Seat,
+        generation: Arc<Generation>,
+        of: Interval,
+        again: Arc<Again>,
+        store: Store,
+    ) -> Tail {
+        Tail { seat: Some(seat), generation, rest: of, again, own: None, store, place: Place::default() }
     }
 
     fn take(&mut self, piece: Piece) -> Piece {
@@ -47,6 +60,27 @@ impl Tail {
                 read => Some(read),
             })
             .await
+    }
+
+    /// What the window has left behind, from the volume. What was written to it a moment ago is waited for.
+    async fn below(&mut self, bytes_max: usize) -> Option<Piece> {
+        if !self.generation.is_stored_below() {
+            return None;
+        }
+        for _ in 0..BELOW_TRIES_MAX {
+            let (store, at) = (&self.store, self.rest.start);
+            // Looked at first: what has been written by then is found.
+            let is_going_down = store.is_going_down(&self.generation);
+            if let Ok(Some(piece)) = store.fetch_below(&self.generation, &mut self.place, at, bytes_max).await
+            {
+                return Some(piece);
+            }
+            if !is_going_down {
+                return None;
+            }
+            tokio::time::sleep(BELOW_PAUSE).await;
+        }
+        None
     }
 
     /// The rest from the origin, if it still has the same version.
@@ -96,7 +130,10 @@ impl Body for Tail {
                 Read::Piece(piece) => return Ok(Some(self.take(piece))),
                 Read::End => return Ok(None),
                 Read::NotYet => {}
-                Read::Gone if is_windowed(&self.generation) => self.own = Some(self.ask_again().await?),
+                Read::Gone if is_windowed(&self.generation) => match self.below(bytes_max).await {
+                    Some(piece) => return Ok(Some(self.take(piece))),
+                    None => self.own = Some(self.ask_again().await?),
+                },
                 Read::Gone => return Err(self.failure()),
             }
         }

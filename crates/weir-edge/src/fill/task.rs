@@ -219,6 +219,8 @@ impl Errand {
         fill.apply(Event::Storable(length));
         fill.wake(self.core);
         let mut whole = length;
+        // What broke off says nothing against what has come; what was not well-formed does.
+        let mut is_sound = true;
         while let State::Filling { .. } = fill.machine().state() {
             let is_ahead = self.is_ahead(fill, &mut writer);
             let piece = tokio::select! {
@@ -232,10 +234,12 @@ impl Errand {
                     self.observer.counters().origin_bytes(count);
                     self.push(fill, &generation, &mut writer, bytes).await;
                     fill.apply(Event::Bytes(count));
+                    is_sound = fill.machine().state() != State::Ended(End::Failed);
                     fill.wake(self.core);
                 }
                 // A rest that says how long the whole is must reach there.
                 Ok(None) if whole.is_some_and(|whole| whole != writer.position()) => {
+                    is_sound = false;
                     fill.fail_with("rest-too-short");
                     fill.apply(Event::Failed);
                 }
@@ -243,6 +247,7 @@ impl Errand {
                 Err(error) => {
                     fill.fail_with(error.word());
                     self.observer.counters().error(error.word());
+                    is_sound = broke_off(&error);
                     match self.take_over(fill, &generation, writer.position(), &error).await {
                         Some(rest) if whole.is_none_or(|whole| whole == rest.length) => {
                             (body, whole) = (rest.body, Some(rest.length));
@@ -252,7 +257,7 @@ impl Errand {
                 }
             }
         }
-        self.close(fill, writer)
+        self.close(fill, writer, is_sound)
     }
 
     /// What broke off is asked for from there on, at once and a bounded number of times. None where it is not, or not
@@ -265,10 +270,7 @@ impl Errand {
         error: &OriginError,
     ) -> Option<Rest> {
         let is_known = strong(&generation.head().stored.headers).is_some();
-        // What was not well-formed is not what it says it is; what the client or this machine broke off would break again.
-        let is_malformed = matches!(error, OriginError::Malformed { .. } | OriginError::HeadTooLarge { .. });
-        let is_sound = !is_malformed && error.blame() == Blame::Origin;
-        if !is_known || !is_sound || !fill.apply(Event::BrokeOff).has(Actions::TAKE_OVER) {
+        if !is_known || !broke_off(error) || !fill.apply(Event::BrokeOff).has(Actions::TAKE_OVER) {
             return None;
         }
         self.observer.counters().origin_asked();
@@ -286,10 +288,22 @@ impl Errand {
         }
     }
 
-    /// Ends the generation as the machine says; only what arrived whole is published.
-    fn close(&self, fill: &Arc<Fill>, writer: Writer) -> bool {
+    /// Ends the generation as the machine says: what arrived whole is published, and in part what nobody waited for or what
+    /// broke off, if the rest of it can be told to be of the same version.
+    fn close(&self, fill: &Arc<Fill>, writer: Writer, is_sound: bool) -> bool {
+        let generation = writer.generation().clone();
+        let is_kept = || {
+            is_sound
+                && writer.position() > 0
+                && generation.length().is_some()
+                && strong(&generation.head().stored.headers).is_some()
+        };
         let whole = match fill.machine().state() {
             State::Ended(End::Whole) => writer.seal().is_ok(),
+            State::Ended(End::Deserted | End::Failed) if is_kept() => {
+                writer.rest();
+                false
+            }
             _ => {
                 writer.abandon();
                 false
@@ -303,6 +317,9 @@ impl Errand {
     /// Whether a window is so far ahead of its foremost reader that the origin must wait.
     fn is_ahead(&self, fill: &Fill, writer: &mut Writer) -> bool {
         let Some(window_bytes) = writer.window_bytes() else { return false };
+        if writer.is_stowing() {
+            return false;
+        }
         let front = fill.front();
         writer.let_go(front);
         fill.apply(Event::Advanced(front));
@@ -312,11 +329,12 @@ impl Errand {
     /// Gives bytes to the writer. While readers hold all memory it waits for them to move on, which is the
     /// back-pressure; a fill that ends meanwhile drops the rest.
     async fn push(&self, fill: &Fill, generation: &Generation, writer: &mut Writer, mut bytes: Bytes) {
-        // Where memory is short what nobody has read yet must stay.
-        writer.let_go(fill.front());
+        // Where memory is short what nobody has read yet must stay, unless it is read from the volume.
+        let is_sunk = writer.is_stowing() && writer.window_bytes().is_some();
+        writer.let_go(if is_sunk { u64::MAX } else { fill.front() });
         while let Err(full) = writer.push(bytes) {
             bytes = full.rest;
-            self.outgrown(fill, generation);
+            self.outgrown(fill, generation, writer);
             fill.wake(self.core);
             tokio::select! {
                 () = fill.turn.notified() => {}
@@ -326,20 +344,33 @@ impl Errand {
                 return;
             }
             self.is_ahead(fill, writer);
+            writer.should_pause();
         }
-        self.outgrown(fill, generation);
+        self.outgrown(fill, generation, writer);
         while writer.should_pause() && !matches!(fill.machine().state(), State::Ended(_)) {
             tokio::time::sleep(VOLUME_PAUSE).await;
         }
     }
 
-    /// Tells the machine once that only a window is kept.
-    fn outgrown(&self, fill: &Fill, generation: &Generation) {
-        let state = fill.machine().state();
-        if is_windowed(generation) && matches!(state, State::Filling { storing: Storing::Whole, .. }) {
+    /// Tells the machine once that memory keeps only a window, and once that the volume keeps no more.
+    fn outgrown(&self, fill: &Fill, generation: &Generation, writer: &Writer) {
+        let State::Filling { storing, .. } = fill.machine().state() else { return };
+        if !is_windowed(generation) || storing == Storing::Window {
+            return;
+        }
+        if !writer.is_stowing() {
             fill.apply(Event::Outgrown);
             // Nobody reads what a background refresh keeps only a window of.
             drop(self.seat.lock().take());
+        } else if storing == Storing::Whole {
+            fill.apply(Event::Sunk);
         }
     }
+}
+
+/// Whether a body broke off that was well until then: what was not well-formed is not what it says it is, and what this machine
+/// broke off would break again.
+fn broke_off(error: &OriginError) -> bool {
+    let is_malformed = matches!(error, OriginError::Malformed { .. } | OriginError::HeadTooLarge { .. });
+    !is_malformed && error.blame() == Blame::Origin
 }

@@ -94,11 +94,11 @@ enum Outcome {
 }
 
 /// A reader: waits for the head, then reads its interval piece by piece.
-async fn reader(seat: Seat, interval: Interval, again: Arc<Again>) -> Outcome {
+async fn reader(seat: Seat, interval: Interval, again: Arc<Again>, store: Store) -> Outcome {
     let FillHead::New(generation) = seat.fill().wait_head(seat.core()).await else { return Outcome::NoBody };
     let length = generation.length().unwrap_or(u64::MAX);
     let interval = Interval { start: interval.start.min(length), end: interval.end.min(length) };
-    let mut tail = Tail::new(seat, generation, interval, again);
+    let mut tail = Tail::new(seat, generation, interval, again, store);
     let mut at = interval.start;
     loop {
         match tail.next(PIECE_BYTES_MAX).await {
@@ -192,7 +192,7 @@ impl Scene {
             let bells = bells.clone();
             async move { bells.answer(1).await }
         });
-        let readers = vec![(Task::new(reader(seat, whole, again.clone())), whole)];
+        let readers = vec![(Task::new(reader(seat, whole, again.clone(), store.clone())), whole)];
         let origin = Origin { length, is_known, writer: None, unsent: Bytes::new(), away: 0 };
         let (is_failed, was_windowed, crowd) = (false, false, 0);
         Scene { store, desk, bells, fill, origin, again, readers, bell, is_failed, was_windowed, crowd }
@@ -336,7 +336,7 @@ impl Scene {
         if self.readers.len() < 8
             && let Plan::Join(seat) = self.desk.plan(core, (&key(), ledger), interval, &HeaderMap::new(), now)
         {
-            let task = Task::new(reader(seat, interval, self.again.clone()));
+            let task = Task::new(reader(seat, interval, self.again.clone(), self.store.clone()));
             self.readers.push((task, interval));
         }
     }

@@ -1,13 +1,23 @@
-//! Reading a body that lies on the volume.
+//! Reading a body that lies on the volume, whole or in part.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use tokio::sync::oneshot;
+use std::time::Duration;
 
-use super::Tier;
+use arc_swap::ArcSwap;
+use parking_lot::Mutex;
+use tokio::sync::oneshot;
+use weir_policy::{CacheKey, Interval, Intervals};
+
+use super::{Tier, key_below};
 use crate::body::Piece;
+use crate::generation::Generation;
 use crate::volume::{Part, Position, ReadError, Record};
+
+/// How often, and how long apart, a busy volume is asked again in the middle of a body: a second in all.
+const BUSY_TRIES_MAX: u32 = 200;
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
 /// The bytes are there no more, or are not what was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -22,58 +32,159 @@ pub struct Place(Position);
 #[derive(Debug)]
 pub(crate) struct Below {
     tier: Arc<Tier>,
-    record: Arc<Record>,
+    record: ArcSwap<Record>,
     /// A read has found that something of it is gone.
     is_gone: AtomicBool,
+    /// What could not be read, or was not what was stored.
+    lost: Mutex<Intervals>,
 }
 
 impl Below {
     pub(crate) fn new(tier: Arc<Tier>, record: Arc<Record>) -> Below {
-        Below { tier, record, is_gone: AtomicBool::new(false) }
+        let record = ArcSwap::new(record);
+        Below { tier, record, is_gone: AtomicBool::new(false), lost: Mutex::default() }
     }
 
     /// Whether all of it was there when it was last looked at.
     pub(crate) fn is_whole(&self) -> bool {
-        self.record.was_whole() && !self.is_gone.load(Ordering::Acquire)
+        !self.is_gone.load(Ordering::Acquire) && self.record.load().was_whole()
+    }
+
+    /// What can be read, as far as is known.
+    pub(crate) fn held(&self) -> Intervals {
+        let mut held = self.tier.volume.held(&self.record.load());
+        for run in self.lost.lock().iter() {
+            held.remove(run);
+        }
+        held
+    }
+
+    /// Looks up what has been written since. False where that would need waiting for the drive.
+    pub(crate) fn renew(&self, key: &CacheKey) -> bool {
+        let number = self.record.load().number;
+        match self.tier.newest(key, number, Wait::Never) {
+            Ok(Some(record)) => self.take(record),
+            Ok(None) => {}
+            Err(NotResident) => return false,
+        }
+        true
+    }
+
+    /// As [`Below::renew`], by a thread that may wait for the drive where that is needed.
+    pub(crate) async fn renew_waiting(&self, key: &CacheKey) {
+        if self.renew(key) {
+            return;
+        }
+        let (tier, key, number) = (Arc::clone(&self.tier), key.clone(), self.record.load().number);
+        let (done, wait) = oneshot::channel();
+        let job = move || {
+            let _ = done.send(tier.newest(&key, number, Wait::Device));
+        };
+        if self.tier.volume.on_reader(job).is_ok()
+            && let Ok(Ok(Some(record))) = wait.await
+        {
+            self.take(record);
+        }
+    }
+
+    fn take(&self, record: Record) {
+        self.record.store(Arc::new(record.for_reading()));
+        if self.lost.lock().is_empty() {
+            self.is_gone.store(false, Ordering::Release);
+        }
     }
 
     /// What is at an offset: at once where it lies in the page cache, else by a thread that may wait for the drive.
     pub(crate) async fn read(
         &self,
+        key: &CacheKey,
         place: &mut Place,
         offset: u64,
         max: usize,
     ) -> Result<Option<Piece>, Gone> {
-        let result = self.look(place, offset, max).await;
-        if result.is_err() {
-            self.is_gone.store(true, Ordering::Release);
+        let mut result = self.look(place, offset, max).await;
+        if let Ok(Part::Gap) = result {
+            self.renew_waiting(key).await;
+            result = self.look(place, offset, max).await;
         }
-        result
+        match result {
+            Ok(Part::Bytes(checked)) => return Ok(Some(Piece::Bytes(checked.into_bytes()))),
+            Ok(Part::End) => return Ok(None),
+            Ok(Part::Gap) => {}
+            Err(_) => self.lose(offset),
+        }
+        self.is_gone.store(true, Ordering::Release);
+        Err(Gone)
     }
 
-    async fn look(&self, place: &mut Place, offset: u64, max: usize) -> Result<Option<Piece>, Gone> {
-        match self.tier.volume.try_read(&self.record, &mut place.0, offset, max) {
-            Err(ReadError::NotResident) => {}
-            result => return piece(result),
+    /// Whether something of it could not be read, or was not what was stored.
+    pub(crate) fn is_damaged(&self) -> bool {
+        !self.lost.lock().is_empty()
+    }
+
+    /// What is written in one piece is lost in one piece.
+    fn lose(&self, offset: u64) {
+        if let Some(run) = self.record.load().run_at(offset) {
+            self.lost.lock().insert(Interval { start: offset, end: run.end });
         }
-        let (tier, record) = (Arc::clone(&self.tier), Arc::clone(&self.record));
+    }
+
+    async fn look(&self, place: &mut Place, offset: u64, max: usize) -> Result<Part, ReadError> {
+        let record = self.record.load_full();
+        match self.tier.volume.try_read(&record, &mut place.0, offset, max) {
+            Err(ReadError::NotResident) => {}
+            result => return result,
+        }
+        let tier = Arc::clone(&self.tier);
         let mut position = std::mem::take(&mut place.0);
         let (done, wait) = oneshot::channel();
         let job = move || {
             let result = tier.volume.read(&record, &mut position, offset, max);
             let _ = done.send((result, position));
         };
-        self.tier.volume.on_reader(job).map_err(|_| Gone)?;
-        let (result, position) = wait.await.map_err(|_| Gone)?;
+        self.tier.on_reader_in_turn(job).await?;
+        let (result, position) = wait.await.map_err(|_| ReadError::Gone)?;
         place.0 = position;
-        piece(result)
+        result
     }
 }
 
-fn piece(result: Result<Part, ReadError>) -> Result<Option<Piece>, Gone> {
-    match result {
-        Ok(Part::Bytes(checked)) => Ok(Some(Piece::Bytes(checked.into_bytes()))),
-        Ok(Part::End) => Ok(None),
-        Ok(Part::Gap) | Err(_) => Err(Gone),
+impl Tier {
+    /// Says of a generation that began in memory where it lies on the volume, so that what lies there can leave memory.
+    pub(crate) fn attach(self: &Arc<Tier>, generation: &Generation) {
+        let object = generation.object();
+        if object == 0 || generation.below().is_some() {
+            return;
+        }
+        if let Ok(Some(record)) = self.newest(generation.key(), object, Wait::Never) {
+            generation.set_below(Below::new(Arc::clone(self), Arc::new(record.for_reading())));
+        }
     }
+
+    /// The record of an object as it is now.
+    fn newest(&self, key: &CacheKey, number: u64, wait: Wait) -> Result<Option<Record>, NotResident> {
+        let key = key_below(key);
+        for candidate in self.volume.find(key.digest) {
+            let found = match wait {
+                Wait::Device => self.volume.record(candidate, &key),
+                Wait::Never => self.volume.try_record(candidate, &key),
+            };
+            match found {
+                Ok(Some(record)) if record.number == number => return Ok(Some(record)),
+                Err(ReadError::NotResident) => return Err(NotResident),
+                Ok(_) | Err(ReadError::Gone | ReadError::Device(_)) => {}
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// It would need waiting for the drive.
+struct NotResident;
+
+/// Whether to wait for the drive.
+#[derive(Clone, Copy)]
+enum Wait {
+    Device,
+    Never,
 }

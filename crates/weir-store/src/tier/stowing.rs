@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::{LATE_PAUSE, LATE_TRIES_MAX, Tier};
+use super::{LATE_PAUSE, LATE_TRIES_MAX, Tier, digest_below};
 use crate::body::{BLOCK_BYTES, Body, Piece, Read};
 use crate::generation::Generation;
 use crate::volume::Put;
@@ -16,18 +16,78 @@ const LATE_MAX: usize = 4096;
 /// How many of them may hold their bytes in memory that nobody else wants there.
 const LATE_HOLDING_MAX: usize = 2;
 
-/// A generation that is being written down. Dropped without an end it is taken out again.
+/// A transfer that is being written down: the one that began a generation, which is taken out again when it is dropped
+/// without an end, or a further one.
 #[derive(Debug)]
 pub(crate) struct Stowing {
-    put: Put,
+    hand: Hand,
     tier: Arc<Tier>,
     /// Up to here it was handed over.
     at: u64,
 }
 
+/// By whose hand it goes down.
+#[derive(Debug)]
+enum Hand {
+    /// Of the transfer that began the generation.
+    Own(Put),
+    /// Of all further ones together: the volume takes one at a time.
+    Shared(Arc<SharedPut>),
+}
+
+/// Brings further parts of a generation down; what has come is kept when the last one lets go.
+#[derive(Debug)]
+pub(crate) struct SharedPut(Option<Put>);
+
+impl Drop for SharedPut {
+    fn drop(&mut self) {
+        if let Some(put) = self.0.take() {
+            // What was published stays all the same.
+            let _ = put.rest();
+        }
+    }
+}
+
+impl Hand {
+    fn put(&self) -> Option<&Put> {
+        match self {
+            Hand::Own(put) => Some(put),
+            Hand::Shared(shared) => shared.0.as_ref(),
+        }
+    }
+}
+
+impl Tier {
+    /// Goes on writing a generation down, from an offset on; `None` where it is not on the volume.
+    pub(crate) fn resume(self: &Arc<Tier>, generation: &Generation, at: u64) -> Option<Stowing> {
+        let object = Some(generation.object()).filter(|object| *object > 0)?;
+        let mut shared = generation.shared_put().lock();
+        let hand = match shared.upgrade() {
+            Some(put) => put,
+            None => {
+                let key = generation.key();
+                let (digest, stamp) = (digest_below(&key.full, key.site), generation.stamp().number());
+                let put = self.volume.resume(digest, object, stamp).ok()?;
+                let put = Arc::new(SharedPut(Some(put)));
+                *shared = Arc::downgrade(&put);
+                put
+            }
+        };
+        Some(Stowing { hand: Hand::Shared(hand), tier: Arc::clone(self), at })
+    }
+}
+
 impl Stowing {
     pub(crate) fn new(put: Put, tier: Arc<Tier>) -> Stowing {
-        Stowing { put, tier, at: 0 }
+        Stowing { hand: Hand::Own(put), tier, at: 0 }
+    }
+
+    /// Nothing more comes; what has come is kept.
+    pub(crate) fn rest(self) {
+        if let Hand::Own(put) = self.hand {
+            // Where it cannot be said what was published stays all the same.
+            let _ = put.rest();
+        }
     }
 
     /// Up to here it was handed over.
@@ -38,16 +98,18 @@ impl Stowing {
     /// Hands over what a body holds up to `end`, as far as the volume has room for it now; what it has not stays in memory
     /// for the next time. False where no more is taken: storing has ended, or what comes next is not held any more.
     pub(crate) fn push(&mut self, body: &Body, end: u64) -> bool {
+        let Some(put) = self.hand.put() else { return false };
         while self.at < end {
-            let Read::Piece(Piece::Bytes(bytes)) = body.read(self.at, BLOCK_BYTES) else {
+            let most = usize::try_from(end - self.at).map_or(BLOCK_BYTES, |left| left.min(BLOCK_BYTES));
+            let Read::Piece(Piece::Bytes(bytes)) = body.read(self.at, most) else {
                 self.tier.note_unkept();
                 return false;
             };
             let count = bytes.len() as u64;
-            if !self.put.has_room(count) {
+            if !put.has_room(count) {
                 return true;
             }
-            if self.put.push(self.at, bytes).is_err() {
+            if put.push(self.at, bytes).is_err() {
                 return false;
             }
             self.at += count;
@@ -55,18 +117,18 @@ impl Stowing {
         true
     }
 
-    /// The body has come whole. What the volume has had no room for waits in line, for a bounded time; `then` is called once
-    /// all is handed over.
+    /// All has come, up to `end`: the body, whole, or this transfer's part of it. What the volume has had no room for waits in
+    /// line, for a bounded time; `then` is called once all is handed over.
     pub(crate) fn finish(
         mut self,
         generation: &Arc<Generation>,
-        length: u64,
+        end: u64,
         keeper: Keeper,
         then: impl FnOnce(&Generation) + Send + 'static,
     ) {
-        match self.stage(&generation.body, length) {
+        match self.stage(&generation.body, end) {
             Stage::Ended => return,
-            Stage::Handed => return self.conclude(generation, length, then),
+            Stage::Handed => return self.conclude(generation, end, then),
             Stage::Waits => {}
         }
         let tier = Arc::clone(&self.tier);
@@ -74,19 +136,21 @@ impl Stowing {
             Keeper::Memory => Held::While(Arc::downgrade(generation)),
             Keeper::VolumeAlone => Held::Here(Arc::clone(generation)),
         };
-        tier.wait_in_line(Offer { stowing: self, held, length, then: Box::new(then) });
+        tier.wait_in_line(Offer { stowing: self, held, length: end, then: Box::new(then) });
     }
 
-    fn stage(&mut self, body: &Body, length: u64) -> Stage {
-        match self.push(body, length) {
-            true if self.at == length => Stage::Handed,
+    fn stage(&mut self, body: &Body, end: u64) -> Stage {
+        match self.push(body, end) {
+            true if self.at >= end => Stage::Handed,
             true => Stage::Waits,
             false => Stage::Ended,
         }
     }
 
-    fn conclude(self, generation: &Generation, length: u64, then: impl FnOnce(&Generation)) {
-        if self.put.finish(length).is_ok() {
+    fn conclude(self, generation: &Generation, end: u64, then: impl FnOnce(&Generation)) {
+        if let Hand::Own(put) = self.hand
+            && put.finish(end).is_ok()
+        {
             then(generation);
         }
     }

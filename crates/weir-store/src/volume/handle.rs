@@ -193,7 +193,7 @@ impl Volume {
         body: &[Bytes],
     ) -> Result<u64, Ended> {
         let length = body.iter().map(|part| part.len() as u64).sum();
-        let mut put = self.begin(key, head, stamp, Some(length))?;
+        let put = self.begin(key, head, stamp, Some(length))?;
         let mut offset = 0;
         for part in body {
             put.push(offset, part.clone())?;
@@ -202,14 +202,13 @@ impl Volume {
         put.finish(length)
     }
 
-    /// Goes on storing an object that is held in part; one transfer at a time.
+    /// Goes on storing an object that is held in part and has that stamp; one [`Put`] at a time, by which several transfers may push.
     ///
     /// # Errors
     /// [`Ended`]: nothing is added.
-    pub fn resume(self: &Arc<Volume>, record: &Record) -> Result<Put, Ended> {
-        let (object, digest) = (record.number, record.digest);
+    pub fn resume(self: &Arc<Volume>, digest: u128, object: u64, stamp: u64) -> Result<Put, Ended> {
         let fate = Fate::new();
-        self.running.resume(Named { digest, object }, record.stamp);
+        self.running.resume(Named { digest, object }, stamp);
         let resumed = self.send(Command::Resume { object, digest, fate: Arc::clone(&fate) });
         resumed.inspect_err(|_| self.running.end(object))?;
         Ok(Put { volume: Arc::clone(self), object, digest, fate, is_open: true })
@@ -328,6 +327,11 @@ impl Put {
         self.object
     }
 
+    /// How it fares; shared with the volume for as long as it is being stored.
+    pub(crate) fn fate(&self) -> &Arc<Fate> {
+        &self.fate
+    }
+
     /// Why storing has ended before its time, if it has.
     pub fn ended(&self) -> Option<Ended> {
         self.fate.ended()
@@ -342,7 +346,7 @@ impl Put {
     ///
     /// # Errors
     /// [`Ended`]: nothing more is stored; end it as what was stored deserves.
-    pub fn push(&mut self, offset: u64, bytes: Bytes) -> Result<(), Ended> {
+    pub fn push(&self, offset: u64, bytes: Bytes) -> Result<(), Ended> {
         if let Some(ended) = self.fate.ended() {
             return Err(ended);
         }

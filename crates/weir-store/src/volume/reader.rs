@@ -124,6 +124,13 @@ impl Record {
         self.place
     }
 
+    /// The run of the body around an offset that was written in one piece, and stands or falls with it.
+    pub fn run_at(&self, offset: u64) -> Option<Interval> {
+        let after = self.extents.partition_point(|extent| extent.offset <= offset);
+        let extent = self.extents[..after].last().filter(|extent| offset < extent.end())?;
+        Some(Interval { start: extent.offset, end: extent.end() })
+    }
+
     /// Whether nothing was missing when it was written.
     pub fn was_whole(&self) -> bool {
         self.length == Some(self.extents.iter().map(|extent| u64::from(extent.length)).sum())

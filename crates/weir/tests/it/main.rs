@@ -27,6 +27,7 @@ mod load;
 mod malformed_requests;
 mod malformed_responses;
 mod observe;
+mod parts;
 mod peers;
 mod poisoning;
 mod purge;

@@ -20,7 +20,7 @@ fn a_full_queue_ends_the_storing_and_what_it_held_comes_back() {
     settings.queue_bytes = 300_000;
     let (volume, _) = Volume::open(Arc::new(CrashDisk::new(1)), &settings).unwrap();
     let volume = Arc::new(volume);
-    let mut put = volume.begin(&samples::key(1), head(1, 0), 1, None).unwrap();
+    let put = volume.begin(&samples::key(1), head(1, 0), 1, None).unwrap();
     assert_eq!(put.push(0, samples::body(1, 0, 400_000)), Err(Ended::QueueFull));
     assert_eq!(put.ended(), Some(Ended::QueueFull));
     assert_eq!(put.push(0, samples::body(1, 0, 10)), Err(Ended::QueueFull));
@@ -30,7 +30,7 @@ fn a_full_queue_ends_the_storing_and_what_it_held_comes_back() {
     assert_eq!(volume.usage().queue_full, 1);
     // The room is given back, again and again; also that of a body which never gets long enough to be written.
     for key in 2..30 {
-        let mut put = volume.begin(&samples::key(key), head(key, 0), 1, None).unwrap();
+        let put = volume.begin(&samples::key(key), head(key, 0), 1, None).unwrap();
         put.push(0, samples::body(key, 0, 50_000)).unwrap();
         put.push(50_000, samples::body(key, 50_000, 50_000)).unwrap();
         volume.sync().unwrap();

@@ -18,6 +18,7 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::Failed),
         2 => Just(Event::BrokeOff),
         1 => Just(Event::Withdrawn),
+        1 => Just(Event::Sunk),
         2 => Just(Event::Outgrown),
         6 => Just(Event::Joined),
         5 => Just(Event::Left),
@@ -37,6 +38,7 @@ fn can_happen(machine: &Machine, readers: u32, event: Event) -> bool {
         (_, Event::Advanced(_)) => readers > 0,
         (State::Ended(_), _) => true,
         (State::Asking, event) => is_head || event == Event::Failed,
+        (State::Filling { storing, .. }, Event::Sunk) => storing == Storing::Whole,
         (State::Filling { .. }, _) => !is_head,
     }
 }
@@ -48,7 +50,8 @@ struct Account {
     front: u64,
     arrived: u64,
     length: Option<u64>,
-    is_window: bool,
+    /// Where its bytes go, once not all into memory.
+    leaves: Option<Storing>,
     sealed: u32,
     abandoned: u32,
     takeovers: u32,
@@ -66,7 +69,8 @@ impl Account {
             match event {
                 Event::Storable(length) => self.length = length,
                 Event::Bytes(bytes) => self.arrived += bytes,
-                Event::Outgrown => self.is_window = true,
+                Event::Outgrown => self.leaves = Some(Storing::Window),
+                Event::Sunk => self.leaves = Some(Storing::Below),
                 _ => {}
             }
         }
@@ -96,7 +100,7 @@ impl Account {
         match after {
             State::Ended(End::Whole) => {
                 assert!(self.length.is_none_or(|length| length == self.arrived), "a whole body is whole");
-                assert_eq!((self.sealed, self.abandoned), (u32::from(!self.is_window), 0));
+                assert_eq!((self.sealed, self.abandoned), (u32::from(self.leaves.is_none()), 0));
             }
             State::Ended(End::Deserted) => assert_eq!(self.abandoned, 1),
             State::Ended(End::Failed) => assert_eq!((self.sealed, self.abandoned), (0, 1)),
@@ -104,9 +108,9 @@ impl Account {
             State::Asking => {}
             State::Filling { written, length, storing } => {
                 assert_eq!((written, length), (self.arrived, self.length));
-                assert_eq!(storing == Storing::Window, self.is_window);
+                assert_eq!(storing, self.leaves.unwrap_or(Storing::Whole));
                 assert!(self.length.is_none_or(|length| written <= length));
-                assert!(self.readers > 0 || !self.is_window, "nobody reads a window");
+                assert!(self.readers > 0 || storing != Storing::Window, "nobody reads a window");
             }
         }
         if event == Event::Left && after == State::Ended(End::Deserted) && before != after {
