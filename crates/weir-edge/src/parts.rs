@@ -33,6 +33,8 @@ pub(crate) enum Confirmed {
     Held,
     /// The origin has the same version, and what is missing is on its way.
     Coming(Box<Refill>),
+    /// Something is missing, and nobody may be asked (RFC 9111 §5.2.1.7).
+    Refused,
     /// It is not to be had in this version.
     Gone,
 }
@@ -49,6 +51,9 @@ pub(crate) async fn confirm(
     generation: &Arc<Generation>,
 ) -> Confirmed {
     let Some(missing) = missing(exchange, ask, generation) else { return Confirmed::Held };
+    if ask.directives.only_if_cached() {
+        return Confirmed::Refused;
+    }
     let Some(mut refill) = refill(exchange, route, generation) else { return Confirmed::Gone };
     match refill.confirm(generation, missing).await {
         Ok(()) if generation.is_whole() => Confirmed::Held,

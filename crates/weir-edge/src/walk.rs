@@ -92,6 +92,7 @@ async fn reuse(
             exchange.refill = Some(refill);
             serve::held(exchange, route, ask, generation, reusable, told.completed()).await
         }
+        Confirmed::Refused => local::only_if_cached(exchange).await,
         Confirmed::Gone => fetch::fetch(exchange, route, ask, Vec::new(), Told::miss(MissReason::Gone)).await,
     }
 }

@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use std::time::Duration;
-
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
@@ -14,10 +12,6 @@ use super::{Tier, key_below};
 use crate::body::Piece;
 use crate::generation::Generation;
 use crate::volume::{Part, Position, ReadError, Record};
-
-/// How often, and how long apart, a busy volume is asked again in the middle of a body: a second in all.
-const BUSY_TRIES_MAX: u32 = 200;
-const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
 /// The bytes are there no more, or are not what was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -37,12 +31,20 @@ pub(crate) struct Below {
     is_gone: AtomicBool,
     /// What could not be read, or was not what was stored.
     lost: Mutex<Intervals>,
+    /// Something was not what was stored.
+    is_damaged: AtomicBool,
 }
 
 impl Below {
     pub(crate) fn new(tier: Arc<Tier>, record: Arc<Record>) -> Below {
-        let record = ArcSwap::new(record);
-        Below { tier, record, is_gone: AtomicBool::new(false), lost: Mutex::default() }
+        let is_gone = AtomicBool::new(!tier.has_all(&record));
+        Below {
+            tier,
+            record: ArcSwap::new(record),
+            is_gone,
+            lost: Mutex::default(),
+            is_damaged: AtomicBool::new(false),
+        }
     }
 
     /// Whether all of it was there when it was last looked at.
@@ -88,10 +90,9 @@ impl Below {
     }
 
     fn take(&self, record: Record) {
+        let has_all = self.tier.has_all(&record) && self.lost.lock().is_empty();
         self.record.store(Arc::new(record.for_reading()));
-        if self.lost.lock().is_empty() {
-            self.is_gone.store(false, Ordering::Release);
-        }
+        self.is_gone.store(!has_all, Ordering::Release);
     }
 
     /// What is at an offset: at once where it lies in the page cache, else by a thread that may wait for the drive.
@@ -111,15 +112,20 @@ impl Below {
             Ok(Part::Bytes(checked)) => return Ok(Some(Piece::Bytes(checked.into_bytes()))),
             Ok(Part::End) => return Ok(None),
             Ok(Part::Gap) => {}
-            Err(_) => self.lose(offset),
+            // The volume is too busy to be waited for.
+            Err(ReadError::NotResident) => self.lose(offset),
+            Err(ReadError::Gone | ReadError::Device(_)) => {
+                self.is_damaged.store(true, Ordering::Release);
+                self.lose(offset);
+            }
         }
         self.is_gone.store(true, Ordering::Release);
         Err(Gone)
     }
 
-    /// Whether something of it could not be read, or was not what was stored.
+    /// Whether something of it was not what was stored, so that it is no more on the volume.
     pub(crate) fn is_damaged(&self) -> bool {
-        !self.lost.lock().is_empty()
+        self.is_damaged.load(Ordering::Acquire)
     }
 
     /// What is written in one piece is lost in one piece.
@@ -142,7 +148,9 @@ impl Below {
             let result = tier.volume.read(&record, &mut position, offset, max);
             let _ = done.send((result, position));
         };
-        self.tier.on_reader_in_turn(job).await?;
+        if self.tier.volume.on_reader(job).is_err() {
+            return Err(ReadError::NotResident);
+        }
         let (result, position) = wait.await.map_err(|_| ReadError::Gone)?;
         place.0 = position;
         result
@@ -159,6 +167,13 @@ impl Tier {
         if let Ok(Some(record)) = self.newest(generation.key(), object, Wait::Never) {
             generation.set_below(Below::new(Arc::clone(self), Arc::new(record.for_reading())));
         }
+    }
+
+    /// Whether the segments of all of a body are there.
+    fn has_all(&self, record: &Record) -> bool {
+        record
+            .length
+            .is_some_and(|length| self.volume.held(record).contains(Interval { start: 0, end: length }))
     }
 
     /// The record of an object as it is now.
