@@ -219,6 +219,11 @@ impl Generation {
         self.below.get()
     }
 
+    /// Whether it was found on the volume not to be what was stored.
+    pub(crate) fn is_damaged_below(&self) -> bool {
+        self.below.get().is_some_and(Below::is_damaged)
+    }
+
     pub(crate) fn shared_put(&self) -> &Mutex<Weak<SharedPut>> {
         &self.shared_put
     }

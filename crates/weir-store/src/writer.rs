@@ -279,13 +279,25 @@ impl Writer {
             self.generation.set_rested();
         }
         self.leave();
-        let Some(mut stowing) = self.stowing.take() else { return };
+        let stowing = self.stowing.take();
+        if self.kind == Kind::Gap && self.generation.body.is_whole() && self.generation.is_damaged_below() {
+            return self.store_anew();
+        }
+        let Some(mut stowing) = stowing else { return };
         match self.kind {
             Kind::Gap => stowing.finish(&self.generation, self.at, Keeper::Memory, |_| {}),
             Kind::Whole => {
                 stowing.push(&self.generation.body, self.at);
                 stowing.rest();
             }
+        }
+    }
+
+    /// Writes a body down that is whole in memory, and is damaged, hence no more, on the volume.
+    fn store_anew(&self) {
+        let stowing = self.shelf.tier.as_ref().and_then(|tier| tier.begin(&self.generation));
+        if let (Some(stowing), Some(length)) = (stowing, self.generation.length()) {
+            stowing.finish(&self.generation, length, Keeper::Memory, |_| {});
         }
     }
 

@@ -283,3 +283,41 @@ fn a_slow_reader_does_not_hold_up_what_the_volume_keeps() {
     assert!(got == body);
     assert_eq!(origin.count("/x"), 1);
 }
+
+#[test]
+fn what_was_found_damaged_is_sent_whole_and_stored_anew() {
+    let origin = Origin::start();
+    let bodies: Vec<Vec<u8>> =
+        (0..4).map(|number| pattern(number, 100_000 + 50_000 * number as usize)).collect();
+    for (number, body) in bodies.iter().enumerate() {
+        origin.put(&format!("/{number}"), resource(body, "\"1\""));
+    }
+    let mut weir = with_volume(&origin, "16MiB").start();
+    let get = |weir: &Weir, number: usize| {
+        let found = weir.get(&format!("/{number}"));
+        assert!(found.body == bodies[number]);
+        found
+    };
+    (0..4).for_each(|number| drop(get(&weir, number)));
+    weir.signal("TERM");
+    assert!(weir.wait(Duration::from_secs(30)).is_some());
+    for path in segments(&weir) {
+        let mut bytes = std::fs::read(&path).unwrap();
+        for body in &bodies {
+            let mark = &body[90_000..90_032];
+            if let Some(at) = bytes.windows(32).position(|window| window == mark) {
+                bytes[at + 7] ^= 1;
+            }
+        }
+        std::fs::write(&path, bytes).unwrap();
+    }
+    weir.start_again();
+    (0..4).for_each(|number| assert!(get(&weir, number).is_hit()));
+    assert!((0..4).all(|number| origin.count(&format!("/{number}")) == 2), "nothing was damaged");
+    until("all is stored anew", || (0..4).all(|number| get(&weir, number).is_hit()));
+    until("all is on the volume", || weir.metric("weir_volume_objects") == Some(4.0));
+    weir.signal("TERM");
+    assert!(weir.wait(Duration::from_secs(30)).is_some());
+    weir.start_again();
+    assert!((0..4).all(|number| get(&weir, number).is_hit()));
+}
