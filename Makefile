@@ -16,7 +16,7 @@ SEEDS ?= 10000
 # Most scenarios wait for something: more of them at a time than there are cores.
 TEST_THREADS ?= 8
 SUITE := tests/conformance
-# Cargo with RocksDB, whose library is built once and kept outside: 10 to 20 minutes the first time, on two cores.
+# Cargo with RocksDB, whose library is built once and kept outside: 20 minutes and more the first time, on two cores.
 ROCKSDB_CARGO := crates/weir-rocks/with-library $(CARGO)
 
 # need command:package ...: installs the packages whose commands are missing.
