@@ -35,8 +35,9 @@ install = if [ -n "$$missing" ]; then \
 build: tools rocksdb-tools
 	$(ROCKSDB_CARGO) build --release --locked -p weir --features rocksdb
 
-## run: Weir on LISTEN in front of ORIGIN (https://host), or of the built-in demo origin
-run: build
+## run: Weir on LISTEN in front of ORIGIN (https://host), or of the built-in demo origin; built without RocksDB, in some minutes
+run: tools
+	$(CARGO) build --release --locked -p weir
 	$(TARGET_DIR)/release/weir run $(if $(ORIGIN),--origin $(ORIGIN),--demo) --listen $(LISTEN)
 
 ## test: the whole suite; last a thousand clients for one cold 100 MB object
