@@ -25,6 +25,7 @@ use crate::fill::{Fill, FillHead, OriginFailure, Seat, SharedResponse, is_window
 use crate::local;
 use crate::lookup;
 use crate::observe::Outcome;
+use crate::parts::{self, Confirmed};
 use crate::plan::Route;
 use crate::told::Told;
 use crate::{outgoing, pass, serve};
@@ -189,7 +190,9 @@ fn published(
     ask: &Ask,
     validating: &[Arc<Generation>],
 ) -> Option<(Arc<Generation>, Reusable)> {
-    let generation = lookup::at_hand(exchange, route).generation?;
+    // Of a part it must be asked first whether the rest can be had.
+    let generation =
+        lookup::at_hand(exchange, route).generation.filter(|generation| generation.is_whole())?;
     let is_known = validating.iter().any(|old| Arc::ptr_eq(old, &generation));
     if is_known && !is_fresher(exchange, &generation) {
         return None;
@@ -296,6 +299,11 @@ async fn settled(
     match head {
         FillHead::Unchanged(generation) => {
             let told = told.answered(http::StatusCode::NOT_MODIFIED);
+            match parts::confirm(exchange, route, ask, &generation).await {
+                Confirmed::Held => {}
+                Confirmed::Coming(refill) => exchange.refill = Some(refill),
+                Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
+            }
             serve::confirmed(exchange, route, ask, generation, seat, told).await
         }
         FillHead::Shared(response) => shared(exchange, route, ask, validating, &response, told).await,

@@ -92,7 +92,7 @@ pub(crate) fn refill(
         plane: worker.plane.clone(),
         observer: worker.observer.clone(),
         core: worker.core,
-        again: again.clone(),
+        again: again.in_nobodys_name(),
     };
     Some(Box::new(Refill { errand, again, seat: None, tries: 0, waits: 0 }))
 }

@@ -3,11 +3,12 @@
 
 use std::sync::Arc;
 
-use http::header::{CONTENT_RANGE, ETAG, IF_RANGE, RANGE};
+use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_RANGE, RANGE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_policy::Interval;
 use weir_store::Generation;
 use weir_upstream::{OriginBody, OriginRequest, Upstream};
+use weir_wire::Framing;
 
 /// What is read over of an origin that sends the whole where a part was asked for: 1 MiB, or as much as it brings.
 const SKIP_BYTES_MAX: u64 = 1 << 20;
@@ -42,7 +43,9 @@ impl Again {
         headers.insert(RANGE, HeaderValue::try_from(format!("bytes={start}-")).ok()?);
         let request = OriginRequest::new(Method::GET, self.target.clone(), headers);
         let answer = self.upstream.send(request, None).await.ok()?;
-        let is_same = answer.status == StatusCode::PARTIAL_CONTENT && answer.headers.get(ETAG) == Some(&etag);
+        let is_same = answer.status == StatusCode::PARTIAL_CONTENT
+            && answer.headers.get(ETAG) == Some(&etag)
+            && may_be_of(&answer.headers, &generation.head().stored.headers);
         let length = to_the_end(answer.headers.get(CONTENT_RANGE)?, start)?;
         let is_as_long = generation.length().is_none_or(|known| known == length);
         (is_same && is_as_long).then_some(Rest { body: answer.body, length })
@@ -70,6 +73,15 @@ pub(crate) enum NoPart {
 }
 
 impl Again {
+    /// The same for no client: with nobody's credentials, for what others will read.
+    pub(crate) fn in_nobodys_name(self: &Arc<Self>) -> Arc<Again> {
+        let mut again = Arc::clone(self);
+        if again.headers.contains_key(AUTHORIZATION) {
+            Arc::make_mut(&mut again).headers.remove(AUTHORIZATION);
+        }
+        again
+    }
+
     /// The bytes `want` of a generation, if the origin still has the same version.
     ///
     /// # Errors
@@ -89,7 +101,12 @@ impl Again {
         let request = OriginRequest::new(Method::GET, self.target.clone(), headers);
         let sent = self.upstream.send(request, None).await;
         let answer = sent.map_err(|error| NoPart::Failed(error.word()))?;
-        let has_tag = answer.headers.get(ETAG) == Some(&etag);
+        let head = generation.head();
+        let (said, stored) = (&answer.headers, &head.stored.headers);
+        let has_tag = said.get(ETAG) == Some(&etag) && may_be_of(said, stored);
+        // The whole says of itself what a part need not say.
+        let is_as_whole = is_coded_alike(said, stored)
+            && !matches!(answer.framing, Framing::Length(whole) if whole != length);
         match answer.status {
             StatusCode::PARTIAL_CONTENT => {
                 let range = answer.headers.get(CONTENT_RANGE).and_then(part_of);
@@ -100,7 +117,7 @@ impl Again {
                 let is_it = start == want.start && end <= want.end;
                 is_it.then_some(Part { body: answer.body, skip_bytes: 0, end }).ok_or(NoPart::Unable)
             }
-            StatusCode::OK if !has_tag => Err(NoPart::Changed),
+            StatusCode::OK if !has_tag || !is_as_whole => Err(NoPart::Changed),
             StatusCode::OK if want.start <= want.length().max(SKIP_BYTES_MAX) => {
                 Ok(Part { body: answer.body, skip_bytes: want.start, end: want.end })
             }
@@ -117,6 +134,16 @@ impl Again {
 /// The entity tag, where it is a strong one (RFC 9110 §8.8.1).
 pub(crate) fn strong(headers: &HeaderMap) -> Option<&HeaderValue> {
     headers.get(ETAG).filter(|etag| etag.as_bytes().starts_with(b"\""))
+}
+
+/// Whether a part may be of what is stored: two codings of one content are two representations, whatever their tags
+/// (RFC 9110 §8.8.3.3). It need not say its coding (§15.3.7).
+fn may_be_of(part: &HeaderMap, stored: &HeaderMap) -> bool {
+    !part.contains_key(CONTENT_ENCODING) || is_coded_alike(part, stored)
+}
+
+fn is_coded_alike(one: &HeaderMap, other: &HeaderMap) -> bool {
+    one.get_all(CONTENT_ENCODING).iter().eq(other.get_all(CONTENT_ENCODING))
 }
 
 /// The whole length, where a `Content-Range` goes from `start` to the end (RFC 9110 §14.4).

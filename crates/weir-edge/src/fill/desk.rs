@@ -21,7 +21,7 @@ use super::{Fill, FillHead, OriginFailure, Seat};
 
 const SHARDS: usize = 64;
 /// A reader joins a running fill that has still to come this far before its first byte.
-const NEAR_BYTES_MAX: u64 = 1 << 20;
+pub(crate) const NEAR_BYTES_MAX: u64 = 1 << 20;
 /// Fills of one key at a time; more variants than that pass.
 const FILLS_PER_KEY_MAX: usize = 32;
 

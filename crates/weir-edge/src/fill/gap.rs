@@ -16,6 +16,7 @@ use weir_policy::Interval;
 use weir_store::{Generation, Piece, Read, Writer};
 
 use super::again::{Again, NoPart, Part};
+use super::desk::NEAR_BYTES_MAX;
 use super::machine::{AHEAD_BYTES_MAX, REST_BYTES_MAX};
 use super::waiters::{Bells, Waiters};
 use crate::observe::Observer;
@@ -48,7 +49,9 @@ enum State {
 /// One running transfer of a gap.
 pub(crate) struct Gap {
     generation: Arc<Generation>,
-    interval: Interval,
+    start: u64,
+    /// Where it stops; nearer once another brings what comes then.
+    end: AtomicU64,
     state: Mutex<State>,
     /// Where the next byte goes.
     reached: AtomicU64,
@@ -65,19 +68,40 @@ impl Gap {
         *self.state.lock()
     }
 
+    fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    fn reached(&self) -> u64 {
+        self.reached.load(Ordering::Acquire)
+    }
+
+    /// Whether an offset lies in what it was begun for and has not been given to another.
+    fn covers(&self, offset: u64) -> bool {
+        self.start <= offset && offset < self.end() && !self.is_ended()
+    }
+
+    /// Whether it will bring what is at an offset soon, or has just brought it.
+    fn comes_to(&self, offset: u64) -> bool {
+        let reached = self.reached();
+        let is_near = offset.saturating_sub(reached) <= NEAR_BYTES_MAX;
+        let is_here = || matches!(self.generation.read(offset, 1), Read::Piece(_));
+        self.covers(offset) && is_near && (reached <= offset || is_here())
+    }
+
     fn is_ended(&self) -> bool {
         matches!(self.state(), State::Ended(_))
     }
 
     /// Whether the transfer has to wait for its readers.
     fn is_ahead(&self) -> bool {
-        let ahead = self.reached.load(Ordering::Acquire).saturating_sub(self.front.load(Ordering::Acquire));
+        let ahead = self.reached().saturating_sub(self.front.load(Ordering::Acquire));
         ahead >= AHEAD_BYTES_MAX && self.readers.load(Ordering::Acquire) > 0
     }
 
     /// Without readers it goes on while what is missing is small.
     fn is_deserted(&self) -> bool {
-        let left = self.interval.end.saturating_sub(self.reached.load(Ordering::Acquire));
+        let left = self.end().saturating_sub(self.reached());
         self.readers.load(Ordering::Acquire) == 0 && left > REST_BYTES_MAX
     }
 }
@@ -97,9 +121,9 @@ pub(crate) enum Seen {
 }
 
 impl GapSeat {
-    /// Whether the transfer will come past an offset.
+    /// Whether the transfer will come past an offset. What it has passed and is not held must be asked for anew.
     pub(crate) fn brings(&self, offset: u64) -> bool {
-        self.gap.interval.start <= offset && offset < self.gap.interval.end && !self.gap.is_ended()
+        self.gap.covers(offset) && self.gap.reached() <= offset
     }
 
     /// Waits until it is known whether the origin still has the same version.
@@ -128,7 +152,7 @@ impl GapSeat {
         let ready = || {
             // In this order: what has come before the end is seen.
             let state = gap.state();
-            let reached = gap.reached.load(Ordering::Acquire);
+            let reached = gap.reached();
             match gap.generation.read(offset, bytes_max) {
                 Read::Piece(piece) => Some(Seen::Piece(piece)),
                 _ => match state {
@@ -176,21 +200,24 @@ impl Gaps {
         Gaps { running: Mutex::default(), bells }
     }
 
-    /// A seat at the transfer that will come past the interval's first byte; it is begun where there is none. Called from within
-    /// the runtime of the errand's core.
+    /// A seat at the transfer that will soon come past the interval's first byte; it is begun where there is none, and one that
+    /// would come there later stops there. Called from within the runtime of the errand's core.
     pub(crate) fn seat(&self, errand: &Errand, generation: &Arc<Generation>, interval: Interval) -> GapSeat {
         let mut running = self.running.lock();
         let gaps = running.entry(Arc::as_ptr(generation).addr()).or_default();
-        let comes = |gap: &&Arc<Gap>| {
-            gap.interval.start <= interval.start && interval.start < gap.interval.end && !gap.is_ended()
-        };
-        if let Some(gap) = gaps.iter().find(comes) {
+        if let Some(gap) = gaps.iter().find(|gap| gap.comes_to(interval.start)) {
             gap.readers.fetch_add(1, Ordering::AcqRel);
             return GapSeat { gap: gap.clone(), core: errand.core };
         }
+        for gap in gaps.iter().filter(|gap| gap.covers(interval.start) && gap.reached() <= interval.start) {
+            if gap.end() <= interval.end {
+                gap.end.store(interval.start, Ordering::Release);
+            }
+        }
         let gap = Arc::new(Gap {
             generation: generation.clone(),
-            interval,
+            start: interval.start,
+            end: AtomicU64::new(interval.end),
             state: Mutex::new(State::Asking),
             reached: AtomicU64::new(interval.start),
             front: AtomicU64::new(interval.start),
@@ -261,13 +288,13 @@ impl Errand {
 
     async fn bring(&self, gap: &Gap) -> End {
         self.observer.counters().origin_asked();
-        let part = match self.again.part(&gap.generation, gap.interval).await {
+        let part = match self.again.part(&gap.generation, Interval::new(gap.start, gap.end())).await {
             Ok(part) => part,
             Err(NoPart::Changed) => return End::Changed,
             Err(NoPart::Unable) => return End::Unable,
             Err(NoPart::Failed(word)) => return End::Failed(word),
         };
-        let interval = Interval::new(gap.interval.start, part.end);
+        let interval = Interval::new(gap.start, part.end);
         let Some(mut writer) = self.plane.store.resume(&gap.generation, interval) else {
             return if gap.generation.is_whole() { End::Brought } else { End::Failed("generation-gone") };
         };
@@ -280,7 +307,7 @@ impl Errand {
 
     async fn copy(&self, gap: &Gap, writer: &mut Writer, part: Part) -> End {
         let Part { mut body, skip_bytes: mut skip, end } = part;
-        while writer.position() < end {
+        while writer.position() < end.min(gap.end()) {
             if gap.is_deserted() {
                 return End::Failed("deserted");
             }

@@ -88,11 +88,8 @@ pub(crate) fn start(
 /// Starts a fill that nobody waits for; it keeps its own seat to the end. It asks for no client, so it
 /// shows nobody's credentials.
 pub(crate) fn start_in_background(mut errand: Errand, seat: Seat) {
-    if errand.client_headers.remove(AUTHORIZATION).is_some() {
-        let mut again = Again::clone(&errand.again);
-        again.headers.remove(AUTHORIZATION);
-        errand.again = Arc::new(again);
-    }
+    errand.client_headers.remove(AUTHORIZATION);
+    errand.again = errand.again.in_nobodys_name();
     let (give, _) = oneshot::channel();
     let fill = seat.fill().clone();
     errand.seat = Arc::new(Mutex::new(Some(seat)));

@@ -321,3 +321,79 @@ fn what_was_found_damaged_is_sent_whole_and_stored_anew() {
     weir.start_again();
     assert!((0..4).all(|number| get(&weir, number).is_hit()));
 }
+
+/// A Weir that has the first two thirds of `/x` in memory, which broke off.
+fn broken_off(origin: &Origin, body: &[u8], more: &str) -> Weir {
+    let first = Resource::new(body).etag("\"1\"").header("Cache-Control", more);
+    origin.put("/x", first.fault(Fault::Truncate(body.len() / 3 * 2)));
+    let weir = house(&[origin]).start();
+    let mut client = ask(&weir, "/x");
+    assert!(client.recv().is_err());
+    until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
+    weir
+}
+
+#[test]
+fn a_part_whose_origin_fails_is_no_beginning_of_an_answer() {
+    let (origin, body) = (Origin::start(), pattern(9, 3_000_000));
+    let weir = broken_off(&origin, &body, "max-age=3600");
+    origin.put("/x", Resource::new("down").status(503));
+    assert_eq!(weir.get("/x").status(), 503);
+    origin.put("/x", resource(&body, "\"1\""));
+    assert!(weir.get("/x").body == body);
+}
+
+#[test]
+fn a_part_that_was_confirmed_is_sent_whole_by_an_origin_without_ranges() {
+    let (origin, body) = (Origin::start(), pattern(9, 3_000_000));
+    let weir = broken_off(&origin, &body, "max-age=3600");
+    origin.put("/x", Resource::fresh(&body).etag("\"1\""));
+    let mut client = weir.client();
+    client.send_get("localhost", "/x", &[("Cache-Control", "no-cache")]);
+    assert!(client.recv().unwrap().body == body);
+    assert!(weir.get("/x").body == body);
+}
+
+#[test]
+fn a_part_in_another_coding_is_another_version() {
+    for knows_ranges in [true, false] {
+        let (origin, body, newer) = (Origin::start(), pattern(9, 900_000), pattern(8, 900_000));
+        let weir = broken_off(&origin, &body, "max-age=3600");
+        let coded = Resource::fresh(&newer).etag("\"1\"").header("Content-Encoding", "gzip");
+        origin.put("/x", if knows_ranges { coded.ranges() } else { coded });
+        let found = weir.get("/x");
+        assert!(found.body == newer, "{}", found.cache_status());
+        assert_eq!(found.header("content-encoding").as_deref(), Some("gzip"));
+    }
+}
+
+#[test]
+fn a_range_far_ahead_of_what_is_being_brought_is_not_waited_for() {
+    let (origin, body, gate) = (Origin::start(), pattern(9, LENGTH), Gate::new());
+    let weir = broken_off(&origin, &body, "max-age=3600");
+    origin.put("/x", resource(&body, "\"1\"").body_gate(200_000, &gate));
+    let mut early = ask(&weir, "/x");
+    early.recv_head_only().unwrap();
+    let mut got = read(&mut early, LENGTH / 3 * 2);
+    let late = weir.get_with("/x", &[("Range", "bytes=22000000-22099999")]);
+    assert!(late.status() == 206 && late.body == body[22_000_000..22_100_000]);
+    gate.open();
+    while got.len() < LENGTH {
+        let rest = LENGTH - got.len();
+        got.extend(read(&mut early, rest));
+    }
+    assert!(got == body);
+    assert!(weir.get("/x").body == body && weir.get("/x").is_hit());
+}
+
+#[test]
+fn what_others_will_read_is_asked_for_in_nobodys_name() {
+    let (origin, body) = (Origin::start(), pattern(9, 3_000_000));
+    let weir = broken_off(&origin, &body, "public, max-age=3600");
+    origin.put("/x", resource(&body, "\"1\""));
+    let found = weir.get_with("/x", &[("Authorization", "Basic YTpi")]);
+    assert!(found.body == body);
+    let asked = origin.requests("/x");
+    let part = asked.last().unwrap();
+    assert!(part.header("range").is_some() && part.header("authorization").is_none(), "{}", asked.len());
+}
