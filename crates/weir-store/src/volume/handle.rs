@@ -202,13 +202,16 @@ impl Volume {
         put.finish(length)
     }
 
-    /// Goes on storing an object that is held in part and has that stamp; one [`Put`] at a time, by which several transfers may push.
+    /// Goes on storing an object that is held in part and has that stamp; one [`Put`] at a time, by which several
+    /// transfers may push.
     ///
     /// # Errors
-    /// [`Ended`]: nothing is added.
+    /// [`Ended`]: nothing is added, as while it is being stored by another [`Put`].
     pub fn resume(self: &Arc<Volume>, digest: u128, object: u64, stamp: u64) -> Result<Put, Ended> {
         let fate = Fate::new();
-        self.running.resume(Named { digest, object }, stamp);
+        if !self.running.resume(Named { digest, object }, stamp) {
+            return Err(Ended::Failed);
+        }
         let resumed = self.send(Command::Resume { object, digest, fate: Arc::clone(&fate) });
         resumed.inspect_err(|_| self.running.end(object))?;
         Ok(Put { volume: Arc::clone(self), object, digest, fate, is_open: true })

@@ -38,9 +38,15 @@ impl Running {
         true
     }
 
-    /// Notes an object that goes on: it is there already, whatever its stamp.
-    pub(crate) fn resume(&self, named: Named, stamp: u64) {
-        self.0.lock().running.insert(named.object, (named.digest, stamp));
+    /// Notes an object that goes on: it is there already, whatever its stamp. False while it is being stored: whose end is
+    /// said would not be known.
+    pub(crate) fn resume(&self, named: Named, stamp: u64) -> bool {
+        let mut state = self.0.lock();
+        if state.running.contains_key(&named.object) {
+            return false;
+        }
+        state.running.insert(named.object, (named.digest, stamp));
+        true
     }
 
     /// Notes that an object has ended, once that was said to the writer.

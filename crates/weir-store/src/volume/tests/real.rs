@@ -214,3 +214,20 @@ fn a_handle_dropped_in_the_middle_leaves_nothing() {
     volume.sync().unwrap();
     assert!(volume.find(key.digest).is_empty());
 }
+
+#[test]
+fn what_is_being_stored_is_not_gone_on_with_by_another_hand() {
+    let folder = Folder::new("hands");
+    let (volume, _) = open(&folder, 64 << 20);
+    let key = samples::key(1);
+    let put = volume.begin(&key, head(1, 0), 1, Some(3_000_000)).unwrap();
+    put.push(0, samples::body(1, 0, 1_500_000)).unwrap();
+    volume.sync().unwrap();
+    // Its end would be taken for the first one's.
+    let other = volume.resume(key.digest, put.number(), 1);
+    assert!(other.map(super::super::Put::rest).is_err());
+    put.push(1_500_000, samples::body(1, 1_500_000, 1_500_000)).unwrap();
+    put.finish(3_000_000).unwrap();
+    volume.sync().unwrap();
+    assert_eq!(check(&volume, 1, 1), Some(3_000_000));
+}
