@@ -201,6 +201,8 @@ impl Writer {
             return Some(charge);
         }
         if self.kind == Kind::Gap {
+            // What the volume had no room for is offered again: what it has can leave memory.
+            self.stow_to(self.at);
             self.generation.forget_below();
             return self.shelf.charge(bytes);
         }
@@ -295,6 +297,10 @@ impl Writer {
 
     /// Writes a body down that is whole in memory, and is damaged, hence no more, on the volume.
     fn store_anew(&self) {
+        // What has been replaced must not come back as what is newest on the volume.
+        if self.generation.is_retired() {
+            return;
+        }
         let stowing = self.shelf.tier.as_ref().and_then(|tier| tier.begin(&self.generation));
         if let (Some(stowing), Some(length)) = (stowing, self.generation.length()) {
             stowing.finish(&self.generation, length, Keeper::Memory, |_| {});

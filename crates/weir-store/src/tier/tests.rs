@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use weir_policy::{CacheKey, Stored};
+use weir_policy::{CacheKey, Interval, Stored};
 
 use crate::samples::{Folder, body, fields, key, now, proof, put, read_from, url};
 use crate::volume::{Clock, OsDisk, Volume, VolumeSettings};
@@ -272,6 +272,39 @@ fn bytes_that_changed_are_a_miss_and_never_come_out() {
         }
     }
     assert!(find(&store, 2).is_none(), "a damaged body is whole no more");
+}
+
+#[test]
+fn what_was_damaged_and_replaced_is_not_written_down_anew() {
+    for is_replaced in [false, true] {
+        let folder = Folder::new("tier");
+        let store = open(&folder);
+        put(&store, 1, 600_000);
+        store.close();
+        drop(store);
+        for entry in std::fs::read_dir(folder.path().join("segments")).unwrap() {
+            let path = entry.unwrap().path();
+            let mut bytes = std::fs::read(&path).unwrap();
+            let mark = &body(1, 100_000, 32)[..];
+            let found: Vec<usize> =
+                (0..bytes.len() - 32).filter(|at| &bytes[*at..*at + 32] == mark).collect();
+            found.iter().for_each(|at| bytes[*at] ^= 1);
+            std::fs::write(&path, &bytes).unwrap();
+        }
+        let store = open(&folder);
+        let found = find(&store, 1).unwrap();
+        assert!(bytes_of(&found).is_none() && !found.is_whole());
+        let mut writer = store.resume(&found, Interval { start: 0, end: 600_000 }).unwrap();
+        writer.push(body(1, 0, 600_000)).unwrap();
+        if is_replaced {
+            store.retire(&found);
+        }
+        writer.rest();
+        store.close();
+        drop((found, store));
+        let store = open(&folder);
+        assert_eq!(find(&store, 1).is_some(), !is_replaced);
+    }
 }
 
 #[test]
