@@ -269,3 +269,42 @@ fn a_folder_that_cannot_be_used_is_a_sentence_and_not_a_zero() {
         output.stderr
     );
 }
+
+/// So many objects: `WEIR_DISK_VARIANTS`, else some.
+fn variants() -> usize {
+    std::env::var("WEIR_DISK_VARIANTS").map_or(3000, |text| text.parse().unwrap())
+}
+
+#[test]
+fn long_keys_and_many_variants_survive_a_restart() {
+    const VARIANTS_A_KEY: usize = 30;
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        let own = exchange.request.header("x-own").unwrap_or_default();
+        let body = format!("{own} of {}", exchange.request.target);
+        exchange.reply(200, &[("Cache-Control", "max-age=3600"), ("Vary", "X-Own")], body);
+    });
+    let mut weir = on_disk(&origin, "64MiB", "1GiB").start();
+    let long = "k".repeat(7000);
+    let all: Vec<(String, String)> = (0..variants())
+        .map(|number| (number / VARIANTS_A_KEY, number % VARIANTS_A_KEY))
+        .map(|(key, own)| match key {
+            0 => (format!("/{long}"), own.to_string()),
+            key => (format!("/{key}"), own.to_string()),
+        })
+        .collect();
+    let ask = |weir: &Weir| {
+        let mut client = weir.client();
+        let is_hit = |(path, own): &(String, String)| {
+            let found = client.get("localhost", path, &[("X-Own", own)]);
+            assert_eq!(found.text(), format!("{own} of {path}"));
+            found.is_hit()
+        };
+        all.iter().map(is_hit).filter(|is_hit| *is_hit).count()
+    };
+    assert_eq!(ask(&weir), 0);
+    weir.signal("TERM");
+    weir.start_again();
+    assert_eq!(ask(&weir), all.len());
+    assert_eq!(origin.total(), all.len());
+}
