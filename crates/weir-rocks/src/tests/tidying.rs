@@ -103,5 +103,7 @@ fn opening_again_and_again_leaves_no_files_behind() {
     for _ in 0..12 {
         put(&*opened(&folder.0), "a", "1");
     }
-    assert!(count() <= before + 4, "{before} files became {}", count());
+    // Files go in the background, and one left open has the time for it. Were one left by each opening, twelve stayed.
+    let _rows = opened(&folder.0);
+    until("files stay", || count() <= before + 6);
 }
