@@ -83,7 +83,13 @@ fn walk(view: &RequestView<'_>, status: StatusCode, said: &HeaderMap, news: &Hea
         let _ = error_reusable(&ask, &stored, Failure::NoAnswer, now);
     }
     for length in [0, 1, 1000] {
-        if let Answer::Partial(part, range) = answer(&get, &ask, &stored, Some(length)) {
+        let parts: Vec<_> = match answer(&get, &ask, &stored, Some(length)) {
+            Answer::Partial(part, range) => vec![(part, range)],
+            Answer::Parts(parts) => parts.iter().collect(),
+            _ => vec![],
+        };
+        assert!(parts.iter().map(|(part, _)| part.length()).sum::<u64>() <= length, "{parts:?}");
+        for (part, range) in parts {
             assert!(!part.is_empty() && part.end <= length, "{part:?} of {length}");
             assert_eq!(range.value().to_str().ok(), Some(range.to_string().as_str()));
         }

@@ -72,7 +72,7 @@ fn missing(exchange: &Exchange<'_>, ask: &Ask, generation: &Generation) -> Optio
     }
     let length = generation.length()?;
     let wanted = match answer(&exchange.view(), ask, &generation.head().stored, Some(length)) {
-        Answer::Full => Interval::new(0, length),
+        Answer::Full | Answer::Parts(_) => Interval::new(0, length),
         Answer::Partial(interval, _) => interval,
         Answer::NotModified | Answer::PreconditionFailed | Answer::Unsatisfiable(_) => return None,
     };

@@ -85,7 +85,9 @@ async fn generation_to(
     let head = generation.head();
     let answer = answer(&exchange.view(), ask, &head.stored, generation.length());
     let (status, interval, range) = match answer {
-        Answer::Full => (head.stored.status, Interval::new(0, generation.length().unwrap_or(u64::MAX)), None),
+        Answer::Full | Answer::Parts(_) => {
+            (head.stored.status, Interval::new(0, generation.length().unwrap_or(u64::MAX)), None)
+        }
         Answer::Partial(interval, range) => (StatusCode::PARTIAL_CONTENT, interval, Some(range)),
         Answer::NotModified => (StatusCode::NOT_MODIFIED, Interval::new(0, 0), None),
         Answer::PreconditionFailed => {

@@ -9,7 +9,7 @@ use crate::stored::Stored;
 use http::{HeaderValue, StatusCode};
 
 /// The answer to a request from a stored response.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The response as it is stored.
     Full,
@@ -19,8 +19,26 @@ pub enum Answer {
     PreconditionFailed,
     /// 206 with these bytes.
     Partial(Interval, ContentRange),
+    /// 206 with several parts, as `multipart/byteranges` (RFC 9110 §14.6, §15.3.7.2).
+    Parts(Parts),
     /// 416; the value says how long the body is.
     Unsatisfiable(ContentRange),
+}
+
+/// Several parts of a body, in the order in which they are sent: two at least, none empty, none beyond the end, and no
+/// two that overlap or touch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parts {
+    parts: Vec<Interval>,
+    length: u64,
+}
+
+impl Parts {
+    /// Each part and the Content-Range that it is sent with.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = (Interval, ContentRange)> + ExactSizeIterator + '_ {
+        let length = self.length;
+        self.parts.iter().map(move |part| (*part, ContentRange { part: Some(*part), length }))
+    }
 }
 
 /// The field Content-Range (RFC 9110 §14.4).
@@ -68,6 +86,7 @@ pub fn answer(request: &RequestView<'_>, ask: &Ask, stored: &Stored, length: Opt
     match wanted(request.headers, length) {
         Wanted::All => Answer::Full,
         Wanted::Part(part) => Answer::Partial(part, ContentRange { part: Some(part), length }),
+        Wanted::Parts(parts) => Answer::Parts(Parts { parts, length }),
         Wanted::Nothing => Answer::Unsatisfiable(ContentRange { part: None, length }),
     }
 }

@@ -34,7 +34,7 @@ mod validate;
 mod vary;
 mod verdict;
 
-pub use answer::{Answer, ContentRange, answer};
+pub use answer::{Answer, ContentRange, Parts, answer};
 pub use consult::{Ask, AskKind, Consult, PassReason, consult};
 pub use control::{DELTA_SECONDS_MAX, MaxStale, RequestDirectives};
 pub use fields::{is_hop_by_hop, is_in_304, strip_hop_by_hop, strip_named};
@@ -43,7 +43,7 @@ pub use intervals::{Interval, Intervals};
 pub use invalidate::{InvalidationTargets, invalidation};
 pub use key::{CacheKey, forwarded, site_hash, write_key, write_url};
 pub use now::Now;
-pub use range::range_from_front;
+pub use range::{Asked, range_from_front, wanted_cold};
 pub use request::RequestView;
 pub use rules::{
     CacheRules, ClientDirectives, CloseDelimited, Errors, HeaderTrigger, Heuristics, KeyRules, QueryOrder,

@@ -21,6 +21,8 @@ const WORDS: &[&str] = &[
     "age: abc",
     "vary: *",
     "vary: range",
+    "range: bytes=0-0,-1",
+    "range: bytes=500-,0-9,200-299",
     "\"",
     ",",
     ";q=",

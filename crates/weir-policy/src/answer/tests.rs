@@ -18,6 +18,11 @@ fn word(answer: Answer) -> String {
         Answer::NotModified => "304".to_owned(),
         Answer::PreconditionFailed => "412".to_owned(),
         Answer::Partial(part, range) => format!("206 {}-{} {range}", part.start, part.end),
+        Answer::Parts(parts) => {
+            assert!(parts.iter().all(|(part, range)| range.part == Some(part)));
+            let ranges: Vec<String> = parts.iter().map(|(_, range)| range.to_string()).collect();
+            format!("206 {}", ranges.join(", "))
+        }
         Answer::Unsatisfiable(range) => format!("416 {range}"),
     }
 }
@@ -31,7 +36,13 @@ fn in_the_order_of_the_rfc() {
         ("range: bytes=-4", Some(10), "206 6-10 bytes 6-9/10"),
         ("range: bytes=0-4", None, "200"),
         ("range: bytes=10-", Some(10), "416 bytes */10"),
-        ("range: bytes=0-1,3-4", Some(10), "200"),
+        ("range: bytes=0-1,3-4", Some(10), "206 0-5 bytes 0-4/10"),
+        ("range: bytes=0-1,-2", Some(1000), "206 bytes 0-1/1000, bytes 998-999/1000"),
+        ("range: bytes=0-1,-2", None, "200"),
+        ("range: bytes=0-1,-2\nif-range: \"a\"", Some(1000), "206 bytes 0-1/1000, bytes 998-999/1000"),
+        ("range: bytes=0-1,-2\nif-range: W/\"a\"", Some(1000), "200"),
+        ("range: bytes=0-1,-2\nif-none-match: \"a\"", Some(1000), "304"),
+        ("range: bytes=10-,20-,-0", Some(10), "416 bytes */10"),
         ("range: bytes=0-4\nif-range: \"a\"", Some(10), "206 0-5 bytes 0-4/10"),
         ("range: bytes=0-4\nif-range: \"b\"", Some(10), "200"),
         ("range: bytes=10-\nif-range: \"b\"", Some(10), "200"),
@@ -43,6 +54,8 @@ fn in_the_order_of_the_rfc() {
         assert_eq!(word(answered(&Method::GET, asked, &stored, length)), expect, "{asked}");
     }
     assert_eq!(word(answered(&Method::HEAD, "range: bytes=0-4", &stored, Some(10))), "200");
+    assert_eq!(word(answered(&Method::HEAD, "range: bytes=0-1,-2", &stored, Some(1000))), "200");
+    assert_eq!(word(answered(&Method::HEAD, "range: bytes=10-", &stored, Some(10))), "200");
     assert_eq!(word(answered(&Method::HEAD, "if-none-match: \"a\"", &stored, Some(10))), "304");
 }
 

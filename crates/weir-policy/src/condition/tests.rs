@@ -98,9 +98,26 @@ fn if_range() {
         // Changed within the second in which it was sent: a weak validator.
         (&*new, &*format!("if-range: {DATE}"), false),
         (TAGGED, "if-range: \"a\"\nif-range: \"a\"", false),
+        // One tag, no list and no `*` (RFC 9110 §13.1.5).
+        (TAGGED, "if-range: \"b\", \"a\"", false),
+        (TAGGED, "if-range: *", false),
+        (TAGGED, "if-range: a", false),
+        (TAGGED, "if-range: \"A\"", false),
+        (TAGGED, "if-range:", false),
+        ("cache-control: max-age=9\netag: W/\"a\"", "if-range: \"a\"", false),
+        ("cache-control: max-age=9", "if-range: \"a\"", false),
+        // Exactly the date, neither earlier nor later, however it is written.
+        (&*old, "if-range: Monday, 13-Nov-23 22:13:20 GMT", true),
+        (&*old, "if-range: Mon, 13 Nov 2023 22:13:19 GMT", false),
+        (&*old, "if-range: Mon, 13 Nov 2023 22:13:21 GMT", false),
+        (&*format!("{old}\netag: \"a\""), &*format!("if-range: {DAY_BEFORE}"), true),
+        (&*format!("{old}\netag: \"a\""), "if-range: \"b\"", false),
     ] {
         assert_eq!(range_stands(&fields(request), &stored(response)), expect, "{response} | {request}");
     }
+    // Without the origin's Date nobody knows how long before it was sent it changed.
+    let undated = judged("", 200, &old, &CacheRules::default()).unwrap().into_stored();
+    assert!(!range_stands(&fields(&format!("if-range: {DAY_BEFORE}")), &undated));
 }
 
 proptest! {

@@ -77,14 +77,20 @@ proptest! {
         let wanted = Interval::new(wanted.0.min(wanted.1), wanted.0.max(wanted.1));
         let within = &bitmap[wanted.start as usize..wanted.end as usize];
         prop_assert_eq!(held.contains(wanted), within.iter().all(|held| *held));
-        let missing: u64 = held.gaps(wanted).map(|gap| gap.length()).sum();
-        prop_assert_eq!(missing, within.iter().filter(|held| !**held).count() as u64);
+        let mut holes = Intervals::new();
         for gap in held.gaps(wanted) {
             prop_assert!(!gap.is_empty() && wanted.contains(gap));
             prop_assert!(bitmap[gap.start as usize..gap.end as usize].iter().all(|held| !held));
+            prop_assert!(holes.iter().last().is_none_or(|last| last.end < gap.start), "in order and apart");
+            holes.insert(gap);
         }
-        let run = within.iter().take_while(|held| **held).count() as u64;
-        prop_assert!(wanted.is_empty() || held.run_at(wanted.start) >= run);
+        prop_assert_eq!(holes.length(), within.iter().filter(|held| !**held).count() as u64);
+        prop_assert_eq!(holes.count(), held.gaps(wanted).count());
+        for at in 0..SIZE {
+            let run = bitmap[at as usize..].iter().take_while(|held| **held).count() as u64;
+            prop_assert_eq!(held.run_at(at), run);
+        }
         prop_assert_eq!(held.length(), bitmap.iter().filter(|held| **held).count() as u64);
+        prop_assert_eq!(held.is_empty(), bitmap.iter().all(|held| !held));
     }
 }
