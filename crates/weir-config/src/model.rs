@@ -1,10 +1,12 @@
 //! The configuration file as types: one model for the file, the JSON Schema and the reference. The doc comments here are the
 //! reference's text. Must not contain a decision: inheritance is `resolve.rs`, checks are `check.rs` and `semantics.rs`.
 
+mod range;
 mod rules;
 mod site;
 mod upstream;
 
+pub use range::{Range, RangeFill};
 pub use rules::{
     ClientDirectives, CloseDelimited, ErrorStorage, FieldEdits, FromFile, Heuristics, Key, Purge, Query,
     Rules, SetCookie, Stale, Surrogate, Text, Triggers,

@@ -52,6 +52,8 @@ pub struct ResolvedRoute {
     pub cache: CacheRules,
     /// How long a request waits for a revalidation before what is stale goes out where it may.
     pub stale_after: Duration,
+    /// How ranges are fetched that are not held.
+    pub range: RangeRules,
     /// Whether `Cache-Status` names the key.
     pub show_key: bool,
     /// Whose `PURGE` requests are heard.
@@ -64,6 +66,26 @@ pub struct ResolvedRoute {
     pub error_pages: Vec<(PageFor, PageContent)>,
     /// While this is there, all requests are answered 503.
     pub maintenance: Option<Closed>,
+}
+
+/// How ranges are fetched that are not held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RangeRules {
+    /// A range is fetched to the end of the chunk in which it ends, in bytes.
+    pub chunk_bytes: u64,
+    /// Whether the rest of the object is fetched in the background.
+    pub fills_whole: bool,
+    /// How far ahead of a reader what is missing is asked for, in bytes.
+    pub ahead_bytes: u64,
+    /// How many origin requests a response has under way for what it is missing.
+    pub parallel: usize,
+}
+
+/// The defaults.
+impl Default for RangeRules {
+    fn default() -> RangeRules {
+        RangeRules { chunk_bytes: 1 << 20, fills_whole: false, ahead_bytes: 8 << 20, parallel: 4 }
+    }
 }
 
 /// Which requests a route is for; all that is given must hold.
@@ -266,6 +288,7 @@ impl<'a> Resolver<'a> {
             action: self.action(route, rules, layers),
             cache: rules.cache_rules(),
             stale_after: rules.stale_after.map_or(STALE_AFTER, |after| after.0),
+            range: rules.range_rules(),
             show_key: rules.show_key.unwrap_or(false),
             purgers: rules.purge.iter().flat_map(|purge| purge.allow.clone()).collect(),
             request_edits: self.edits(rules.request_headers.as_ref(), "request_headers", layers),

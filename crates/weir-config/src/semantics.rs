@@ -10,7 +10,7 @@ use crate::{
     nearest::nearest,
     source::Span,
     tree::{Node, Table},
-    value::{HostPattern, ListenAddress},
+    value::{HostPattern, ListenAddress, Size},
 };
 use std::collections::{BTreeSet, HashMap};
 
@@ -26,6 +26,10 @@ const OWN_FIELDS: [&str; 9] = [
     "transfer-encoding",
     "upgrade",
 ];
+
+/// Bodies are held in units of so many bytes.
+const CHUNK_UNIT_BYTES: u64 = 64 << 10;
+const CHUNK_BYTES_MAX: u64 = 1 << 30;
 
 /// Checks the whole; `tree` is what `config` was made of, so that positions in lists agree. `upstreams` are the names that
 /// were written, whether or not their tables are right.
@@ -84,6 +88,9 @@ impl Whole<'_> {
         if let Some(query) = layer.get("key").and_then(|key| key.get("query")).and_then(Node::as_table) {
             self.exclusive(query, &["keep", "drop"]);
         }
+        if let Some(node) = layer.get("range").and_then(|range| range.get("chunk")) {
+            self.chunk(node);
+        }
         for edits in ["request_headers", "response_headers"] {
             if let Some(set) = layer.get(edits).and_then(|edits| edits.get("set")).and_then(Node::as_table) {
                 self.own_fields(set);
@@ -105,6 +112,14 @@ impl Whole<'_> {
             true => mistake.help(format!("add one: [upstream.{name}] with origins = [\"http://…\"]")),
             false => suggest(mistake, name, names.iter().map(String::as_str)),
         });
+    }
+
+    fn chunk(&mut self, node: &Node) {
+        let Some(Size(bytes)) = node.as_text().and_then(|text| text.parse().ok()) else { return };
+        if bytes == 0 || bytes % CHUNK_UNIT_BYTES != 0 || bytes > CHUNK_BYTES_MAX {
+            let title = "a chunk is a multiple of 64 KiB, and at most 1 GiB";
+            self.mistakes.push(Mistake::at(node.span, title).help("chunk = \"1MiB\""));
+        }
     }
 
     fn own_fields(&mut self, set: &Table) {

@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_config::model::{Config, SchemeName};
 use weir_config::value::{HostRule, OriginScheme};
-use weir_config::{Action, Conditions, PageContent, PageFor, ResolvedRoute};
+use weir_config::{Action, Conditions, PageContent, PageFor, RangeRules, ResolvedRoute};
 use weir_policy::{CacheRules, RequestView};
 
 use self::answers::LocalAnswer;
@@ -34,6 +34,8 @@ pub struct Route {
     pub rules: CacheRules,
     /// How long a request waits for a revalidation before what is stale goes out where it may.
     pub stale_after: Duration,
+    /// How ranges are fetched that are not held.
+    pub range: RangeRules,
     /// Whether `Cache-Status` names the key.
     pub show_key: bool,
     /// Whose `PURGE` requests are heard.
@@ -99,6 +101,7 @@ impl Route {
             print_id,
             rules: resolved.cache.clone(),
             stale_after: resolved.stale_after,
+            range: resolved.range,
             show_key: resolved.show_key,
             purgers: peers(&resolved.purgers),
             upstream,

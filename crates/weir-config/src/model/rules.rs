@@ -1,5 +1,6 @@
 //! What a route inherits from its site, and a site from `[defaults]`: upstream, caching rules, changes to fields, pages.
 
+use super::range::Range;
 use super::site::{Maintenance, Page};
 use crate::value::{
     CookieName, Duration, FieldMatch, FieldName, FilePath, HostRule, NameGlob, PathGlob, TrustedProxy,
@@ -8,8 +9,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a route inherits from its site, and a site from `[defaults]`. The tables `stale`, `bypass`, `refresh`, `key`,
-/// `request_headers`, `response_headers` (with their `set`) and `error_pages` are inherited key by key; everything else is
+/// What a route inherits from its site, and a site from `[defaults]`. The tables `stale`, `range`, `bypass`, `refresh`,
+/// `key`, `request_headers`, `response_headers` (with their `set`) and `error_pages` are inherited key by key; everything else is
 /// replaced as a whole.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
@@ -36,6 +37,9 @@ pub struct Rules {
     /// allows it, and the origin's answer is for the next. Default: 2 s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stale_after: Option<Duration>,
+    /// How ranges of objects are fetched that are not held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub range: Option<Range>,
     /// Whether `Cache-Status` names the key: to look into a configuration; it tells clients what tells objects apart.
     /// Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -1,15 +1,16 @@
 //! How rules are laid over those they inherit, and their form for the policy. Must not read anything.
 
+use super::RangeRules;
 use crate::model::{
-    ClientDirectives, CloseDelimited, ErrorStorage, FieldEdits, Heuristics, Key, Query, Rules, SetCookie,
-    Stale, Surrogate, Triggers,
+    ClientDirectives, CloseDelimited, ErrorStorage, FieldEdits, Heuristics, Key, Query, Range, RangeFill,
+    Rules, SetCookie, Stale, Surrogate, Triggers,
 };
 use std::collections::BTreeMap;
 use weir_policy::{CacheRules, HeaderTrigger, KeyRules, QueryOrder, QueryRule, StaleRules};
 
 /// The tables that are inherited key by key; every other value is replaced as a whole.
-pub(crate) const JOINED: [&str; 7] =
-    ["stale", "bypass", "refresh", "key", "request_headers", "response_headers", "error_pages"];
+pub(crate) const JOINED: [&str; 8] =
+    ["stale", "range", "bypass", "refresh", "key", "request_headers", "response_headers", "error_pages"];
 
 impl Rules {
     /// These rules, with those of `base` where they say nothing.
@@ -25,6 +26,12 @@ impl Rules {
                 if_error: near.if_error.or(far.if_error),
             }),
             stale_after: self.stale_after.or(base.stale_after),
+            range: joined(&self.range, &base.range, |near, far| Range {
+                chunk: near.chunk.or(far.chunk),
+                fill: near.fill.or(far.fill),
+                ahead: near.ahead.or(far.ahead),
+                parallel: near.parallel.or(far.parallel),
+            }),
             show_key: self.show_key.or(base.show_key),
             bypass: joined(&self.bypass, &base.bypass, join_triggers),
             refresh: joined(&self.refresh, &base.refresh, join_triggers),
@@ -46,6 +53,18 @@ impl Rules {
                 far.iter().chain(near).map(|(status, page)| (status.clone(), page.clone())).collect()
             }),
             maintenance: nearest(&self.maintenance, &base.maintenance),
+        }
+    }
+
+    /// How ranges are fetched.
+    pub(crate) fn range_rules(&self) -> RangeRules {
+        let range = self.range.clone().unwrap_or_default();
+        let default = RangeRules::default();
+        RangeRules {
+            chunk_bytes: range.chunk.map_or(default.chunk_bytes, |size| size.0),
+            fills_whole: range.fill == Some(RangeFill::Whole),
+            ahead_bytes: range.ahead.map_or(default.ahead_bytes, |size| size.0),
+            parallel: range.parallel.map_or(default.parallel, usize::from),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What `resolve` must do, by example.
 
-use crate::{Action, PageFor, sample::good, value::HostRule};
+use crate::{Action, PageFor, RangeRules, sample::good, value::HostRule};
 use http::{HeaderMap, StatusCode};
 use std::time::Duration;
 use weir_policy::{CacheRules, QueryOrder, QueryRule};
@@ -134,4 +134,24 @@ fn maintenance_may_be_off() {
     assert_eq!(of("{}").unwrap().retry_after, Duration::from_secs(300));
     assert_eq!(of("{ page = \"closed\" }").unwrap().page.unwrap().body, "closed");
     assert!(of("{ on = false }").is_none());
+}
+
+#[test]
+fn ranges_are_inherited_key_by_key() {
+    let loaded = good(
+        "[upstream.app]
+origins = [\"http://127.0.0.1:1\"]
+[defaults]
+range = { chunk = \"2MiB\", parallel = 8 }
+[[site]]
+hosts = [\"a.example\"]
+upstream = \"app\"
+[[site.route]]
+prefix = \"/a\"
+range = { fill = \"whole\", parallel = 1 }",
+    );
+    let site = &loaded.resolved()[0];
+    let rest = RangeRules { chunk_bytes: 2 << 20, parallel: 8, ..RangeRules::default() };
+    assert_eq!(site.routes[1].range, rest);
+    assert_eq!(site.routes[0].range, RangeRules { fills_whole: true, parallel: 1, ..rest });
 }

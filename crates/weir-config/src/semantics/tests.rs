@@ -140,3 +140,12 @@ fn what_is_not_there_yet_is_not_taken() {
         assert!(found.iter().any(|(_, found)| found == sentence), "{found:?}");
     }
 }
+
+#[test]
+fn a_chunk_is_made_of_blocks() {
+    let title = "a chunk is a multiple of 64 KiB, and at most 1 GiB";
+    for size in ["0", "1kB", "100KiB", "2GiB"] {
+        expect(&site(&format!("range = {{ chunk = \"{size}\" }}")), &[(6, title)]);
+    }
+    good(&site("range = { chunk = \"192KiB\", fill = \"whole\", ahead = \"1MiB\", parallel = 2 }"));
+}
