@@ -178,6 +178,18 @@ impl Body {
         if self.is_whole() { Intervals::of(Interval { start: 0, end: length }) } else { Intervals::new() }
     }
 
+    /// The part of an interval that can be read now. Walks over its blocks alone.
+    pub(crate) fn held_within(&self, within: Interval) -> Intervals {
+        if !self.is_whole()
+            && let Some(growing) = &*self.growing.lock()
+        {
+            return growing.held_within(within);
+        }
+        let length = self.length().unwrap_or(0);
+        let whole = Interval { start: 0, end: if self.is_whole() { length } else { 0 } };
+        whole.intersection(within).map_or_else(Intervals::new, Intervals::of)
+    }
+
     /// How many bytes can be read now.
     pub(crate) fn held_bytes(&self) -> u64 {
         match &*self.growing.lock() {
@@ -384,11 +396,19 @@ impl Growing {
     }
 
     fn held(&self) -> Intervals {
+        self.held_within(Interval { start: 0, end: u64::MAX })
+    }
+
+    fn held_within(&self, within: Interval) -> Intervals {
         let mut held = Intervals::new();
-        for (number, slot) in &self.slots {
+        let blocks = within.start / BLOCK_BYTES as u64..within.end.div_ceil(BLOCK_BYTES as u64);
+        for (number, slot) in self.slots.range(blocks) {
             let base = number * BLOCK_BYTES as u64;
             for (start, end) in slot.runs() {
-                held.insert(Interval { start: base + start as u64, end: base + end as u64 });
+                let run = Interval { start: base + start as u64, end: base + end as u64 };
+                if let Some(run) = run.intersection(within) {
+                    held.insert(run);
+                }
             }
         }
         held

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use arc_swap::ArcSwap;
 use bytes::Bytes;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, Intervals};
 
 use crate::body::{Body, Piece, Read};
@@ -192,16 +193,21 @@ impl Generation {
 
     /// The first part of an interval that is held neither in memory nor on the volume.
     pub fn gap(&self, within: Interval) -> Option<Interval> {
+        self.gaps(within, 1).first().copied()
+    }
+
+    /// The first `most` parts of an interval that are held neither in memory nor on the volume, in order.
+    pub fn gaps(&self, within: Interval, most: usize) -> SmallVec<[Interval; 4]> {
         if self.is_whole() {
-            return None;
+            return SmallVec::new();
         }
-        let mut held = self.held();
+        let mut held = self.body.held_within(within);
         if let Some(below) = self.below.get() {
-            for run in below.held().iter() {
+            for run in below.held().iter().filter_map(|run| run.intersection(within)) {
                 held.insert(run);
             }
         }
-        held.gaps(within).next()
+        held.gaps(within).take(most).collect()
     }
 
     /// Learns what has come to the volume since.

@@ -285,17 +285,7 @@ impl Store {
         length: Option<u64>,
     ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
         let shelf = &self.shelf;
-        let stored = detached(storable.into_stored());
-        let charges = shelf
-            .charge(overhead_bytes(&key))
-            .and_then(|own| Some((own, shelf.charge(head_bytes(&stored))?)));
-        let Some((own, head)) = charges else {
-            shelf.counts.refused.fetch_add(1, Ordering::Relaxed);
-            return Err(NotAdmitted);
-        };
-        let head = Head::new(stored, head);
-        let body = Body::new(length, shelf.budget.nothing());
-        let generation = Arc::new(Generation::new(key, shelf.next_sequence(), stamp, head, body, own));
+        let generation = self.generation(storable, key, stamp, length)?;
         let stowing = shelf.tier.as_ref().and_then(|tier| tier.begin(&generation));
         let end = length.unwrap_or(u64::MAX);
         // Invariant: a new body grows and takes writers.
@@ -308,6 +298,50 @@ impl Store {
             shelf.begin(&generation);
         }
         Ok((generation, writer))
+    }
+
+    /// Begins a generation of `length` bytes that is at rest in part from the start: it is found and used at once, and its
+    /// bytes come as the further ones of any part do. The writer is for the first `interval` that comes. `stamp` as
+    /// for [`Store::begin`]. Only for what has a strong validator.
+    ///
+    /// # Errors
+    /// [`NotAdmitted`] where not even the head can be kept.
+    pub fn begin_part(
+        &self,
+        storable: Storable,
+        key: CacheKey,
+        stamp: Stamp,
+        length: u64,
+        interval: Interval,
+    ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
+        let generation = self.generation(storable, key, stamp, Some(length))?;
+        generation.set_rested();
+        // Held until the writer has taken it over.
+        let _put = self.shelf.tier.as_ref().and_then(|tier| tier.begin_part(&generation));
+        self.shelf.begin(&generation);
+        let writer = self.resume(&generation, interval).ok_or(NotAdmitted)?;
+        Ok((generation, writer))
+    }
+
+    fn generation(
+        &self,
+        storable: Storable,
+        key: CacheKey,
+        stamp: Stamp,
+        length: Option<u64>,
+    ) -> Result<Arc<Generation>, NotAdmitted> {
+        let shelf = &self.shelf;
+        let stored = detached(storable.into_stored());
+        let charges = shelf
+            .charge(overhead_bytes(&key))
+            .and_then(|own| Some((own, shelf.charge(head_bytes(&stored))?)));
+        let Some((own, head)) = charges else {
+            shelf.counts.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(NotAdmitted);
+        };
+        let head = Head::new(stored, head);
+        let body = Body::new(length, shelf.budget.nothing());
+        Ok(Arc::new(Generation::new(key, shelf.next_sequence(), stamp, head, body, own)))
     }
 
     /// A further writer for an interval of a generation that is not whole. What is held already is not written again.

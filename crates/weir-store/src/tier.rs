@@ -35,7 +35,7 @@ use crate::ledger::{Judged, Ledger, Stamp};
 use crate::shelf::Shelf;
 use crate::volume::codec;
 use crate::volume::put::Fate;
-use crate::volume::{Health, Named, ReadError, Record, Verified, Volume, VolumeUsage};
+use crate::volume::{Health, Named, Put, ReadError, Record, Verified, Volume, VolumeUsage};
 
 /// Two heads of one object are written down at least so far apart.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
@@ -145,12 +145,16 @@ impl Tier {
 
     /// Begins to write a generation down; `None` where the volume takes nothing.
     pub(crate) fn begin(self: &Arc<Tier>, generation: &Generation) -> Option<Stowing> {
+        Some(Stowing::new(self.begin_put(generation)?, Arc::clone(self)))
+    }
+
+    fn begin_put(&self, generation: &Generation) -> Option<Put> {
         let head = codec::encode(&generation.head().stored, (self.clock)());
         let (key, stamp) = (key_below(generation.key()), generation.stamp().number());
         let put = self.volume.begin(&key, Bytes::from(head), stamp, generation.length()).ok()?;
         generation.set_object(put.number());
         self.note_going_down(put.number(), put.fate());
-        Some(Stowing::new(put, Arc::clone(self)))
+        Some(put)
     }
 
     fn note_going_down(&self, number: u64, fate: &Arc<Fate>) {

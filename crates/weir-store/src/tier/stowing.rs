@@ -75,6 +75,14 @@ impl Tier {
         };
         Some(Stowing { hand: Hand::Shared(hand), tier: Arc::clone(self), at })
     }
+
+    /// Begins to write a generation down whose transfers all are further ones; what is returned is to be held until the first
+    /// has resumed it. `None` where the volume takes nothing.
+    pub(crate) fn begin_part(self: &Arc<Tier>, generation: &Generation) -> Option<Arc<SharedPut>> {
+        let put = Arc::new(SharedPut(Some(self.begin_put(generation)?)));
+        *generation.shared_put().lock() = Arc::downgrade(&put);
+        Some(put)
+    }
 }
 
 impl Stowing {

@@ -22,6 +22,8 @@ const HEAD_PER_BODY: u64 = 32;
 /// An extent that is written because time is up has at least this part of what is held, so that a slow body of any
 /// length has few.
 const EXTENT_PART: u64 = 64;
+/// How many runs of one body wait at a time.
+const RUNS_MAX: usize = 16;
 /// What is written early when too much waits, in bytes at least.
 const PRESSED_BYTES_MIN: u64 = 4096;
 
@@ -58,7 +60,8 @@ pub(crate) struct Put {
     /// The record that the index has.
     pub(super) published: Option<Location>,
     held: Intervals,
-    waiting: Run,
+    /// What waits to be written, by the runs in which it comes: transfers of several gaps have one each.
+    waiting: Vec<Run>,
     /// Written since the last head.
     unpublished_bytes: u64,
 }
@@ -93,7 +96,7 @@ impl Put {
             extents: Vec::new(),
             published: None,
             held: Intervals::new(),
-            waiting: Run::default(),
+            waiting: Vec::new(),
             unpublished_bytes: 0,
         }
     }
@@ -127,10 +130,27 @@ impl Put {
 
     /// Whether what waits is to be written now.
     fn is_due(&self, now: Duration, is_pressed: bool) -> bool {
-        let bytes = self.waiting.bytes;
-        let waits = now.saturating_sub(self.waiting.since);
+        let bytes = self.waiting_bytes();
+        let since = self.waiting.iter().map(|run| run.since).min().unwrap_or(now);
+        let waits = now.saturating_sub(since);
         let least = (self.held.length() / EXTENT_PART).max(BLOCK_BYTES as u64);
         (waits >= EXTENT_DELAY && bytes >= least) || (is_pressed && bytes >= PRESSED_BYTES_MIN)
+    }
+}
+
+impl Put {
+    fn waiting_bytes(&self) -> u64 {
+        self.waiting.iter().map(|run| run.bytes).sum()
+    }
+
+    /// The run that `offset` goes on with.
+    fn run_at(&self, offset: u64) -> Option<usize> {
+        self.waiting.iter().position(|run| run.offset + run.bytes == offset)
+    }
+
+    /// Takes up to `bytes` off the front of a run.
+    fn split(&mut self, run: usize, bytes: u64) -> Option<(u64, Vec<Bytes>)> {
+        Some(self.waiting.get_mut(run)?.split(bytes))
     }
 }
 
@@ -238,29 +258,30 @@ impl Engine {
     fn add(&mut self, object: u64, offset: u64, part: Bytes, charge: Option<Waiting>) -> Result<(), Ended> {
         let now = self.now;
         let most = self.extent_bytes_max();
-        let follows = |put: &Put| put.waiting.bytes > 0 && put.waiting.offset + put.waiting.bytes != offset;
-        if self.puts.get(&object).is_some_and(follows) {
-            self.flush(object, u64::MAX)?;
+        let is_full = |put: &Put| put.run_at(offset).is_none() && put.waiting.len() >= RUNS_MAX;
+        if self.puts.get(&object).is_some_and(is_full) {
+            self.flush(object, 0, u64::MAX)?;
         }
         let Some(put) = self.puts.get_mut(&object) else { return Err(Ended::Removed) };
-        if put.waiting.bytes == 0 {
-            put.waiting.offset = offset;
-            put.waiting.since = now;
-        }
-        put.waiting.bytes += part.len() as u64;
+        let at = put.run_at(offset).unwrap_or_else(|| {
+            put.waiting.push(Run { offset, since: now, ..Run::default() });
+            put.waiting.len() - 1
+        });
         put.held.insert(Interval { start: offset, end: offset + part.len() as u64 });
-        put.waiting.pieces.push(part);
-        put.waiting.take(charge);
+        let run = &mut put.waiting[at];
+        run.bytes += part.len() as u64;
+        run.pieces.push(part);
+        run.take(charge);
         // The last extent waits for the end: what is whole by then becomes one record.
-        while self.puts.get(&object).is_some_and(|put| put.waiting.bytes > most) {
-            self.flush(object, most)?;
+        while self.puts.get(&object).and_then(|put| put.waiting.get(at)).is_some_and(|run| run.bytes > most) {
+            self.flush(object, at, most)?;
         }
         Ok(())
     }
 
-    /// Writes up to `bytes` of what waits, and a head where it is time for one.
-    fn flush(&mut self, object: u64, bytes: u64) -> Result<(), Ended> {
-        self.write_waiting(object, bytes)?;
+    /// Writes up to `bytes` of a run that waits, and a head where it is time for one.
+    fn flush(&mut self, object: u64, run: usize, bytes: u64) -> Result<(), Ended> {
+        self.write_waiting(object, run, bytes)?;
         let is_time = |put: &Put| put.unpublished_bytes >= HEAD_PER_BODY * put.head_record_bytes();
         if self.puts.get(&object).is_some_and(is_time) {
             self.publish(object)?;
@@ -268,24 +289,26 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes up to `bytes` of what waits as extents.
-    fn write_waiting(&mut self, object: u64, bytes: u64) -> Result<(), Ended> {
+    /// Writes up to `bytes` of a run as extents; what is empty then is a run no more.
+    fn write_waiting(&mut self, object: u64, run: usize, bytes: u64) -> Result<(), Ended> {
         let most = self.extent_bytes_max();
         let mut left = bytes;
         while let Some(put) = self.puts.get_mut(&object) {
-            let count = put.waiting.bytes.min(most).min(left);
-            if count == 0 {
-                break;
-            }
+            let count = put.waiting.get(run).map_or(0, |run| run.bytes).min(most).min(left);
+            let Some((offset, pieces)) = put.split(run, count).filter(|_| count > 0) else { break };
             left -= count;
-            let (offset, pieces) = put.waiting.split(count);
             if let Err(ended) = self.write_extent(object, offset, count, &pieces) {
                 self.end_put(object, ended);
                 return Err(ended);
             }
-            if let Some(put) = self.puts.get_mut(&object) {
-                put.waiting.settle();
+            if let Some(waiting) = self.puts.get_mut(&object).and_then(|put| put.waiting.get_mut(run)) {
+                waiting.settle();
             }
+        }
+        if let Some(put) = self.puts.get_mut(&object)
+            && put.waiting.get(run).is_some_and(|run| run.bytes == 0)
+        {
+            put.waiting.remove(run);
         }
         Ok(())
     }
@@ -352,13 +375,16 @@ impl Engine {
             .map(|(object, _)| *object)
             .collect();
         for object in due {
-            let block = BLOCK_BYTES as u64;
-            let waits = self.puts.get(&object).map_or(0, |put| put.waiting.bytes);
-            let bytes = if is_pressed { waits } else { waits - waits % block };
-            // What fails has ended the put and told its owner.
-            let _ = self.flush(object, bytes);
-            if let Some(put) = self.puts.get_mut(&object) {
-                put.waiting.since = now;
+            // From the last to the first: what is written to its end leaves the list.
+            for at in (0..self.puts.get(&object).map_or(0, |put| put.waiting.len())).rev() {
+                let Some(run) = self.puts.get_mut(&object).and_then(|put| put.waiting.get_mut(at)) else {
+                    break;
+                };
+                run.since = now;
+                let waits = run.bytes;
+                let bytes = if is_pressed { waits } else { waits - waits % BLOCK_BYTES as u64 };
+                // What fails has ended the put and told its owner.
+                let _ = self.flush(object, at, bytes);
             }
         }
     }
@@ -384,12 +410,20 @@ impl Engine {
         if whole.is_some() {
             put.length = whole;
         }
-        let is_small = put.extents.is_empty() && put.waiting.offset == 0;
-        if is_small && put.published.is_none() && whole == Some(put.waiting.bytes) {
-            let (_, pieces) = put.waiting.split(u64::MAX);
+        let is_small = put.extents.is_empty() && put.published.is_none();
+        let pieces = match put.waiting.as_slice() {
+            [] if is_small && whole == Some(0) => Some(Vec::new()),
+            [run] if is_small && run.offset == 0 && whole == Some(run.bytes) => {
+                put.split(0, u64::MAX).map(|(_, pieces)| pieces)
+            }
+            _ => None,
+        };
+        if let Some(pieces) = pieces {
             return self.write_object(object, &pieces);
         }
-        self.write_waiting(object, u64::MAX)?;
+        for at in (0..put.waiting.len()).rev() {
+            self.write_waiting(object, at, u64::MAX)?;
+        }
         let is_new = |put: &Put| put.published.is_none() || put.unpublished_bytes > 0 || whole.is_some();
         // Of a partial object without a byte nothing is kept.
         let is_worth = |put: &Put| is_new(put) && (whole.is_some() || !put.extents.is_empty());
