@@ -11,13 +11,16 @@ mod house;
 
 mod cache;
 mod chain;
+mod changing;
 mod client;
 mod config;
 mod conformance;
 mod control;
+mod counted;
 mod crowd;
 mod disk;
 mod drives;
+mod experiment;
 mod fill;
 mod fills;
 mod limits;

@@ -1,0 +1,260 @@
+//! Many users send many ranges while the origin changes its files at random: every byte of every response is compared
+//! with the version that the response's own entity tag names.
+//!
+//! `WEIR_RANGE_SEED`, `WEIR_RANGE_USERS` and `WEIR_RANGE_REQUESTS` (of each user) make longer runs of it.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::Duration;
+
+use weir_testkit::{Client, Origin, Random, Response, Trouble, Weir, pattern};
+
+use crate::counted::{Counted, Version, part};
+use crate::house::house;
+
+/// Versions lie this far from each other in the bytes that all share, objects a thousand times as far.
+const STEP: usize = 4096;
+const OBJECTS: u64 = 12;
+/// Versions of one object, at most.
+const VERSIONS: u64 = 400;
+const LENGTH_MIN: usize = 200_000;
+const LENGTH_SPREAD: u64 = 3_000_000;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
+}
+
+/// The files of the origin: the bytes of a version at an offset are those of no other version there.
+struct Files {
+    bytes: Arc<[u8]>,
+    now: Vec<AtomicU64>,
+    served: Vec<Arc<Counted>>,
+}
+
+impl Files {
+    fn put(origin: &Origin) -> Files {
+        let far = (OBJECTS * VERSIONS) as usize * STEP + LENGTH_MIN + LENGTH_SPREAD as usize;
+        let mut files = Files { bytes: pattern(1, far).into(), now: Vec::new(), served: Vec::new() };
+        for object in 0..OBJECTS {
+            // Some must be asked about each time, some soon, and some changes are learnt from the next gap alone.
+            let control = ["no-cache", "max-age=1", "max-age=3600"][(object % 3) as usize];
+            let counted = Counted::new(files.version(object, 0), &[("Cache-Control", control)]);
+            files.now.push(AtomicU64::new(0));
+            files.served.push(counted.at(origin, &format!("/{object}")));
+        }
+        files
+    }
+
+    fn length(object: u64, version: u64) -> usize {
+        LENGTH_MIN + Random::new(object * VERSIONS + version).below(LENGTH_SPREAD) as usize
+    }
+
+    fn version(&self, object: u64, version: u64) -> Version {
+        let at = (object * VERSIONS + version) as usize * STEP;
+        let at = at..at + Files::length(object, version);
+        Version { tag: format!("\"{object}-{version}\""), bytes: self.bytes.clone(), at }
+    }
+
+    fn change(&self, object: u64) {
+        let version = self.now[object as usize].load(Ordering::SeqCst) + 1;
+        if version < VERSIONS {
+            // A cut is judged by this number: it goes ahead of the change.
+            self.now[object as usize].store(version, Ordering::SeqCst);
+            self.served[object as usize].change(self.version(object, version));
+        }
+    }
+
+    /// The version that a response's entity tag names.
+    fn named(&self, response: &Response) -> (u64, Version) {
+        let tag = response.header("etag").unwrap_or_else(|| panic!("no entity tag in {:?}", response.head));
+        let (object, version) = tag.trim_matches('"').split_once('-').unwrap();
+        let (object, version) = (object.parse().unwrap(), version.parse().unwrap());
+        (version, self.version(object, version))
+    }
+}
+
+/// What became of the requests.
+#[derive(Default, Debug)]
+struct Outcomes {
+    parts: AtomicU64,
+    wholes: AtomicU64,
+    multiparts: AtomicU64,
+    unsatisfiable: AtomicU64,
+    cut: AtomicU64,
+    bytes: AtomicU64,
+}
+
+fn add(counter: &AtomicU64, count: u64) {
+    counter.fetch_add(count, Ordering::Relaxed);
+}
+
+/// A random Range: single, suffix, open or several.
+fn random_range(random: &mut Random, length: u64) -> String {
+    let mut single = |longest: u64| {
+        let first = random.below(length + length / 50);
+        format!("{first}-{}", first + random.below(longest))
+    };
+    let ranges = [single(60_000), single(60_000), single(500_000), single(5_000), single(2_000)];
+    match random.below(20) {
+        0..10 => format!("bytes={}", ranges[0]),
+        10 => format!("bytes={}", ranges[2]),
+        11..14 => format!("bytes=-{}", 1 + random.below(30_000)),
+        14..17 => format!("bytes={}-", length - length.min(1 + random.below(100_000))),
+        17 => format!("bytes={}-", random.below(length)),
+        _ => format!("bytes={},{},-{}", ranges[3], ranges[4], 1 + random.below(3_000)),
+    }
+}
+
+/// Judges one response against the version that its own tag names.
+fn judge(files: &Files, object: u64, range: &str, answer: Result<Response, Trouble>, outcomes: &Outcomes) {
+    let (response, is_whole) = match answer {
+        Ok(response) => (response, true),
+        Err(Trouble::Cut(response)) => (*response, false),
+        Err(why) => panic!("/{object} {range}: {why}"),
+    };
+    let told = format!("/{object} {range}: {:?}", response.head);
+    let body = &response.body;
+    add(&outcomes.bytes, body.len() as u64);
+    if response.status() == 416 {
+        let total = response.header("content-range").and_then(|v| v.strip_prefix("bytes */")?.parse().ok());
+        let total = total.unwrap_or_else(|| panic!("no length: {told}"));
+        let lived = (0..=files.now[object as usize].load(Ordering::SeqCst))
+            .any(|version| Files::length(object, version) as u64 == total);
+        assert!(lived && part(range, total).is_some_and(|part| part.is_empty()), "{told}");
+        return add(&outcomes.unsatisfiable, 1);
+    }
+    let (number, version) = files.named(&response);
+    assert!(version.tag.starts_with(&format!("\"{object}-")), "of another object: {told}");
+    let length = version.body().len() as u64;
+    if !is_whole {
+        add(&outcomes.cut, 1);
+        let now = files.now[object as usize].load(Ordering::SeqCst);
+        assert!(number < now, "cut, and nothing was changed: {told}");
+    }
+    match response.status() {
+        206 if response.header("content-type").is_some_and(|v| v.starts_with("multipart/byteranges")) => {
+            add(&outcomes.multiparts, 1);
+            multipart(&response, is_whole, &version, range);
+        }
+        206 => {
+            add(&outcomes.parts, 1);
+            let wanted = part(range, length).unwrap_or_else(|| panic!("several asked for: {told}"));
+            let last = wanted.end - 1;
+            let value = format!("bytes {}-{last}/{length}", wanted.start);
+            assert_eq!(response.header("content-range"), Some(value), "{told}");
+            compare(body, &version, wanted, is_whole, &told);
+        }
+        200 => {
+            add(&outcomes.wholes, 1);
+            compare(body, &version, 0..length, is_whole, &told);
+        }
+        _ => panic!("{told}"),
+    }
+}
+
+/// `body` is this interval of the version: all of it, or its front where the response was cut.
+fn compare(body: &[u8], version: &Version, wanted: Range<u64>, is_whole: bool, told: &str) {
+    let wanted = &version.body()[wanted.start as usize..wanted.end as usize];
+    assert!(body.len() <= wanted.len() && (body.len() == wanted.len() || !is_whole), "short: {told}");
+    if *body != wanted[..body.len()] {
+        let at = body.iter().zip(wanted).position(|(got, wanted)| got != wanted);
+        panic!("mixed from byte {at:?} of {} on: {told}", body.len());
+    }
+}
+
+/// Each part of a multipart body (RFC 9110 §14.6) by its own Content-Range; together they hold what was asked for.
+fn multipart(response: &Response, is_whole: bool, version: &Version, range: &str) {
+    let length = version.body().len() as u64;
+    let kind = response.header("content-type").unwrap();
+    let mark = format!("--{}", kind.split_once("boundary=").unwrap().1.trim_matches('"')).into_bytes();
+    let mut found: Vec<Range<u64>> = Vec::new();
+    let mut rest = &response.body[..];
+    while let Some(at) = rest.windows(4).position(|window| window == b"\r\n\r\n") {
+        let head = String::from_utf8_lossy(&rest[..at]).into_owned();
+        assert!(head.as_bytes().windows(mark.len()).any(|window| window == mark), "{head:?}");
+        let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with("content-range:"));
+        let value = line.unwrap_or_else(|| panic!("a part without its place: {head:?}"));
+        let (interval, total) = value.split_once("bytes ").unwrap().1.split_once('/').unwrap();
+        assert_eq!(total, length.to_string());
+        let (first, last) = interval.split_once('-').unwrap();
+        let wanted = first.parse().unwrap()..last.parse::<u64>().unwrap() + 1;
+        let body = &rest[at + 4..];
+        let end = ((wanted.end - wanted.start) as usize).min(body.len());
+        let complete = is_whole || end < body.len();
+        compare(&body[..end], version, wanted.clone(), complete, &format!("{range}: {head}"));
+        rest = &body[end..];
+        found.push(wanted);
+    }
+    if is_whole {
+        let last = rest.strip_prefix(b"\r\n").unwrap_or_default();
+        assert!(last.starts_with(&mark) && last[mark.len()..].starts_with(b"--"), "{range}: no end");
+        for one in range.trim_start_matches("bytes=").split(',') {
+            let wanted = part(&format!("bytes={one}"), length).unwrap();
+            let holds = |part: &Range<u64>| part.start <= wanted.start && wanted.end <= part.end;
+            assert!(wanted.is_empty() || found.iter().any(holds), "{range} lacks {one}: {found:?}");
+        }
+    }
+}
+
+/// Lets every user send its ranges, each on a connection that it keeps.
+fn users(weir: &Weir, files: &Files, outcomes: &Outcomes, range: impl Fn(&mut Random, u64) -> String + Sync) {
+    let seed = number("WEIR_RANGE_SEED", 1);
+    let (users, requests) = (number("WEIR_RANGE_USERS", 100), number("WEIR_RANGE_REQUESTS", 100));
+    eprintln!("WEIR_RANGE_SEED={seed}, {users} users, {requests} requests each");
+    let together = Barrier::new(users as usize);
+    std::thread::scope(|scope| {
+        for user in 0..users {
+            let (range, together) = (&range, &together);
+            scope.spawn(move || {
+                let mut random = Random::new(seed * 1_000_003 + user);
+                let mut client = weir.client();
+                together.wait();
+                for _ in 0..requests {
+                    let object = random.below(OBJECTS);
+                    let range = range(&mut random, object);
+                    ask(weir, &mut client, files, object, &range, outcomes);
+                }
+            });
+        }
+    });
+}
+
+fn ask(weir: &Weir, client: &mut Client, files: &Files, object: u64, range: &str, outcomes: &Outcomes) {
+    client.send_get("localhost", &format!("/{object}"), &[("Range", range)]);
+    let answer = client.recv();
+    if answer.is_err() {
+        *client = weir.client();
+    }
+    judge(files, object, range, answer, outcomes);
+}
+
+#[test]
+fn no_response_mixes_two_versions_however_often_the_files_change() {
+    let origin = Origin::start();
+    let files = Files::put(&origin);
+    let weir = house(&[&origin]).more("[cache]\nmemory = \"256MiB\"").start();
+    let (outcomes, over) = (Outcomes::default(), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut random = Random::new(number("WEIR_RANGE_SEED", 1) + 77);
+            while !over.load(Ordering::SeqCst) {
+                files.change(random.below(OBJECTS));
+                std::thread::sleep(Duration::from_millis(5 + random.below(60)));
+            }
+        });
+        users(&weir, &files, &outcomes, |random, object| {
+            let now = files.now[object as usize].load(Ordering::SeqCst);
+            random_range(random, Files::length(object, now) as u64)
+        });
+        over.store(true, Ordering::SeqCst);
+    });
+    let changes: u64 = files.now.iter().map(|now| now.load(Ordering::SeqCst)).sum();
+    let asked: u64 = files.served.iter().map(|served| served.bytes()).sum();
+    eprintln!(
+        "{changes} changes, {asked} bytes from the origin, {} requests to it: {outcomes:?}",
+        origin.total()
+    );
+    assert!(changes > 20, "the files hardly changed");
+    assert!(outcomes.parts.into_inner() > 0);
+}

@@ -1,0 +1,104 @@
+//! The published experiment: ten bytes from the middle of a 10 MiB file that an origin sends at 1 MB/s.
+//!
+//! Every ten bytes of the file are nine digits of their own offset and a line feed; `bench/ranges` measures the same with
+//! other proxies beside Weir, and `weir run --demo` has the file at `/offsets.txt`. That something came early is told by
+//! what the origin had not sent yet, and by no clock.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_testkit::{Client, Gate, Origin, Setup, Weir, free_port, until};
+
+use crate::counted::{Counted, Version};
+use crate::house::{before, setup};
+
+const LENGTH: u64 = 10_485_760;
+const RATE: u64 = 1_000_000;
+const DELAY: Duration = Duration::from_millis(5);
+const BLOCK: u64 = 64 << 10;
+
+fn offsets() -> Vec<u8> {
+    (0..LENGTH).step_by(10).flat_map(|offset| format!("{offset:09}\n").into_bytes()).collect()
+}
+
+/// An origin of the file at `/offsets.txt`, what it counts, and a Weir that has seen nothing of it.
+fn experiment() -> (Origin, Arc<Counted>, Weir) {
+    gated(LENGTH, &Gate::new())
+}
+
+/// The same; each response of the origin stops after so many bytes until the gate is opened.
+fn gated(after: u64, gate: &Gate) -> (Origin, Arc<Counted>, Weir) {
+    let origin = Origin::start();
+    let counted = Counted::new(Version::new("\"1\"", offsets()), &[("Cache-Control", "max-age=3600")]);
+    let counted = counted.slow(RATE, DELAY).gate(after, gate).at(&origin, "/offsets.txt");
+    let weir = before(&origin);
+    (origin, counted, weir)
+}
+
+/// Asks for ten bytes from the middle and compares them.
+fn middle(weir: &Weir) {
+    let found = weir.get_with("/offsets.txt", &[("Range", "bytes=5000000-5000009")]);
+    assert_eq!((found.status(), found.text().as_str()), (206, "005000000\n"));
+    assert_eq!(found.header("content-range").as_deref(), Some("bytes 5000000-5000009/10485760"));
+}
+
+/// Begins a request and reads so many bytes of its body.
+fn begin(weir: &Weir, count: usize) -> (Client, Vec<u8>) {
+    let mut client = weir.client();
+    client.send_get("localhost", "/offsets.txt", &[]);
+    client.recv_head_only().unwrap();
+    let mut got = Vec::new();
+    read(&mut client, &mut got, count);
+    (client, got)
+}
+
+fn read(client: &mut Client, got: &mut Vec<u8>, count: usize) {
+    while got.len() < count {
+        let piece = client.read_some();
+        assert!(!piece.is_empty(), "cut after {} of {count} bytes", got.len());
+        got.extend(piece);
+    }
+}
+
+#[test]
+fn a_suffix_costs_one_request_and_no_more_than_a_block() {
+    let (origin, counted, weir) = experiment();
+    let ends = || {
+        let found = weir.get_with("/offsets.txt", &[("Range", "bytes=-10")]);
+        assert_eq!((found.status(), found.text().as_str()), (206, "010485750\n"));
+        assert_eq!(found.header("content-range").as_deref(), Some("bytes 10485750-10485759/10485760"));
+    };
+    ends();
+    assert_eq!(origin.count("/offsets.txt"), 1);
+    assert_eq!(origin.requests("/offsets.txt")[0].method, "GET");
+    until("the transfer is over", || weir.metric("weir_fills_running") == Some(0.0));
+    assert!(counted.bytes() <= BLOCK + 10, "{:?}", counted.sent());
+    (0..20).for_each(|_| ends());
+    assert!(counted.bytes() <= 2 * (BLOCK + 10), "{:?}", counted.sent());
+}
+
+#[test]
+fn a_range_behind_a_running_fill_is_answered_from_what_has_come() {
+    let (origin, counted, weir) = experiment();
+    let (mut client, mut got) = begin(&weir, 600_000);
+    for at in [0, 100_000, 500_000] {
+        let range = format!("bytes={at}-{}", at + 9);
+        let found = weir.get_with("/offsets.txt", &[("Range", &range)]);
+        assert_eq!((found.status(), found.text()), (206, format!("{at:09}\n")));
+    }
+    assert!(counted.bytes() < LENGTH / 2, "the whole had to come first");
+    counted.set_rate(0);
+    read(&mut client, &mut got, LENGTH as usize);
+    assert!(got == offsets());
+    assert_eq!((origin.total(), counted.bytes(), counted.bytes_again()), (1, LENGTH, 0));
+}
+
+#[test]
+fn the_demo_has_the_file() {
+    let address = format!("127.0.0.1:{}", free_port());
+    let arguments = ["--listen", &address, "--admin", "127.0.0.1:0", "--demo"];
+    let setup = arguments.into_iter().fold(setup().listen(address.parse().unwrap()), Setup::arg);
+    let weir = setup.run_bare();
+    middle(&weir);
+    assert!(weir.get("/offsets.txt").body == offsets());
+}
