@@ -71,12 +71,12 @@ fn missing(exchange: &Exchange<'_>, ask: &Ask, generation: &Generation) -> Optio
         return None;
     }
     let length = generation.length()?;
-    let wanted = match answer(&exchange.view(), ask, &generation.head().stored, Some(length)) {
-        Answer::Full | Answer::Parts(_) => Interval::new(0, length),
-        Answer::Partial(interval, _) => interval,
-        Answer::NotModified | Answer::PreconditionFailed | Answer::Unsatisfiable(_) => return None,
-    };
-    generation.gap(wanted)
+    match answer(&exchange.view(), ask, &generation.head().stored, Some(length)) {
+        Answer::Full => generation.gap(Interval::new(0, length)),
+        Answer::Partial(interval, _) => generation.gap(interval),
+        Answer::Parts(parts) => parts.iter().find_map(|(interval, _)| generation.gap(interval)),
+        Answer::NotModified | Answer::PreconditionFailed | Answer::Unsatisfiable(_) => None,
+    }
 }
 
 /// The means to bring what is missing, or turns out to be missing, of a generation that does not lie in memory.

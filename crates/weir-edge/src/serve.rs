@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use http::header::CONTENT_TYPE;
 use http::{HeaderMap, StatusCode};
 use weir_policy::{Answer, Ask, CacheKey, ContentRange, Freshness, Interval, Reusable, answer};
 use weir_store::{Generation, Head, Printed};
@@ -11,6 +12,7 @@ use weir_wire::print;
 
 use crate::clock;
 use crate::conn::{After, print_persistence};
+use crate::deliver::multipart::{Form, Multipart};
 use crate::deliver::send::{Transfer, send};
 use crate::deliver::source::{Held, Source};
 use crate::exchange::Exchange;
@@ -23,6 +25,14 @@ use crate::parts;
 use crate::plan::Route;
 use crate::present::{self, Reader};
 use crate::told::Told;
+
+/// What is sent of a body that is not sent whole.
+enum Part {
+    /// One part of it.
+    One(ContentRange),
+    /// Several.
+    Several(Form),
+}
 
 /// Where a generation's bytes are.
 pub(crate) enum From {
@@ -83,12 +93,18 @@ async fn generation_to(
 ) -> After {
     told.note(&mut exchange.facts);
     let head = generation.head();
+    let has_age = told.is_from_store() || matches!(&from, From::Fill(seat, _) if seat.fill().had_age());
+    let age_s = has_age.then(|| freshness.age_s());
     let answer = answer(&exchange.view(), ask, &head.stored, generation.length());
-    let (status, interval, range) = match answer {
-        Answer::Full | Answer::Parts(_) => {
-            (head.stored.status, Interval::new(0, generation.length().unwrap_or(u64::MAX)), None)
+    let (status, interval, part) = match answer {
+        Answer::Full => (head.stored.status, Interval::new(0, generation.length().unwrap_or(u64::MAX)), None),
+        Answer::Partial(interval, range) => (StatusCode::PARTIAL_CONTENT, interval, Some(Part::One(range))),
+        Answer::Parts(parts) => {
+            let mut fields =
+                present::fields(&head.stored.headers, route, exchange.reader(age_s.unwrap_or(0)));
+            let form = Form::new(parts, fields.remove(CONTENT_TYPE));
+            (StatusCode::PARTIAL_CONTENT, form.first(), Some(Part::Several(form)))
         }
-        Answer::Partial(interval, range) => (StatusCode::PARTIAL_CONTENT, interval, Some(range)),
         Answer::NotModified => (StatusCode::NOT_MODIFIED, Interval::new(0, 0), None),
         Answer::PreconditionFailed => {
             drop(head);
@@ -99,15 +115,14 @@ async fn generation_to(
             return local::unsatisfiable(exchange, &range, told).await;
         }
     };
-    let length = match (&answer, interval.end) {
-        (Answer::NotModified, _) | (_, u64::MAX) => None,
+    let length = match &part {
+        Some(Part::Several(form)) => Some(form.length()),
+        None if status == StatusCode::NOT_MODIFIED || interval.end == u64::MAX => None,
         _ => Some(interval.length()),
     };
     let transfer = exchange.transfer(status, length);
     let after = exchange.persistence(transfer);
     let own_fields = exchange.own_fields.take();
-    let has_age = told.is_from_store() || matches!(&from, From::Fill(seat, _) if seat.fill().had_age());
-    let age_s = has_age.then(|| freshness.age_s());
     let own_id = &exchange.worker.plane.own_id;
     let (scheme, host) = (exchange.scheme, exchange.head.host.as_str());
     let reader = Reader { scheme, host, own_id, age_s: age_s.unwrap_or(0) };
@@ -118,7 +133,7 @@ async fn generation_to(
             own(out, reader, route, status, own_fields.as_ref());
         }
         StatusCode::NOT_MODIFIED => not_modified(out, reader, route, &head),
-        StatusCode::PARTIAL_CONTENT => partial(out, reader, route, &head, range.as_ref()),
+        StatusCode::PARTIAL_CONTENT => partial(out, reader, route, &head, part.as_ref()),
         _ => whole(out, reader, route, &head),
     }
     finish(out, age_s, &told, key.as_ref(), transfer);
@@ -128,7 +143,7 @@ async fn generation_to(
     exchange.facts.status = status.as_u16();
     let source = match transfer {
         Transfer::Nothing(_) => Source::Empty,
-        _ => source(exchange, route, generation, interval, from),
+        _ => parted(source(exchange, route, generation, interval, from), part),
     };
     let sent = send(&mut exchange.conn.client, source, transfer).await;
     exchange.sent(sent, transfer, after)
@@ -153,6 +168,14 @@ fn source(
             let store = exchange.worker.plane.store.clone();
             Source::Tail(Box::new(Tail::new(seat, generation, interval, again, store)))
         }
+    }
+}
+
+/// The bytes of `source`, which stands at the first of several parts, with what sets them apart.
+fn parted(source: Source, part: Option<Part>) -> Source {
+    match part {
+        Some(Part::Several(form)) => Source::Parts(Box::new(Multipart::new(form, source))),
+        _ => source,
     }
 }
 
@@ -184,12 +207,20 @@ fn own(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, status: StatusCode,
     }
 }
 
-fn partial(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head, range: Option<&ContentRange>) {
-    let fields = present::fields(&head.stored.headers, route, reader);
+fn partial(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head, part: Option<&Part>) {
+    let mut fields = present::fields(&head.stored.headers, route, reader);
+    // They would be of the content that is sent (RFC 9530 §2), and are of the whole.
+    fields.remove("content-digest");
+    fields.remove("content-md5");
+    if let Some(Part::Several(_)) = part {
+        fields.remove(CONTENT_TYPE);
+    }
     print::status_line(out, StatusCode::PARTIAL_CONTENT);
     print::fields(out, &fields);
-    if let Some(range) = range {
-        print::field(out, "content-range", range.to_string().as_bytes());
+    match part {
+        Some(Part::One(range)) => print::field(out, "content-range", range.to_string().as_bytes()),
+        Some(Part::Several(form)) => print::field(out, "content-type", form.content_type().as_bytes()),
+        None => {}
     }
 }
 

@@ -220,7 +220,9 @@ impl Resource {
         }
         headers.push(("Accept-Ranges".to_owned(), "bytes".to_owned()));
         let range = exchange.request.header("range");
-        let wanted = range.as_deref().and_then(|v| v.strip_prefix("bytes=")).and_then(|v| v.split_once('-'));
+        let wanted = range.as_deref().and_then(|v| v.strip_prefix("bytes="));
+        // Several ranges are as if there were none.
+        let wanted = wanted.filter(|set| !set.contains(',')).and_then(|range| range.split_once('-'));
         let current = exchange.request.header("if-range").is_none_or(|tag| Some(tag) == self.etag);
         let Some((first, last)) = wanted.filter(|_| current) else { return (200, all) };
         let part = match (first.parse::<usize>(), last.parse::<usize>()) {

@@ -1,6 +1,7 @@
 //! Delivery: a body and a head go to the client, whichever they are made of. [`source`] is where bytes
 //! come from, [`send`] writes. It must not decide what is sent.
 
+pub(crate) mod multipart;
 pub(crate) mod send;
 pub(crate) mod source;
 

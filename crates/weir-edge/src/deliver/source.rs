@@ -1,5 +1,5 @@
 //! The bodies there are: nothing, bytes at hand, a held generation, the tail of a running fill, an
-//! origin's stream. They must not look at heads.
+//! origin's stream, several parts of a held or running one. They must not look at heads.
 
 use std::sync::Arc;
 
@@ -8,6 +8,7 @@ use weir_policy::Interval;
 use weir_store::{BLOCK_BYTES, Generation, Piece, Place, Read};
 use weir_upstream::OriginBody;
 
+use super::multipart::Multipart;
 use super::{Body, Cut, bytes_of};
 use crate::fill::tail::Tail;
 use crate::parts::{Next, Refill};
@@ -22,8 +23,21 @@ pub(crate) enum Source {
     Held(Held),
     /// A generation whose fill runs.
     Tail(Box<Tail>),
+    /// Several parts of one of these two.
+    Parts(Box<Multipart>),
     /// An origin's response, passed on.
     Origin(Box<OriginBody>),
+}
+
+impl Source {
+    /// Goes on with other bytes `of` the same generation; bytes that belong to none stay as they are.
+    pub(crate) fn turn_to(&mut self, of: Interval) {
+        match self {
+            Source::Held(held) => (held.rest, held.tail) = (of, None),
+            Source::Tail(tail) => tail.turn_to(of),
+            Source::Empty | Source::Bytes(_) | Source::Parts(_) | Source::Origin(_) => {}
+        }
+    }
 }
 
 /// An interval of a generation that is whole, or whose missing parts can be brought.
@@ -118,6 +132,7 @@ impl Body for Source {
             Source::Bytes(bytes) => Ok(Some(Piece::Bytes(bytes.split_to(bytes.len().min(bytes_max))))),
             Source::Held(held) => held.next(bytes_max).await,
             Source::Tail(tail) => tail.next(bytes_max).await,
+            Source::Parts(parts) => parts.next(bytes_max).await,
             Source::Origin(body) => match body.next().await {
                 Ok(bytes) => Ok(bytes.map(Piece::Bytes)),
                 Err(error) => Err(Cut { word: error.word() }),

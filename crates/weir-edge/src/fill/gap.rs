@@ -164,9 +164,9 @@ impl GapSeat {
         gap.waiters.until(self.core, ready).await
     }
 
-    /// The reader is at `offset`.
+    /// The reader is at `offset`; one that is elsewhere, at another part of what it wants, moves nothing.
     pub(crate) fn advance(&self, offset: u64) {
-        if self.gap.front.fetch_max(offset, Ordering::AcqRel) < offset {
+        if self.gap.covers(offset) && self.gap.front.fetch_max(offset, Ordering::AcqRel) < offset {
             self.gap.turn.notify_one();
         }
     }

@@ -41,6 +41,11 @@ impl Tail {
         Tail { seat: Some(seat), generation, rest: of, again, own: None, store, place: Place::default() }
     }
 
+    /// Goes on with other bytes `of` the same generation.
+    pub(crate) fn turn_to(&mut self, of: Interval) {
+        (self.rest, self.own) = (of, None);
+    }
+
     fn take(&mut self, piece: Piece) -> Piece {
         self.rest.start += bytes_of(&piece).len() as u64;
         if let Some(seat) = &self.seat {

@@ -34,6 +34,7 @@ mod parts;
 mod peers;
 mod poisoning;
 mod purge;
+mod ranges;
 mod staleness;
 mod start;
 mod structured;

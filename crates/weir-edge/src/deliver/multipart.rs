@@ -1,0 +1,130 @@
+//! Several parts of a body in one: `multipart/byteranges` (RFC 9110 §14.6, RFC 2046 §5.1.1). Its length is known before the
+//! first byte, and one part is read at a time. It must not decide which parts are sent.
+
+use std::fmt::Write as _;
+use std::hash::{BuildHasher, RandomState};
+
+use bytes::Bytes;
+use http::HeaderValue;
+use weir_policy::{Interval, Parts};
+use weir_store::Piece;
+
+use super::source::Source;
+use super::{Body, Cut, bytes_of};
+
+/// How the parts are set apart.
+pub(crate) struct Form {
+    boundary: String,
+    /// The Content-Type that the whole would have had.
+    content_type: Option<HeaderValue>,
+    parts: Parts,
+}
+
+impl Form {
+    /// A form for `parts`, with a boundary that nobody can have foreseen, so that no body contains it.
+    pub(crate) fn new(parts: Parts, content_type: Option<HeaderValue>) -> Form {
+        // The standard library's hash seeds come from the system's random source.
+        let word = |number: u64| RandomState::new().hash_one(number);
+        Form { boundary: format!("{:016x}{:016x}", word(0), word(1)), content_type, parts }
+    }
+
+    /// The Content-Type of the response.
+    pub(crate) fn content_type(&self) -> String {
+        format!("multipart/byteranges; boundary={}", self.boundary)
+    }
+
+    /// Bytes of all parts, with what sets them apart.
+    pub(crate) fn length(&self) -> u64 {
+        let part = |at| self.part(at).map(|(text, part)| text.len() as u64 + part.length());
+        (0..).map_while(part).sum::<u64>() + self.closing().len() as u64
+    }
+
+    /// The bytes of the first part.
+    pub(crate) fn first(&self) -> Interval {
+        self.part(0).map_or(Interval::new(0, 0), |(_, part)| part)
+    }
+
+    /// What stands before a part, and its bytes.
+    fn part(&self, at: usize) -> Option<(Bytes, Interval)> {
+        let (part, range) = self.parts.iter().nth(at)?;
+        let mut text = Vec::with_capacity(160);
+        text.extend_from_slice(if at == 0 { b"--" } else { b"\r\n--" });
+        text.extend_from_slice(self.boundary.as_bytes());
+        text.extend_from_slice(b"\r\n");
+        if let Some(content_type) = &self.content_type {
+            weir_wire::print::field(&mut text, "Content-Type", content_type.as_bytes());
+        }
+        weir_wire::print::field(&mut text, "Content-Range", range.to_string().as_bytes());
+        text.extend_from_slice(b"\r\n");
+        Some((text.into(), part))
+    }
+
+    /// What stands behind the last part.
+    fn closing(&self) -> Bytes {
+        let mut text = String::with_capacity(40);
+        // Invariant: writing to a string does not fail.
+        let _ = write!(text, "\r\n--{}--\r\n", self.boundary);
+        text.into()
+    }
+}
+
+/// The parts of a body in a [`Form`].
+pub(crate) struct Multipart {
+    form: Form,
+    /// Where the bytes of the part under way come from.
+    source: Source,
+    /// Parts begun; one more once the closing delimiter is.
+    begun: usize,
+    /// What goes out before the next byte of the part under way.
+    text: Bytes,
+    /// Bytes of the part under way that have not been sent.
+    left: u64,
+}
+
+impl Multipart {
+    /// The parts of `source`, which stands at the first of them.
+    pub(crate) fn new(form: Form, source: Source) -> Multipart {
+        Multipart { form, source, begun: 0, text: Bytes::new(), left: 0 }
+    }
+
+    /// Goes on to the next part, or to the end; whether there was one.
+    fn turn(&mut self) -> bool {
+        match self.form.part(self.begun) {
+            Some((text, part)) => {
+                if self.begun > 0 {
+                    self.source.turn_to(part);
+                }
+                (self.text, self.left) = (text, part.length());
+            }
+            None if self.begun == self.form.parts.iter().len() => self.text = self.form.closing(),
+            None => return false,
+        }
+        self.begun += 1;
+        true
+    }
+}
+
+impl Body for Multipart {
+    async fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut> {
+        loop {
+            if !self.text.is_empty() {
+                let bytes = self.text.split_to(self.text.len().min(bytes_max));
+                return Ok(Some(Piece::Bytes(bytes)));
+            }
+            if self.left > 0 {
+                let bytes_max = usize::try_from(self.left).map_or(bytes_max, |left| left.min(bytes_max));
+                let piece = Box::pin(self.source.next(bytes_max)).await?;
+                let piece = piece.ok_or(Cut { word: "body-too-short" })?;
+                let sent = bytes_of(&piece).len() as u64;
+                self.left = self.left.checked_sub(sent).ok_or(Cut { word: "body-too-long" })?;
+                return Ok(Some(piece));
+            }
+            if !self.turn() {
+                return Ok(None);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
