@@ -15,7 +15,8 @@ POWER_CUTS ?= 200
 SEEDS ?= 10000
 # Most scenarios wait for something: more of them at a time than there are cores.
 TEST_THREADS ?= 8
-SUITE := tests/conformance
+# What has a lock file of npm packages: the public suite, and what drives a browser.
+NPM_FOLDERS := tests/conformance tests/browser
 # Cargo with RocksDB, whose library is built once and kept outside: 20 minutes and more the first time, on two cores.
 ROCKSDB_CARGO := crates/weir-rocks/with-library $(CARGO)
 
@@ -85,14 +86,14 @@ rocksdb-tools:
 	  ls /usr/lib/llvm-*/lib/libclang.so /usr/lib/libclang.so /usr/lib64/libclang.so 2>/dev/null | grep -q . || \
 	  missing=" libclang-dev"; $(install)
 
-test-tools: $(SUITE)/node_modules/.package-lock.json
-	@$(call need,curl:curl)
+test-tools: $(NPM_FOLDERS:%=%/node_modules/.package-lock.json)
+	@$(call need,curl:curl chromium:chromium)
 	@missing=; python3 -c 'import ensurepip' 2>/dev/null || missing=" python3-venv"; $(install)
 
 # npm before 10, as Debian 12 has it, cannot read a lock file in which an override names another package.
-$(SUITE)/node_modules/.package-lock.json: $(SUITE)/package-lock.json
+%/node_modules/.package-lock.json: %/package-lock.json
 	@$(call need,node:nodejs npm:npm)
-	@echo "make: installing the packages of $(SUITE)/package-lock.json"
+	@echo "make: installing the packages of $<"
 	case "$$(npm --version)" in [0-9].*) npm="npx --yes npm@10";; *) npm=npm;; esac; \
-	$$npm ci --prefix $(SUITE) --no-audit --no-fund </dev/null
+	$$npm ci --prefix $* --no-audit --no-fund </dev/null
 	@touch $@

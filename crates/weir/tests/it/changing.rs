@@ -33,12 +33,11 @@ struct Files {
 }
 
 impl Files {
-    fn put(origin: &Origin) -> Files {
+    fn put(origin: &Origin, controls: &[&str]) -> Files {
         let far = (OBJECTS * VERSIONS) as usize * STEP + LENGTH_MIN + LENGTH_SPREAD as usize;
         let mut files = Files { bytes: pattern(1, far).into(), now: Vec::new(), served: Vec::new() };
         for object in 0..OBJECTS {
-            // Some must be asked about each time, some soon, and some changes are learnt from the next gap alone.
-            let control = ["no-cache", "max-age=1", "max-age=3600"][(object % 3) as usize];
+            let control = controls[object as usize % controls.len()];
             let counted = Counted::new(files.version(object, 0), &[("Cache-Control", control)]);
             files.now.push(AtomicU64::new(0));
             files.served.push(counted.at(origin, &format!("/{object}")));
@@ -97,6 +96,8 @@ fn random_range(random: &mut Random, length: u64) -> String {
     };
     let ranges = [single(60_000), single(60_000), single(500_000), single(5_000), single(2_000)];
     match random.below(20) {
+        // The whole, now and then.
+        _ if random.below(60) == 0 => String::new(),
         0..10 => format!("bytes={}", ranges[0]),
         10 => format!("bytes={}", ranges[2]),
         11..14 => format!("bytes=-{}", 1 + random.below(30_000)),
@@ -106,14 +107,24 @@ fn random_range(random: &mut Random, length: u64) -> String {
     }
 }
 
+/// A request: If-Range names a version, where there is one.
+#[derive(Debug)]
+struct Asked {
+    object: u64,
+    range: String,
+    condition: Option<u64>,
+}
+
 /// Judges one response against the version that its own tag names.
-fn judge(files: &Files, object: u64, range: &str, answer: Result<Response, Trouble>, outcomes: &Outcomes) {
+fn judge(files: &Files, asked: &Asked, answer: Result<Response, Trouble>, outcomes: &Outcomes) {
+    let Asked { object, range, condition } = asked;
+    let object = *object;
     let (response, is_whole) = match answer {
         Ok(response) => (response, true),
         Err(Trouble::Cut(response)) => (*response, false),
-        Err(why) => panic!("/{object} {range}: {why}"),
+        Err(why) => panic!("{asked:?}: {why}"),
     };
-    let told = format!("/{object} {range}: {:?}", response.head);
+    let told = format!("{asked:?}: {:?}", response.head);
     let body = &response.body;
     add(&outcomes.bytes, body.len() as u64);
     if response.status() == 416 {
@@ -121,7 +132,8 @@ fn judge(files: &Files, object: u64, range: &str, answer: Result<Response, Troub
         let total = total.unwrap_or_else(|| panic!("no length: {told}"));
         let lived = (0..=files.now[object as usize].load(Ordering::SeqCst))
             .any(|version| Files::length(object, version) as u64 == total);
-        assert!(lived && part(range, total).is_some_and(|part| part.is_empty()), "{told}");
+        let named = condition.is_none_or(|version| Files::length(object, version) as u64 == total);
+        assert!(lived && named && intervals(range, total).is_empty(), "{told}");
         return add(&outcomes.unsatisfiable, 1);
     }
     let (number, version) = files.named(&response);
@@ -132,6 +144,8 @@ fn judge(files: &Files, object: u64, range: &str, answer: Result<Response, Troub
         let now = files.now[object as usize].load(Ordering::SeqCst);
         assert!(number < now, "cut, and nothing was changed: {told}");
     }
+    let held = condition.is_none_or(|version| version == number);
+    assert!(held || response.status() == 200, "If-Range named another version: {told}");
     match response.status() {
         206 if response.header("content-type").is_some_and(|v| v.starts_with("multipart/byteranges")) => {
             add(&outcomes.multiparts, 1);
@@ -139,10 +153,14 @@ fn judge(files: &Files, object: u64, range: &str, answer: Result<Response, Troub
         }
         206 => {
             add(&outcomes.parts, 1);
-            let wanted = part(range, length).unwrap_or_else(|| panic!("several asked for: {told}"));
-            let last = wanted.end - 1;
-            let value = format!("bytes {}-{last}/{length}", wanted.start);
-            assert_eq!(response.header("content-range"), Some(value), "{told}");
+            let value = response.header("content-range").unwrap_or_else(|| panic!("no place: {told}"));
+            let sent = place(&value, length);
+            let intervals = intervals(range, length);
+            // Of several asked for, one may be left when they are merged.
+            let first = intervals.iter().map(|interval| interval.start).min();
+            let end = intervals.iter().map(|interval| interval.end).max();
+            assert_eq!((Some(sent.start), Some(sent.end)), (first, end), "{told}");
+            let wanted = sent;
             compare(body, &version, wanted, is_whole, &told);
         }
         200 => {
@@ -175,10 +193,7 @@ fn multipart(response: &Response, is_whole: bool, version: &Version, range: &str
         assert!(head.as_bytes().windows(mark.len()).any(|window| window == mark), "{head:?}");
         let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with("content-range:"));
         let value = line.unwrap_or_else(|| panic!("a part without its place: {head:?}"));
-        let (interval, total) = value.split_once("bytes ").unwrap().1.split_once('/').unwrap();
-        assert_eq!(total, length.to_string());
-        let (first, last) = interval.split_once('-').unwrap();
-        let wanted = first.parse().unwrap()..last.parse::<u64>().unwrap() + 1;
+        let wanted = place(value.split_once(": ").unwrap().1.trim(), length);
         let body = &rest[at + 4..];
         let end = ((wanted.end - wanted.start) as usize).min(body.len());
         let complete = is_whole || end < body.len();
@@ -189,12 +204,26 @@ fn multipart(response: &Response, is_whole: bool, version: &Version, range: &str
     if is_whole {
         let last = rest.strip_prefix(b"\r\n").unwrap_or_default();
         assert!(last.starts_with(&mark) && last[mark.len()..].starts_with(b"--"), "{range}: no end");
-        for one in range.trim_start_matches("bytes=").split(',') {
-            let wanted = part(&format!("bytes={one}"), length).unwrap();
+        for wanted in intervals(range, length) {
             let holds = |part: &Range<u64>| part.start <= wanted.start && wanted.end <= part.end;
-            assert!(wanted.is_empty() || found.iter().any(holds), "{range} lacks {one}: {found:?}");
+            assert!(found.iter().any(holds), "{range} lacks {wanted:?}: {found:?}");
         }
     }
+}
+
+/// The intervals of a Range that can be satisfied; the whole where there is none.
+fn intervals(range: &str, length: u64) -> Vec<Range<u64>> {
+    let ranges = range.trim_start_matches("bytes=").split(',');
+    let all = ranges.map(|one| part(&format!("bytes={one}"), length).unwrap_or(0..length));
+    all.filter(|interval| !interval.is_empty()).collect()
+}
+
+/// The interval that a Content-Range names, of a body of this length.
+fn place(value: &str, length: u64) -> Range<u64> {
+    let (interval, total) = value.strip_prefix("bytes ").unwrap().split_once('/').unwrap();
+    assert_eq!(total, length.to_string(), "{value}");
+    let (first, last) = interval.split_once('-').unwrap();
+    first.parse().unwrap()..last.parse::<u64>().unwrap() + 1
 }
 
 /// Lets every user send its ranges, each on a connection that it keeps.
@@ -213,26 +242,33 @@ fn users(weir: &Weir, files: &Files, outcomes: &Outcomes, range: impl Fn(&mut Ra
                 for _ in 0..requests {
                     let object = random.below(OBJECTS);
                     let range = range(&mut random, object);
-                    ask(weir, &mut client, files, object, &range, outcomes);
+                    // Some ask for more of a version that they have the front of, and that may be gone.
+                    let now = files.now[object as usize].load(Ordering::SeqCst);
+                    let condition = (random.below(6) == 0).then(|| now.saturating_sub(random.below(3)));
+                    ask(weir, &mut client, files, &Asked { object, range, condition }, outcomes);
                 }
             });
         }
     });
 }
 
-fn ask(weir: &Weir, client: &mut Client, files: &Files, object: u64, range: &str, outcomes: &Outcomes) {
-    client.send_get("localhost", &format!("/{object}"), &[("Range", range)]);
+fn ask(weir: &Weir, client: &mut Client, files: &Files, asked: &Asked, outcomes: &Outcomes) {
+    let tag = asked.condition.map(|version| files.version(asked.object, version).tag).unwrap_or_default();
+    let mut headers = vec![("Range", asked.range.as_str()), ("If-Range", tag.as_str())];
+    headers.retain(|(_, value)| !value.is_empty());
+    client.send_get("localhost", &format!("/{}", asked.object), &headers);
     let answer = client.recv();
     if answer.is_err() {
         *client = weir.client();
     }
-    judge(files, object, range, answer, outcomes);
+    judge(files, asked, answer, outcomes);
 }
 
 #[test]
 fn no_response_mixes_two_versions_however_often_the_files_change() {
     let origin = Origin::start();
-    let files = Files::put(&origin);
+    // Some must be asked about each time, some soon, and some changes are learnt from the next gap alone.
+    let files = Files::put(&origin, &["no-cache", "max-age=1", "max-age=3600"]);
     let weir = house(&[&origin]).more("[cache]\nmemory = \"256MiB\"").start();
     let (outcomes, over) = (Outcomes::default(), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -256,5 +292,5 @@ fn no_response_mixes_two_versions_however_often_the_files_change() {
         origin.total()
     );
     assert!(changes > 20, "the files hardly changed");
-    assert!(outcomes.parts.into_inner() > 0);
+    assert!(outcomes.parts.into_inner() > 0 && outcomes.multiparts.into_inner() > 0);
 }

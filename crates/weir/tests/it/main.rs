@@ -9,6 +9,7 @@
 
 mod house;
 
+mod browser;
 mod cache;
 mod chain;
 mod changing;

@@ -1,0 +1,103 @@
+//! A real player in a real browser: Chromium, headless, plays, seeks to the end and back, and the origin sends each byte
+//! at most once.
+//!
+//! `tests/browser/run.mjs` drives it. Where the machine has no Chromium or no node, or `make test` has not installed the
+//! driver, the scenario is skipped with a word.
+
+mod media;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use weir_testkit::{Origin, Resource, until};
+
+use crate::counted::{Counted, Version};
+use crate::house::before;
+
+/// Of the media: some 30 MB of each kind.
+const SECONDS: u32 = 180;
+/// The longest that the whole play may take; the browser is ended then.
+const PLAY_MAX: Duration = Duration::from_secs(150);
+/// What the origin's link brings, a multiple of what the media needs: a player that is fed at once never seeks ahead of it.
+const RATE: u64 = 4_000_000;
+
+/// What of a transfer may be on its way when Weir gives it up: the origin has sent it, and nobody has it.
+const IN_FLIGHT_BYTES_MAX: u64 = 64 << 10;
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/browser")
+}
+
+/// The browser's path; `None`, with a word, where the scenario cannot run here.
+fn browser() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let find = |name: &str| std::env::split_paths(&path).map(|p| p.join(name)).find(|p| p.is_file());
+    let missing = |what: &str| {
+        eprintln!("skipped: no {what} here; `make test` installs it");
+        None
+    };
+    let Some(browser) = find("chromium") else { return missing("chromium") };
+    if find("node").is_none() {
+        return missing("node");
+    }
+    if !folder().join("node_modules/playwright-core").is_dir() {
+        return missing("playwright-core");
+    }
+    Some(browser)
+}
+
+/// Lets the browser play the page and returns what was told of it, line by line.
+fn play(browser: &Path, url: &str) -> Vec<String> {
+    let mut command = Command::new("node");
+    command.arg("--no-warnings").arg("run.mjs").arg(browser).arg(url).current_dir(folder());
+    let mut node = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let output = node.stdout.take().unwrap();
+    let (over, ended) = mpsc::channel();
+    let reader = std::thread::spawn(move || {
+        let said = std::io::read_to_string(output).unwrap_or_default();
+        let _ = over.send(());
+        said
+    });
+    if ended.recv_timeout(PLAY_MAX).is_err() {
+        let _ = node.kill();
+    }
+    let _ = node.wait();
+    reader.join().unwrap().lines().map(ToOwned::to_owned).collect()
+}
+
+/// Plays this media through a Weir of its own.
+fn check(kind: &str, media: Vec<u8>) {
+    let Some(browser) = browser() else { return };
+    let (origin, media) = (Origin::start(), Arc::<[u8]>::from(media));
+    let page = "<!doctype html><title>player</title><audio src=/media preload=metadata controls></audio>";
+    origin.put("/", Resource::fresh(page).header("Content-Type", "text/html"));
+    let headers = [("Cache-Control", "max-age=3600"), ("Content-Type", kind)];
+    let counted = Counted::new(Version::new("\"1\"", media.clone()), &headers);
+    let counted = counted.slow(RATE, Duration::from_millis(5)).at(&origin, "/media");
+    let weir = before(&origin);
+    let said = play(&browser, &format!("http://{}/", weir.addr()));
+    println!("{said:?}\n{} requests, {} of {} bytes", origin.count("/media"), counted.bytes(), media.len());
+    assert_eq!(said.last().map(String::as_str), Some("done"), "{said:?}");
+    let ended = |line: &str| line.strip_prefix("end ")?.split_once(" of ").map(|(at, length)| at == length);
+    assert!(said.iter().any(|line| ended(line) == Some(true)), "it did not come to the end: {said:?}");
+    counted.set_rate(0);
+    until("the transfers are over", || weir.metric("weir_fills_running") == Some(0.0));
+    let whole = weir.client().get(&weir.addr().to_string(), "/media", &[]);
+    assert!(whole.body[..] == media[..]);
+    let again = origin.count("/media") as u64 * IN_FLIGHT_BYTES_MAX;
+    assert!(counted.bytes_again() <= again, "{:?}", counted.sent());
+    assert!(counted.bytes() <= media.len() as u64 + again, "{:?}", counted.sent());
+}
+
+#[test]
+fn a_player_seeks_in_a_wav_and_the_origin_sends_each_byte_once() {
+    check("audio/wav", media::wav(SECONDS));
+}
+
+#[test]
+fn a_player_seeks_in_an_mp4_with_its_index_at_the_end_and_the_origin_sends_each_byte_once() {
+    check("audio/mp4", media::mp4(SECONDS));
+}
