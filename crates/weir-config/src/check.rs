@@ -67,8 +67,23 @@ impl Checker<'_> {
                 };
                 self.remove(Mistake::at(span, format!("`{key}` is out of bounds")).label(bounds))
             }
+            (Value::Float(number), Shape::Number { min, max }) => {
+                self.check_number(*number, (*min, *max), span, key)
+            }
+            (Value::Integer(number), Shape::Number { min, max }) => {
+                self.check_number(*number as f64, (*min, *max), span, key)
+            }
             _ => self.wrong_kind(node, shape, key),
         }
+    }
+
+    /// What is no number is within no bounds.
+    fn check_number(&mut self, number: f64, (min, max): (f64, f64), span: Span, key: &str) -> Fate {
+        if (min..=max).contains(&number) {
+            return Fate::Keep;
+        }
+        let bounds = format!("legal is anything from {min} to {max}");
+        self.remove(Mistake::at(span, format!("`{key}` is out of bounds")).label(bounds))
     }
 
     fn remove(&mut self, mistake: Mistake) -> Fate {
@@ -148,6 +163,7 @@ impl Checker<'_> {
         let quoted = match (&node.value, shape) {
             (Value::Integer(number), Shape::Text(Some(format))) => match format.as_str() {
                 "weir-duration" => Some(format!("did you mean `\"{number}s\"`?")),
+                "weir-rate" => Some(format!("did you mean `\"{number}B/s\"` or `\"{number}kB/s\"`?")),
                 "weir-size" => Some(format!("did you mean `\"{number}B\"` or `\"{number}MiB\"`?")),
                 _ => None,
             },
@@ -190,6 +206,7 @@ fn fits(node: &Node, shape: &Shape) -> bool {
         (&node.value, shape),
         (Value::Text(_), Shape::Text(_) | Shape::Words(_))
             | (Value::Integer(_), Shape::Integer { .. })
+            | (Value::Integer(_) | Value::Float(_), Shape::Number { .. })
             | (Value::Bool(_), Shape::Bool)
             | (Value::List(_), Shape::List { .. })
             | (Value::Table(_), Shape::Table(_))
@@ -204,6 +221,7 @@ fn coerce(node: &mut Node, shape: &Shape) {
     }
     let value = match shape {
         Shape::Integer { .. } => text.text.parse().ok().map(Value::Integer),
+        Shape::Number { .. } => text.text.parse().ok().map(Value::Float),
         Shape::Bool => text.text.parse().ok().map(Value::Bool),
         _ => None,
     };
@@ -220,6 +238,7 @@ fn kind_of(shape: &Shape) -> String {
             words => format!("one of {}", list(words.iter().map(String::as_str))),
         },
         Shape::Integer { .. } => "a whole number".into(),
+        Shape::Number { .. } => "a number".into(),
         Shape::Bool => "true or false".into(),
         Shape::List { .. } => "a list".into(),
         Shape::Table(_) => "a table".into(),

@@ -2,11 +2,13 @@
 //! reference's text. Must not contain a decision: inheritance is `resolve.rs`, checks are `check.rs` and `semantics.rs`.
 
 mod range;
+mod rate;
 mod rules;
 mod site;
 mod upstream;
 
 pub use range::{Range, RangeFill};
+pub use rate::Rate;
 pub use rules::{
     ClientDirectives, CloseDelimited, ErrorStorage, FieldEdits, FromFile, Heuristics, Key, Purge, Query,
     Rules, SetCookie, Stale, Surrogate, Text, Triggers,

@@ -173,6 +173,13 @@ impl Page<'_> {
                     _ => "whole number".into(),
                 }
             }
+            "number" => {
+                let bound = |name| schema.get(name).and_then(Json::as_f64);
+                match (bound("minimum"), bound("maximum")) {
+                    (Some(min), Some(max)) => format!("number from {min} to {max}"),
+                    _ => "number".into(),
+                }
+            }
             "boolean" => "`true` or `false`".into(),
             _ => match text_name(format) {
                 "" => "text".into(),
@@ -223,6 +230,8 @@ fn text_name(format: &str) -> &'static str {
     match format {
         "weir-duration" => "duration",
         "weir-size" => "size",
+        "weir-rate" => "rate",
+        "weir-parameter-name" => "parameter name",
         "weir-listen" => "listening address",
         "weir-trusted-proxy" => "network",
         "weir-origin" => "origin",

@@ -58,6 +58,8 @@ pub struct ResolvedRoute {
     pub show_key: bool,
     /// Whose `PURGE` requests are heard.
     pub purgers: Vec<TrustedProxy>,
+    /// How fast bodies go out; none: as fast as they are taken.
+    pub rate: Option<ResolvedRate>,
     /// Changes to requests on their way to the origin.
     pub request_edits: Edits,
     /// Changes to responses on their way to the client.
@@ -86,6 +88,21 @@ impl Default for RangeRules {
     fn default() -> RangeRules {
         RangeRules { chunk_bytes: 1 << 20, fills_whole: false, ahead_bytes: 8 << 20, parallel: 4 }
     }
+}
+
+/// How fast the body of a response goes out; all that is given holds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ResolvedRate {
+    /// The most bytes a second.
+    pub limit: Option<u64>,
+    /// The bytes that may go out before the limit holds back.
+    pub burst_bytes: u64,
+    /// The query parameter that asks for another rate than the limit.
+    pub query: Option<String>,
+    /// The most bytes a second that asking brings.
+    pub query_max: Option<u64>,
+    /// How many times faster than it is played an MP4 goes out.
+    pub media: Option<f64>,
 }
 
 /// Which requests a route is for; all that is given must hold.
@@ -291,6 +308,7 @@ impl<'a> Resolver<'a> {
             range: rules.range_rules(),
             show_key: rules.show_key.unwrap_or(false),
             purgers: rules.purge.iter().flat_map(|purge| purge.allow.clone()).collect(),
+            rate: rules.resolved_rate(),
             request_edits: self.edits(rules.request_headers.as_ref(), "request_headers", layers),
             response_edits: self.edits(rules.response_headers.as_ref(), "response_headers", layers),
             error_pages: self.error_pages(rules, layers),

@@ -10,7 +10,7 @@ use crate::{
     nearest::nearest,
     source::Span,
     tree::{Node, Table},
-    value::{HostPattern, ListenAddress, Size},
+    value::{ByteRate, HostPattern, ListenAddress, Size},
 };
 use std::collections::{BTreeSet, HashMap};
 
@@ -91,10 +91,44 @@ impl Whole<'_> {
         if let Some(node) = layer.get("range").and_then(|range| range.get("chunk")) {
             self.chunk(node);
         }
+        if let Some(rate) = layer.get("rate").and_then(Node::as_table) {
+            self.rate(rate);
+        }
         for edits in ["request_headers", "response_headers"] {
             if let Some(set) = layer.get(edits).and_then(|edits| edits.get("set")).and_then(Node::as_table) {
                 self.own_fields(set);
             }
+        }
+    }
+
+    /// Bounds that nothing is bounded by, and a cap by which who asks gets less than who does not.
+    fn rate(&mut self, rate: &Table) {
+        if rate.is_damaged {
+            return;
+        }
+        let has = |key: &str| rate.get(key).is_some();
+        if let Some(cap) = rate.entry("query_max").filter(|_| !has("query")) {
+            let mistake = Mistake::at(cap.key_span, "`query_max` needs `query` beside it");
+            self.mistakes.push(mistake.help("the parameter by which clients ask: query = \"rate\""));
+        }
+        if let Some(burst) = rate.entry("burst").filter(|_| !has("limit") && !has("query")) {
+            let mistake = Mistake::at(burst.key_span, "`burst` needs `limit` or `query` beside it");
+            self.mistakes.push(match has("media") {
+                true => mistake.label("with `media` it is the first 60 s of what is played"),
+                false => mistake.label("without them nothing is held back"),
+            });
+        }
+        let bytes = |key: &str| rate.get(key)?.as_text()?.parse::<ByteRate>().ok();
+        if let (Some(limit), Some(cap)) = (bytes("limit"), bytes("query_max"))
+            && cap < limit
+            && let (Some(cap), Some(limit)) = (rate.entry("query_max"), rate.entry("limit"))
+        {
+            let mistake = Mistake::at(cap.node.span, "`query_max` is less than `limit`");
+            self.mistakes.push(
+                mistake
+                    .label("who asks would get less than who does not")
+                    .other(limit.node.span, "without asking it is this"),
+            );
         }
     }
 

@@ -18,6 +18,11 @@ pub(crate) enum Shape {
         min: i64,
         max: i64,
     },
+    /// A number, bounds included.
+    Number {
+        min: f64,
+        max: f64,
+    },
     Bool,
     List {
         item: Box<Shape>,
@@ -121,6 +126,10 @@ fn compile(json: &Json, definitions: &Map<String, Json>) -> Shape {
         Some("integer") => Shape::Integer {
             min: json.get("minimum").and_then(Json::as_i64).unwrap_or(0),
             max: json.get("maximum").and_then(Json::as_i64).unwrap_or(i64::MAX),
+        },
+        Some("number") => Shape::Number {
+            min: json.get("minimum").and_then(Json::as_f64).unwrap_or(0.0),
+            max: json.get("maximum").and_then(Json::as_f64).unwrap_or(f64::MAX),
         },
         Some("boolean") => Shape::Bool,
         _ => Shape::Text(json.get("format").and_then(Json::as_str).map(str::to_owned)),

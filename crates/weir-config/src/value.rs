@@ -6,6 +6,7 @@ mod header;
 mod measure;
 mod path;
 mod place;
+mod rate;
 mod template;
 
 pub use address::{HostPattern, HostRule, ListenAddress, OriginScheme, OriginUrl, TrustedProxy};
@@ -13,6 +14,7 @@ pub use header::{CookieName, FieldMatch, FieldName, MethodName, NameGlob};
 pub use measure::{Duration, Size};
 pub use path::{PathGlob, PathPrefix, PathRegex};
 pub use place::{FilePath, LogTarget, PathText};
+pub use rate::{ByteRate, ParameterName};
 pub use template::{Part, Template};
 
 /// Gives a text type its conversions for serde and its JSON Schema, whose `format` names the check.
@@ -46,6 +48,8 @@ pub(crate) fn check_format(format: &str, text: &str) -> Result<(), String> {
     match format {
         "weir-duration" => text.parse::<Duration>().map(drop),
         "weir-size" => text.parse::<Size>().map(drop),
+        "weir-rate" => text.parse::<ByteRate>().map(drop),
+        "weir-parameter-name" => text.parse::<ParameterName>().map(drop),
         "weir-listen" => text.parse::<ListenAddress>().map(drop),
         "weir-trusted-proxy" => text.parse::<TrustedProxy>().map(drop),
         "weir-origin" => text.parse::<OriginUrl>().map(drop),

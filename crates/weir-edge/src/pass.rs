@@ -22,7 +22,7 @@ use crate::fetch::posted::Posted;
 use crate::fill::OriginFailure;
 use crate::plan::Route;
 use crate::told::Told;
-use crate::{clock, fetch, local, lookup, outgoing, present, tunnel};
+use crate::{clock, fetch, limit, local, lookup, outgoing, present, tunnel};
 
 /// Parts of a request body under way to an origin: the rest waits in the client's socket.
 const PARTS_MAX: usize = 4;
@@ -170,6 +170,7 @@ pub(crate) async fn relay(
     if is_event_stream(&response.headers) {
         body.set_between_bytes(exchange.conn.limits.tunnel_idle_max);
     }
+    let pace = limit::pace(exchange, route, response.status, None);
     let conn = &mut *exchange.conn;
     let meanwhile = Some((&mut conn.body, &mut upload));
     let is_counted = posted.is_some();
@@ -177,7 +178,7 @@ pub(crate) async fn relay(
         Some(posted) => posted.read(body),
         None => Source::Origin(Box::new(body)),
     };
-    let sent = send_while(&mut conn.client, source, transfer, meanwhile).await;
+    let sent = send_while(&mut conn.client, source, transfer, pace, meanwhile).await;
     if !is_counted {
         exchange.worker.observer.counters().origin_bytes(sent.body_bytes);
     }

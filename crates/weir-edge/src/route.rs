@@ -12,7 +12,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_config::model::{Config, SchemeName};
 use weir_config::value::{HostRule, OriginScheme};
-use weir_config::{Action, Conditions, PageContent, PageFor, RangeRules, ResolvedRoute};
+use weir_config::{Action, Conditions, PageContent, PageFor, RangeRules, ResolvedRate, ResolvedRoute};
 use weir_policy::{CacheRules, RequestView};
 
 use self::answers::LocalAnswer;
@@ -40,6 +40,8 @@ pub struct Route {
     pub show_key: bool,
     /// Whose `PURGE` requests are heard.
     pub(crate) purgers: Trusted,
+    /// How fast bodies go out; none: as fast as they are taken.
+    pub(crate) rate: Option<ResolvedRate>,
     /// The upstream's name, where requests go to one.
     pub upstream: Option<Arc<str>>,
     path: PathPattern,
@@ -104,6 +106,7 @@ impl Route {
             range: resolved.range,
             show_key: resolved.show_key,
             purgers: peers(&resolved.purgers),
+            rate: resolved.rate.clone(),
             upstream,
             path: PathPattern::compile(&resolved.conditions.path),
             methods: resolved.conditions.methods.clone(),

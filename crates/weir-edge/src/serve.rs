@@ -13,12 +13,13 @@ use weir_wire::print;
 use crate::clock;
 use crate::conn::{After, print_persistence};
 use crate::deliver::multipart::{Form, Multipart};
-use crate::deliver::send::{Transfer, send};
+use crate::deliver::send::{Transfer, send_at};
 use crate::deliver::source::{Held, Source};
 use crate::exchange::Exchange;
 use crate::fill::Seat;
 use crate::fill::again::Again;
 use crate::fill::tail::Tail;
+use crate::limit;
 use crate::local;
 use crate::lookup;
 use crate::parts;
@@ -141,11 +142,12 @@ async fn generation_to(
     print::end(out);
     drop(head);
     exchange.facts.status = status.as_u16();
+    let pace = limit::pace(exchange, route, status, Some(&generation));
     let source = match transfer {
         Transfer::Nothing(_) => Source::Empty,
         _ => parted(source(exchange, route, generation, interval, from), part),
     };
-    let sent = send(&mut exchange.conn.client, source, transfer).await;
+    let sent = send_at(&mut exchange.conn.client, source, transfer, pace).await;
     exchange.sent(sent, transfer, after)
 }
 

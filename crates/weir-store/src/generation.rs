@@ -135,6 +135,8 @@ pub struct Generation {
     refreshed: Mutex<Option<Instant>>,
     /// Its transfer ended before its body, and what has come is kept.
     is_rested: AtomicBool,
+    /// What a reader found out about its bytes; 0 while nobody did.
+    finding: AtomicU64,
     /// What brings further parts of it down to the volume, while something does.
     shared_put: Mutex<Weak<SharedPut>>,
 }
@@ -267,6 +269,17 @@ impl Generation {
         self.object() > 0
     }
 
+    /// What a reader found out about its bytes and left for the next one; 0 while nobody did.
+    pub fn finding(&self) -> u64 {
+        self.finding.load(Ordering::Relaxed)
+    }
+
+    /// Leaves for the next reader what was found out about its bytes: a number that means something to readers alone. It is
+    /// forgotten with the generation, and not written to the volume.
+    pub fn set_finding(&self, finding: u64) {
+        self.finding.store(finding, Ordering::Relaxed);
+    }
+
     /// Whether two are the same version of the same object, one of them come up from the volume.
     pub fn is_same(&self, other: &Generation) -> bool {
         self.object() > 0 && self.object() == other.object()
@@ -370,6 +383,7 @@ impl Generation {
             below: OnceLock::new(),
             refreshed: Mutex::new(None),
             is_rested: AtomicBool::new(false),
+            finding: AtomicU64::new(0),
             shared_put: Mutex::default(),
         }
     }

@@ -1,6 +1,7 @@
 //! What a route inherits from its site, and a site from `[defaults]`: upstream, caching rules, changes to fields, pages.
 
 use super::range::Range;
+use super::rate::Rate;
 use super::site::{Maintenance, Page};
 use crate::value::{
     CookieName, Duration, FieldMatch, FieldName, FilePath, HostRule, NameGlob, PathGlob, TrustedProxy,
@@ -53,6 +54,9 @@ pub struct Rules {
     /// Who may purge with requests: `PURGE /path` takes its own URL out of the cache. Default: nobody; they get 405.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purge: Option<Purge>,
+    /// How fast the bodies of responses go out, each by itself. Default: as fast as they are taken.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rate: Option<Rate>,
     /// What tells objects apart beside scheme, host and path.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<Key>,

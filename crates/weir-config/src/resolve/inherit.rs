@@ -1,9 +1,9 @@
 //! How rules are laid over those they inherit, and their form for the policy. Must not read anything.
 
-use super::RangeRules;
+use super::{RangeRules, ResolvedRate};
 use crate::model::{
     ClientDirectives, CloseDelimited, ErrorStorage, FieldEdits, Heuristics, Key, Query, Range, RangeFill,
-    Rules, SetCookie, Stale, Surrogate, Triggers,
+    Rate, Rules, SetCookie, Stale, Surrogate, Triggers,
 };
 use std::collections::BTreeMap;
 use weir_policy::{CacheRules, HeaderTrigger, KeyRules, QueryOrder, QueryRule, StaleRules};
@@ -36,6 +36,7 @@ impl Rules {
             bypass: joined(&self.bypass, &base.bypass, join_triggers),
             refresh: joined(&self.refresh, &base.refresh, join_triggers),
             purge: nearest(&self.purge, &base.purge),
+            rate: nearest(&self.rate, &base.rate),
             key: joined(&self.key, &base.key, |near, far| Key {
                 query: nearest(&near.query, &far.query),
                 headers: nearest(&near.headers, &far.headers),
@@ -66,6 +67,20 @@ impl Rules {
             ahead_bytes: range.ahead.map_or(default.ahead_bytes, |size| size.0),
             parallel: range.parallel.map_or(default.parallel, usize::from),
         }
+    }
+
+    /// How fast bodies go out, where anything is said of it.
+    pub(crate) fn resolved_rate(&self) -> Option<ResolvedRate> {
+        let rate = self.rate.as_ref()?;
+        let resolved = ResolvedRate {
+            limit: rate.limit.map(|limit| limit.0),
+            burst_bytes: rate.burst.map_or(0, |burst| burst.0),
+            query: rate.query.as_ref().map(|name| name.0.clone()),
+            query_max: rate.query_max.or(rate.limit).map(|max| max.0),
+            media: rate.media,
+        };
+        let holds_back = resolved.limit.is_some() || resolved.query.is_some() || resolved.media.is_some();
+        holds_back.then_some(resolved)
     }
 
     /// The caching rules in the policy's form.
@@ -108,7 +123,7 @@ impl Rules {
                 None | Some(Surrogate::Honour) => weir_policy::Surrogate::Honour,
                 Some(Surrogate::Ignore) => weir_policy::Surrogate::Ignore,
             },
-            key: key_rules(self.key.as_ref()),
+            key: key_rules(self.key.as_ref(), self.rate.as_ref()),
         }
     }
 }
@@ -158,19 +173,23 @@ fn triggers(triggers: Option<&Triggers>) -> weir_policy::Triggers {
     }
 }
 
-fn key_rules(key: Option<&Key>) -> KeyRules {
-    let Some(key) = key else { return KeyRules::default() };
-    let query = key.query.clone().unwrap_or_default();
-    let names = |list: Vec<crate::value::NameGlob>| list.into_iter().map(|name| name.0).collect::<Vec<_>>();
+/// A parameter that asks for a rate is of no object: it is dropped like those of `drop`. What `keep` names is kept.
+fn key_rules(key: Option<&Key>, rate: Option<&Rate>) -> KeyRules {
+    let asks = rate.and_then(|rate| rate.query.as_ref()).map(|name| name.0.clone());
+    let key = key.cloned().unwrap_or_default();
+    let query = key.query.unwrap_or_default();
+    let names = |list: Vec<crate::value::NameGlob>| list.into_iter().map(|name| name.0);
     KeyRules {
         order: if query.sort { QueryOrder::Sorted } else { QueryOrder::Received },
-        query: match query {
-            Query { keep: Some(keep), .. } if keep.is_empty() => QueryRule::None,
-            Query { keep: Some(keep), .. } => QueryRule::Keep(names(keep)),
-            Query { drop: Some(drop), .. } => QueryRule::Drop(names(drop)),
-            _ => QueryRule::All,
+        query: match (query, asks) {
+            (Query { keep: Some(keep), .. }, _) if keep.is_empty() => QueryRule::None,
+            (Query { keep: Some(keep), .. }, _) => QueryRule::Keep(names(keep).collect()),
+            (Query { drop: None, .. }, None) => QueryRule::All,
+            (Query { drop, .. }, asks) => {
+                QueryRule::Drop(names(drop.unwrap_or_default()).chain(asks).collect())
+            }
         },
-        headers: key.headers.iter().flatten().map(|name| name.0.clone()).collect(),
-        cookies: key.cookies.iter().flatten().map(|name| name.0.clone()).collect(),
+        headers: key.headers.into_iter().flatten().map(|name| name.0).collect(),
+        cookies: key.cookies.into_iter().flatten().map(|name| name.0).collect(),
     }
 }

@@ -1,6 +1,6 @@
 //! What `resolve` must do, by example.
 
-use crate::{Action, PageFor, RangeRules, sample::good, value::HostRule};
+use crate::{Action, PageFor, RangeRules, ResolvedRate, sample::good, value::HostRule};
 use http::{HeaderMap, StatusCode};
 use std::time::Duration;
 use weir_policy::{CacheRules, QueryOrder, QueryRule};
@@ -154,4 +154,43 @@ range = { fill = \"whole\", parallel = 1 }",
     let rest = RangeRules { chunk_bytes: 2 << 20, parallel: 8, ..RangeRules::default() };
     assert_eq!(site.routes[1].range, rest);
     assert_eq!(site.routes[0].range, RangeRules { fills_whole: true, parallel: 1, ..rest });
+}
+
+#[test]
+fn the_nearest_rate_is_the_whole_rate() {
+    let loaded = good(
+        "[upstream.a]
+origins = [\"http://a\"]
+[defaults]
+rate = { limit = \"1MB/s\", burst = \"2MB\", query = \"rate\" }
+[[site]]
+hosts = [\"*\"]
+upstream = \"a\"
+key = { query = { drop = [\"utm_*\"] } }
+[[site.route]]
+prefix = \"/free\"
+rate = {}
+[[site.route]]
+prefix = \"/film\"
+rate = { media = 1.2 }
+[[site.route]]
+prefix = \"/kept\"
+key = { query = { keep = [\"rate\"] } }
+",
+    );
+    let [free, film, kept, rest] = &loaded.resolved()[0].routes[..] else { panic!() };
+    let whole = ResolvedRate {
+        limit: Some(1_000_000),
+        burst_bytes: 2_000_000,
+        query: Some("rate".into()),
+        query_max: Some(1_000_000),
+        media: None,
+    };
+    assert_eq!((&free.rate, &rest.rate, &kept.rate), (&None, &Some(whole.clone()), &Some(whole)));
+    assert_eq!(film.rate.as_ref().map(|rate| (rate.limit, rate.media)), Some((None, Some(1.2))));
+    // What asks for a rate tells no objects apart, unless the key names it.
+    let dropped = |names: &[&str]| QueryRule::Drop(names.iter().map(|name| (*name).to_owned()).collect());
+    assert_eq!(rest.cache.key.query, dropped(&["utm_*", "rate"]));
+    assert_eq!(free.cache.key.query, dropped(&["utm_*"]));
+    assert_eq!(kept.cache.key.query, QueryRule::Keep(vec!["rate".into()]));
 }

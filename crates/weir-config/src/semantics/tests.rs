@@ -149,3 +149,28 @@ fn a_chunk_is_made_of_blocks() {
     }
     good(&site("range = { chunk = \"192KiB\", fill = \"whole\", ahead = \"1MiB\", parallel = 2 }"));
 }
+
+#[test]
+fn a_rate_bounds_something() {
+    let rate = |inner: &str| site(&format!("rate = {{ {inner} }}"));
+    expect(&rate("query_max = \"1MB\""), &[(6, "`query_max` needs `query` beside it")]);
+    expect(&rate("burst = \"1MB\""), &[(6, "`burst` needs `limit` or `query` beside it")]);
+    expect(&rate("burst = \"1MB\", media = 1.5"), &[(6, "`burst` needs `limit` or `query` beside it")]);
+    expect(
+        &rate("limit = \"2MB\", query = \"rate\", query_max = \"1MB\""),
+        &[(6, "`query_max` is less than `limit`")],
+    );
+    expect(&rate("media = 0.9"), &[(6, "`media` is out of bounds")]);
+    expect(&rate("media = nan"), &[(6, "`media` is out of bounds")]);
+    expect(&rate("media = \"1.2\""), &[(6, "`media` is of the wrong kind")]);
+    expect(&rate("limit = 500"), &[(6, "`limit` is of the wrong kind")]);
+    expect(
+        &rate("limit = \"0\""),
+        &[(6, "a rate of 0 would never end: leave it out where nothing is to be held back")],
+    );
+    good(&rate(""));
+    good(&rate("media = 2"));
+    good(&rate(
+        "limit = \"500KB/s\", burst = \"1MiB\", query = \"rate\", query_max = \"1MB/s\", media = 1.2",
+    ));
+}

@@ -275,3 +275,51 @@ fn templates() {
     let Template(parts) = "https://{host}{uri}".parse().unwrap();
     assert_eq!(parts, [Part::Text("https://".into()), Part::Host, Part::Uri]);
 }
+
+#[test]
+fn rates_are_bytes_a_second() {
+    let rate = |text: &str| text.parse::<ByteRate>().map(|rate| rate.0);
+    assert_eq!(rate("500KB/s"), Ok(500_000));
+    assert_eq!(rate(" 2 MiB /s"), Ok(2 << 20));
+    assert_eq!(rate("1B"), Ok(1));
+    for bad in ["0", "0B/s", "500", "8Mbit/s", "8mbps", "1MB/m", "", "-1kB/s"] {
+        assert!(rate(bad).is_err(), "{bad}");
+    }
+    assert_eq!(ByteRate(500_000).to_string(), "500kB/s");
+    assert_eq!(ByteRate(1536).to_string().parse(), Ok(ByteRate(1536)));
+}
+
+#[test]
+fn clients_ask_for_rates() {
+    let asked = |value: &str| ByteRate::asked(value).map(|rate| rate.0);
+    let good = [
+        ("300k", 300_000),
+        ("300K", 300_000),
+        ("5M", 5_000_000),
+        ("1g", 1_000_000_000),
+        ("4096", 4096),
+        ("64KiB", 65_536),
+        ("64kb/s", 64_000),
+        ("1000B", 1000),
+    ];
+    for (value, bytes) in good {
+        assert_eq!(asked(value), Some(bytes), "{value}");
+    }
+    let long = "9".repeat(40);
+    for bad in
+        ["", "0", "0k", "k", "-5", "+5", "1.5M", "3 00", "1e6", "300kbit", "%31", "ü", "1k1", "/s", &long]
+    {
+        assert_eq!(asked(bad), None, "{bad}");
+    }
+    assert_eq!(asked("18446744073709551615"), Some(u64::MAX));
+    assert_eq!(asked("18446744073709551616"), None);
+    assert_eq!(asked("18446744073709551615k"), None);
+}
+
+#[test]
+fn a_parameter_has_one_name() {
+    assert!("rate".parse::<ParameterName>().is_ok());
+    for bad in ["", "ra*", "a=b", "a&b", "a b", "#"] {
+        assert!(bad.parse::<ParameterName>().is_err(), "{bad}");
+    }
+}

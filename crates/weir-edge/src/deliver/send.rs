@@ -12,9 +12,12 @@ use super::{Body, bytes_of};
 use crate::clock;
 use crate::conn::body::{RequestBody, Upload};
 use crate::conn::client::{COPY_BYTES_MAX, Client, ClientEnd};
+use crate::limit::{Pace, Turn};
 
 /// Bytes a body is asked for at a time.
 const PIECE_BYTES_MAX: usize = 256 << 10;
+/// Bytes a body is asked for at a time that goes out at a pace: they are held until all of them are out.
+const PACED_BYTES_MAX: usize = 64 << 10;
 /// Blocks of a held body handed to the kernel at a time: 256 KiB.
 const GATHER_BLOCKS_MAX: usize = 4;
 
@@ -102,13 +105,24 @@ impl Sent {
 /// # Cancel safety
 /// Not safe: after a drop the connection must be closed.
 pub(crate) async fn send(client: &mut Client, body: Source, transfer: Transfer) -> Sent {
-    send_while(client, body, transfer, None).await
+    send_at(client, body, transfer, None).await
 }
+
+/// [`send`], at a pace.
+///
+/// # Cancel safety
+/// As [`send`].
+pub(crate) async fn send_at(client: &mut Client, body: Source, transfer: Transfer, pace: Paced) -> Sent {
+    send_while(client, body, transfer, pace, None).await
+}
+
+/// What holds a body back, where something does.
+pub(crate) type Paced = Option<Box<Pace>>;
 
 /// A request body that may still be going up while its response comes down.
 pub(crate) type Meanwhile<'u> = Option<(&'u mut RequestBody, &'u mut Upload)>;
 
-/// [`send`], while the request's body goes on.
+/// [`send_at`], while the request's body goes on.
 ///
 /// # Cancel safety
 /// As [`send`].
@@ -116,6 +130,7 @@ pub(crate) async fn send_while(
     client: &mut Client,
     mut body: Source,
     transfer: Transfer,
+    mut pace: Paced,
     mut meanwhile: Meanwhile<'_>,
 ) -> Sent {
     let mut sent = Sent { body_bytes: 0, first_byte: None, last_byte: None, ended: Ended::Whole };
@@ -125,26 +140,42 @@ pub(crate) async fn send_while(
     if let (Source::Held(held), Transfer::Length(_)) = (&mut body, transfer)
         && held.is_at_hand()
     {
-        return send_held(client, held, sent).await;
+        return send_held(client, held, pace, sent).await;
     }
     // Invariant of the protocol: never more bytes than were declared.
     let mut left = if let Transfer::Length(length) = transfer { length } else { u64::MAX };
+    let piece_bytes_max = if pace.is_some() { PACED_BYTES_MAX } else { PIECE_BYTES_MAX };
     loop {
-        let piece = match next(client, &mut body, &mut sent, &mut meanwhile).await {
+        let piece = match next(client, &mut body, piece_bytes_max, &mut sent, &mut meanwhile).await {
             Ok(Some(piece)) => piece,
             Ok(None) => break,
             Err(ended) => return flush(client, sent, ended).await,
         };
-        let bytes = bytes_of(&piece);
+        let mut bytes = bytes_of(&piece);
         if bytes.len() as u64 > left {
             return sent.ended(Ended::Cut("body-too-long"));
         }
-        if write_piece(client, bytes, transfer).await.is_err() {
-            return sent.ended(Ended::ClientGone);
-        }
-        sent.first_byte.get_or_insert_with(clock::mono);
-        sent.body_bytes += bytes.len() as u64;
         left -= if left == u64::MAX { 0 } else { bytes.len() as u64 };
+        while !bytes.is_empty() {
+            let wanted = bytes.len() as u64;
+            let turn = match &mut pace {
+                None => wanted,
+                Some(pace) => match turn(client, pace, wanted, &mut sent, &mut meanwhile).await {
+                    Ok(turn) => turn,
+                    Err(ended) => return sent.ended(ended),
+                },
+            };
+            let (now, later) = bytes.split_at(bytes.len().min(usize::try_from(turn).unwrap_or(usize::MAX)));
+            if write_piece(client, now, transfer).await.is_err() {
+                return sent.ended(Ended::ClientGone);
+            }
+            sent.first_byte.get_or_insert_with(clock::mono);
+            sent.body_bytes += now.len() as u64;
+            if let Some(pace) = &mut pace {
+                pace.took(now.len() as u64);
+            }
+            bytes = later;
+        }
     }
     match transfer {
         Transfer::Length(_) if left > 0 => return flush(client, sent, Ended::Cut("body-too-short")).await,
@@ -155,8 +186,20 @@ pub(crate) async fn send_while(
 }
 
 /// Sends an interval of a whole generation straight from its blocks, many to a system call.
-async fn send_held(client: &mut Client, held: &mut Held, mut sent: Sent) -> Sent {
-    while let Some((blocks, mut within, mut left)) = held.blocks().filter(|(_, _, left)| *left > 0) {
+async fn send_held(client: &mut Client, held: &mut Held, mut pace: Paced, mut sent: Sent) -> Sent {
+    loop {
+        let allowed = match &mut pace {
+            None => u64::MAX,
+            Some(pace) => match turn(client, pace, held.left(), &mut sent, &mut None).await {
+                Ok(allowed) => allowed,
+                Err(ended) => return sent.ended(ended),
+            },
+        };
+        let Some((blocks, mut within, left)) = held.blocks() else { break };
+        let mut left = left.min(allowed);
+        if left == 0 {
+            break;
+        }
         let mut slices: SmallVec<[&[u8]; GATHER_BLOCKS_MAX]> = SmallVec::new();
         let mut bytes = 0;
         for block in blocks.iter().take(GATHER_BLOCKS_MAX) {
@@ -181,9 +224,39 @@ async fn send_held(client: &mut Client, held: &mut Held, mut sent: Sent) -> Sent
         sent.last_byte = Some(now);
         sent.body_bytes += bytes;
         held.advance(bytes);
+        if let Some(pace) = &mut pace {
+            pace.took(bytes);
+        }
     }
     let ended = if held.is_done() { Ended::Whole } else { Ended::Cut("generation-gone") };
     flush(client, sent, ended).await
+}
+
+/// Waits for the pace to let out some of `wanted` bytes, which go out next; how many. What is printed does not wait for them,
+/// and a client that goes away ends the waiting.
+async fn turn(
+    client: &mut Client,
+    pace: &mut Pace,
+    wanted: u64,
+    sent: &mut Sent,
+    meanwhile: &mut Meanwhile<'_>,
+) -> Result<u64, Ended> {
+    loop {
+        pace.look().await;
+        let until = match pace.turn(clock::mono(), wanted) {
+            Turn::Go(bytes) => return Ok(bytes),
+            Turn::Wait(until) => until,
+        };
+        if !client.out.is_empty() {
+            client.send(&[]).await.map_err(|_| Ended::ClientGone)?;
+            sent.first_byte.get_or_insert_with(clock::mono);
+        }
+        tokio::select! {
+            biased;
+            () = tokio::time::sleep_until(until.into()) => {}
+            () = go_on(client, meanwhile) => return Err(Ended::ClientGone),
+        }
+    }
 }
 
 /// The body's next piece. When it is not there at once, what is printed goes out first, and a client
@@ -191,10 +264,11 @@ async fn send_held(client: &mut Client, held: &mut Held, mut sent: Sent) -> Sent
 async fn next(
     client: &mut Client,
     body: &mut Source,
+    bytes_max: usize,
     sent: &mut Sent,
     meanwhile: &mut Meanwhile<'_>,
 ) -> Result<Option<weir_store::Piece>, Ended> {
-    let mut next = std::pin::pin!(body.next(PIECE_BYTES_MAX));
+    let mut next = std::pin::pin!(body.next(bytes_max));
     if let Some(ready) = now_or_never(next.as_mut()).await {
         return ready.map_err(|cut| Ended::Cut(cut.word));
     }

@@ -70,6 +70,11 @@ impl Held {
         self.generation.blocks().is_some()
     }
 
+    /// How many bytes are still to be sent.
+    pub(crate) fn left(&self) -> u64 {
+        self.rest.end - self.rest.start
+    }
+
     /// Whether all is sent.
     pub(crate) fn is_done(&self) -> bool {
         self.rest.is_empty()

@@ -36,6 +36,7 @@ mod peers;
 mod poisoning;
 mod purge;
 mod ranges;
+mod rates;
 mod staleness;
 mod start;
 mod structured;

@@ -1,0 +1,77 @@
+//! A token bucket: what may go out at a rate, after a burst. Pure; time is an argument.
+
+use std::time::{Duration, Instant};
+
+/// The level is counted in bytes times this, so that a nanosecond of any rate is a whole number.
+const UNITS_PER_BYTE: u128 = 1_000_000_000;
+/// What a writer that came late may make up for: so much of a second's bytes go out on top of the burst.
+const LATE_SHARE: u64 = 10;
+/// What goes out at a time where the burst is used up: so much of a second's bytes, at most [`STEP_BYTES_MAX`].
+const STEP_SHARE: u64 = 20;
+const STEP_BYTES_MAX: u64 = 256 << 10;
+
+/// What may be done now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// So many bytes may go out.
+    Go(u64),
+    /// Nothing may, before this.
+    Wait(Instant),
+}
+
+/// Bytes that may go out: `rate` more each second, never more at once than the burst and 100 ms of the rate. From when it was
+/// made, no more than the burst and the rate's share of the time since go out of it; in any other time, 100 ms more.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    /// Bytes a second; not 0.
+    rate: u64,
+    /// In units.
+    capacity: u128,
+    /// In units, as of `at`.
+    level: u128,
+    at: Instant,
+    /// The bytes that are worth a write.
+    step: u64,
+}
+
+impl Bucket {
+    /// A bucket that holds `burst` bytes, and gets `rate` more each second; a rate of 0 is taken for 1.
+    pub(crate) fn new(rate: u64, burst: u64, now: Instant) -> Bucket {
+        let rate = rate.max(1);
+        let late = (rate / LATE_SHARE).max(1);
+        Bucket {
+            rate,
+            capacity: (u128::from(burst) + u128::from(late)) * UNITS_PER_BYTE,
+            level: u128::from(burst) * UNITS_PER_BYTE,
+            at: now,
+            step: (rate / STEP_SHARE).clamp(1, STEP_BYTES_MAX),
+        }
+    }
+
+    /// How many of `wanted` bytes may go out now: all, or as many as are worth a write; else when so many will be there.
+    pub(crate) fn turn(&mut self, now: Instant, wanted: u64) -> Turn {
+        self.refill(now);
+        let least = u128::from(wanted.min(self.step)) * UNITS_PER_BYTE;
+        if self.level >= least {
+            let held = u64::try_from(self.level / UNITS_PER_BYTE).unwrap_or(u64::MAX);
+            return Turn::Go(held.min(wanted));
+        }
+        let wait = (least - self.level).div_ceil(u128::from(self.rate));
+        Turn::Wait(now + Duration::from_nanos(u64::try_from(wait).unwrap_or(u64::MAX)))
+    }
+
+    /// Notes that so many bytes went out; more than there were empty it.
+    pub(crate) fn take(&mut self, bytes: u64) {
+        self.level = self.level.saturating_sub(u128::from(bytes) * UNITS_PER_BYTE);
+    }
+
+    fn refill(&mut self, now: Instant) {
+        let passed = now.saturating_duration_since(self.at).as_nanos();
+        let more = passed.saturating_mul(u128::from(self.rate));
+        self.level = self.level.saturating_add(more).min(self.capacity);
+        self.at = self.at.max(now);
+    }
+}
+
+#[cfg(test)]
+mod tests;

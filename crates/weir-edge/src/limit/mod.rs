@@ -1,0 +1,67 @@
+//! How fast the body of a response goes out: which bounds hold for it ([`pace`]), and the arithmetic of a bound
+//! ([`bucket`]). It must not touch a connection; waiting is `deliver`'s.
+
+mod bucket;
+mod media;
+mod pace;
+
+use std::sync::Arc;
+
+use http::header::CONTENT_TYPE;
+use http::{Method, StatusCode};
+use weir_config::ResolvedRate;
+use weir_config::value::ByteRate;
+use weir_store::Generation;
+
+use self::bucket::Bucket;
+pub(crate) use self::bucket::Turn;
+pub(crate) use self::pace::Pace;
+use crate::clock;
+use crate::exchange::Exchange;
+use crate::plan::Route;
+
+/// The pace of a response that begins now; `None` where nothing holds its body back. `generation` is what it is served from,
+/// where it comes out of the store.
+pub(crate) fn pace(
+    exchange: &Exchange<'_>,
+    route: &Route,
+    status: StatusCode,
+    generation: Option<&Arc<Generation>>,
+) -> Option<Box<Pace>> {
+    let rate = route.rate.as_ref()?;
+    let has_part = matches!(status, StatusCode::OK | StatusCode::PARTIAL_CONTENT);
+    if exchange.head.method != Method::GET || !has_part {
+        return None;
+    }
+    let now = clock::mono();
+    let limit = bytes_per_second(rate, exchange.path_and_query());
+    let limit = limit.map(|limit| Bucket::new(limit, rate.burst_bytes, now));
+    let media = generation.zip(rate.media).filter(|(generation, _)| {
+        let head = generation.head();
+        head.stored.headers.get(CONTENT_TYPE).is_some_and(|kind| media::is_mp4(kind.as_bytes()))
+    });
+    Pace::new(limit, media.map(|(generation, factor)| (generation.clone(), factor)), now).map(Box::new)
+}
+
+/// The bytes a second that hold for a request: what it asks for as far as it may, else the limit.
+fn bytes_per_second(rate: &ResolvedRate, path_and_query: &str) -> Option<u64> {
+    let asked = rate.query.as_deref().and_then(|name| asked(name, path_and_query));
+    match (asked, rate.query_max) {
+        (Some(asked), Some(max)) => Some(asked.min(max)),
+        (Some(asked), None) => Some(asked),
+        (None, _) => rate.limit,
+    }
+}
+
+/// What the first parameter of this name asks for.
+fn asked(name: &str, path_and_query: &str) -> Option<u64> {
+    let (_, query) = path_and_query.split_once('?')?;
+    let value = query.split('&').find_map(|parameter| match parameter.split_once('=') {
+        Some((found, value)) => (found == name).then_some(value),
+        None => (parameter == name).then_some(""),
+    });
+    Some(ByteRate::asked(value?)?.0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,101 @@
+//! All that holds one response back. States of what an MP4 says of itself: *sought* → *known*, or dropped where it says nothing.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use weir_store::Generation;
+
+use super::bucket::{Bucket, Turn};
+use super::media::{self, Found};
+
+/// What is played in this time goes out unhindered, in seconds.
+const UNHINDERED_S: u64 = 60;
+
+/// The bounds of one response's body.
+pub(crate) struct Pace {
+    limit: Option<Bucket>,
+    media: Option<Media>,
+    /// Body bytes that went out.
+    sent: u64,
+}
+
+enum Media {
+    /// What says how fast it is played may not have come yet.
+    Sought(Sought),
+    Known(Bucket),
+}
+
+struct Sought {
+    generation: Arc<Generation>,
+    factor: f64,
+    begun: Instant,
+    /// Looked for again when so many bytes went out.
+    look_at: u64,
+}
+
+impl Pace {
+    /// The pace of a response that begins `now`; `media` is what is served, and how many times faster than it is played it
+    /// goes out. `None` where nothing is bounded.
+    pub(crate) fn new(
+        limit: Option<Bucket>,
+        media: Option<(Arc<Generation>, f64)>,
+        now: Instant,
+    ) -> Option<Pace> {
+        let sought =
+            |(generation, factor)| Media::Sought(Sought { generation, factor, begun: now, look_at: 0 });
+        let media = media.map(sought);
+        (limit.is_some() || media.is_some()).then_some(Pace { limit, media, sent: 0 })
+    }
+
+    /// Looks for what is not known yet, where bytes that came since may tell: after the first, then after twice as many each
+    /// time. What it looks at is held; nothing is fetched for it.
+    ///
+    /// # Cancel safety
+    /// Safe: it is looked for again.
+    pub(crate) async fn look(&mut self) {
+        let Some(Media::Sought(sought)) = &mut self.media else { return };
+        if self.sent < sought.look_at {
+            return;
+        }
+        let found = media::mean_rate(&sought.generation).await;
+        sought.look_at = (2 * self.sent).max(1);
+        self.media = match found {
+            Found::NotYet => return,
+            Found::Nothing => None,
+            Found::Mean(mean) => {
+                let rate = (mean as f64 * sought.factor) as u64;
+                let mut bucket = Bucket::new(rate, mean.saturating_mul(UNHINDERED_S), sought.begun);
+                bucket.take(self.sent);
+                Some(Media::Known(bucket))
+            }
+        };
+    }
+
+    /// How many of `wanted` bytes may go out `now`, or when to ask again.
+    pub(crate) fn turn(&mut self, now: Instant, wanted: u64) -> Turn {
+        let media = match &mut self.media {
+            Some(Media::Known(bucket)) => Some(bucket),
+            Some(Media::Sought(_)) | None => None,
+        };
+        let mut turn = Turn::Go(wanted);
+        for bucket in self.limit.iter_mut().chain(media) {
+            turn = match (turn, bucket.turn(now, wanted)) {
+                (Turn::Go(one), Turn::Go(other)) => Turn::Go(one.min(other)),
+                (Turn::Wait(one), Turn::Wait(other)) => Turn::Wait(one.max(other)),
+                (Turn::Wait(until), Turn::Go(_)) | (Turn::Go(_), Turn::Wait(until)) => Turn::Wait(until),
+            };
+        }
+        turn
+    }
+
+    /// Notes that so many bytes went out.
+    pub(crate) fn took(&mut self, bytes: u64) {
+        self.sent += bytes;
+        if let Some(limit) = &mut self.limit {
+            limit.take(bytes);
+        }
+        if let Some(Media::Known(media)) = &mut self.media {
+            media.take(bytes);
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Which bounds hold for a request, and which of two wins.
+
+use std::time::Duration;
+
+use super::*;
+
+fn rate(limit: Option<u64>, query_max: Option<u64>) -> ResolvedRate {
+    ResolvedRate { limit, burst_bytes: 0, query: Some("rate".into()), query_max, media: None }
+}
+
+#[test]
+fn who_asks_gets_it_up_to_the_cap() {
+    let capped = rate(Some(1_000), Some(5_000));
+    for (target, expected) in [
+        ("/x", 1_000),
+        ("/x?a=b", 1_000),
+        ("/x?rate=300", 300),
+        ("/x?a=b&rate=2k&c", 2_000),
+        ("/x?rate=9M", 5_000),
+        ("/x?rate=300&rate=400", 300),
+        ("/x?rate", 1_000),
+        ("/x?rate=", 1_000),
+        ("/x?rate=0", 1_000),
+        ("/x?rate=fast&rate=300", 1_000),
+        ("/x?Rate=300", 1_000),
+        ("/x?xrate=300", 1_000),
+        ("/x?rate=99999999999999999999999", 1_000),
+    ] {
+        assert_eq!(bytes_per_second(&capped, target), Some(expected), "{target}");
+    }
+    let free = rate(None, None);
+    assert_eq!(bytes_per_second(&free, "/x?rate=9G"), Some(9_000_000_000));
+    assert_eq!(bytes_per_second(&free, "/x?rate=x"), None);
+    let unnamed = ResolvedRate { query: None, ..capped };
+    assert_eq!(bytes_per_second(&unnamed, "/x?rate=300"), Some(1_000));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_to_bound_is_no_pace() {
+    assert!(Pace::new(None, None, clock::mono()).is_none());
+}
+
+/// The burst goes at once, then what the rate gives.
+#[tokio::test(start_paused = true)]
+async fn a_pace_counts_what_went_out() {
+    let begun = clock::mono();
+    let mut pace = Pace::new(Some(Bucket::new(1_000, 500, begun)), None, begun).unwrap();
+    pace.look().await;
+    assert_eq!(pace.turn(begun, 800), Turn::Go(500));
+    pace.took(500);
+    let Turn::Wait(until) = pace.turn(begun, 300) else { panic!("it goes on at once") };
+    assert_eq!(until - begun, Duration::from_millis(50));
+    assert_eq!(pace.turn(until, 300), Turn::Go(50));
+}
