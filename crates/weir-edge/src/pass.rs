@@ -7,7 +7,7 @@ use std::sync::Arc;
 use http::header::{AGE, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
-use weir_policy::{BodyEnd, Consult, HeadEffect, RequestView, consult, head_effect, storable};
+use weir_policy::{BodyEnd, Consult, HeadEffect, RequestView, consult, head_effect, is_placed, storable};
 use weir_store::Scope;
 use weir_upstream::{Interim, OriginError, OriginRequest, OriginResponse, OutBody, Retry, Upstream};
 use weir_wire::{Framing, Target, print};
@@ -150,6 +150,15 @@ pub(crate) async fn relay(
         exchange.worker.observer.counters().retried();
     }
     exchange.origin = Some(response.origin.name().into());
+    let length = match response.framing {
+        Framing::Length(length) => Some(length),
+        _ => None,
+    };
+    let is_get = exchange.head.method == Method::GET;
+    if is_get && !is_placed(&exchange.head.headers, response.status, &response.headers, length) {
+        told.note(&mut exchange.facts);
+        return local::origin_failed(exchange, &unplaced()).await;
+    }
     let posted = fetch::posted::begin(exchange, route, &response);
     let told = told.answered(response.status);
     let told = match posted.as_ref().map(Posted::freshness) {
@@ -183,6 +192,17 @@ pub(crate) async fn relay(
         exchange.worker.observer.counters().origin_bytes(sent.body_bytes);
     }
     exchange.sent(sent, transfer, after)
+}
+
+/// The origin sent a part, and not where it belongs.
+fn unplaced() -> OriginFailure {
+    OriginFailure {
+        status: StatusCode::BAD_GATEWAY,
+        proxy_status: "http_protocol_error",
+        word: "unplaced-part",
+        origin: None,
+        retry_after: None,
+    }
 }
 
 /// What a response that passes says about what is held or remembered: a HEAD's about the stored GET

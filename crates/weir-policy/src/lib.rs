@@ -23,6 +23,7 @@ mod intervals;
 mod invalidate;
 mod key;
 mod now;
+mod placed;
 mod range;
 mod request;
 mod rules;
@@ -43,6 +44,7 @@ pub use intervals::{Interval, Intervals};
 pub use invalidate::{InvalidationTargets, invalidation};
 pub use key::{CacheKey, forwarded, site_hash, write_key, write_url};
 pub use now::Now;
+pub use placed::is_placed;
 pub use range::{Asked, range_from_front, wanted_cold};
 pub use request::RequestView;
 pub use rules::{

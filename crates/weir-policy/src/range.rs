@@ -70,6 +70,11 @@ pub fn wanted_cold(request: &HeaderMap) -> Option<Asked> {
     specs.iter().find(|spec| spec.within(u64::MAX).is_some()).map(|spec| spec.0)
 }
 
+/// How many ranges of bytes Range has; `None` where it is not answered.
+pub(crate) fn ranges_of_bytes(request: &HeaderMap) -> Option<usize> {
+    specs(request).map(|specs| specs.len())
+}
+
 /// The set of ranges in Range; `None` where it is not one of bytes, or has too many members.
 fn specs(request: &HeaderMap) -> Option<Specs> {
     let mut lines = request.get_all(header::RANGE).iter();

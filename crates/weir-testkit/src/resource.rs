@@ -175,7 +175,8 @@ impl Resource {
         self
     }
 
-    pub(crate) fn answer(&self, exchange: &mut Exchange<'_>) {
+    /// Answers one request as this resource.
+    pub fn answer(&self, exchange: &mut Exchange<'_>) {
         exchange.body();
         for (status, headers) in &self.interim {
             exchange.send(head(*status, headers));

@@ -31,6 +31,7 @@ mod load;
 mod malformed_requests;
 mod malformed_responses;
 mod observe;
+mod odd_ranges;
 mod parts;
 mod peers;
 mod poisoning;
