@@ -244,3 +244,23 @@ fn the_lower_of_two_rates_counts() {
     assert!(response.body == film && response.is_hit());
     assert!(took >= Duration::from_millis(230), "its own: {took:?}");
 }
+
+#[test]
+fn a_film_on_the_volume_goes_out_by_its_own_bit_rate() {
+    let (front, back) = (film(true), film(false));
+    let origin = Origin::start();
+    let mp4 = |body: &[u8]| Resource::fresh(body).header("Content-Type", "video/mp4").etag("\"1\"");
+    origin.put("/front", mp4(&front));
+    origin.put("/back", mp4(&back));
+    let mut weir = house(&[&origin])
+        .site("rate = { media = 100 }")
+        .more("[cache]\nmemory = \"64MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"")
+        .start();
+    assert!(weir.get("/front").body == front);
+    assert!(weir.get("/back").body == back);
+    weir.signal("TERM");
+    weir.start_again();
+    a_film_takes_its_time(&weir, "/front", &front);
+    a_film_takes_its_time(&weir, "/back", &back);
+    assert_eq!((origin.count("/front"), origin.count("/back")), (1, 1));
+}
