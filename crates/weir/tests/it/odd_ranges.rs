@@ -154,7 +154,7 @@ impl Odd {
 
     /// Origin requests that one request of a client may cost: more where each brings half of what is left.
     fn requests_max(self) -> usize {
-        if matches!(self, Odd::Shorter | Odd::Breaks) { 48 } else { 3 }
+        if matches!(self, Odd::Shorter | Odd::Breaks) { 128 } else { 3 }
     }
 
     /// Whether this status may reach a client: what the origin said, or that it could not be used.
