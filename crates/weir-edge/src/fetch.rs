@@ -6,9 +6,12 @@ pub(crate) mod posted;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use http::StatusCode;
+use http::header::IF_RANGE;
 use tokio::sync::{mpsc, oneshot};
 use weir_policy::{
-    Ask, AskKind, Failure, Interval, PassReason, Reusable, Verdict, error_reusable, joined, matches, verdict,
+    Ask, AskKind, Asked, CacheKey, Failure, Interval, PassReason, Reusable, Verdict, error_reusable, joined,
+    matches, verdict, wanted_cold,
 };
 use weir_store::{Generation, Retirement};
 use weir_upstream::{Interim, InterimSender};
@@ -18,7 +21,9 @@ use crate::conn::After;
 use crate::conn::body::Upload;
 use crate::exchange::{Exchange, forwarded};
 use crate::fill::again::Again;
+use crate::fill::cold::Cold;
 use crate::fill::desk::{self, Plan};
+use crate::fill::memory::Manner;
 use crate::fill::task::{self, Errand, Handed, Sharing};
 use crate::fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place};
 use crate::fill::{Fill, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
@@ -29,6 +34,9 @@ use crate::parts::{self, Confirmed};
 use crate::plan::Route;
 use crate::told::Told;
 use crate::{outgoing, pass, serve};
+
+/// All of a body.
+const WHOLE: Interval = Interval { start: 0, end: u64::MAX };
 
 /// How often a request plans anew because the fill that it joined brought another variant.
 const PLANS_MAX: usize = 3;
@@ -68,6 +76,9 @@ pub(crate) async fn fetch(
     }
     let key = lookup::key(exchange, route);
     let want = want(exchange, ask);
+    if ask.is_authenticated() && is_past_the_cache(exchange, &key, want) {
+        return pass::pass(exchange, route, told).await;
+    }
     for _ in 0..PLANS_MAX {
         let core = exchange.worker.core;
         let (desk, ledger) = (&exchange.worker.plane.desk, exchange.worker.plane.store.ledger());
@@ -97,13 +108,39 @@ pub(crate) async fn fetch(
     pass::pass(exchange, route, told).await
 }
 
-/// The interval asked for: a range from the front to an open end is the whole; any other is its start.
+/// The interval asked for; of a range that counts from the end, the end.
 fn want(exchange: &Exchange<'_>, ask: &Ask) -> Interval {
-    let whole = Interval::new(0, u64::MAX);
-    if !ask.is_range() {
-        return whole;
+    let asked = Some(&exchange.head.headers).filter(|_| ask.is_range()).and_then(wanted_cold);
+    match asked {
+        None => WHOLE,
+        Some(Asked::From(interval)) => interval,
+        Some(Asked::Suffix(_)) => Interval::new(u64::MAX, u64::MAX),
     }
-    weir_policy::range_from_front(&exchange.head.headers).unwrap_or(Interval::new(u64::MAX, u64::MAX))
+}
+
+/// Whether a range of this key is not to be had by the cache.
+fn is_past_the_cache(exchange: &Exchange<'_>, key: &CacheKey, want: Interval) -> bool {
+    let memory = &exchange.worker.plane.desk.memory;
+    want != WHOLE && memory.manner(key.digest, exchange.now.mono) == Some(Manner::Pass)
+}
+
+/// What the origin is asked for where a range is wanted: its chunks. Not where ranges of the key are handled otherwise, and not
+/// where a whole of this variant is asked about, which a part does not take the place of.
+pub(crate) fn cold(
+    exchange: &Exchange<'_>,
+    route: &Route,
+    ask: &Ask,
+    key: &CacheKey,
+    validating: &[Arc<Generation>],
+) -> Option<Cold> {
+    let headers = &exchange.head.headers;
+    let asked = Some(headers).filter(|_| ask.is_range()).and_then(wanted_cold)?;
+    let is_whole = |held: &Arc<Generation>| held.is_whole() && matches(&held.head().stored.variant, headers);
+    let manner = exchange.worker.plane.desk.memory.manner(key.digest, exchange.now.mono);
+    if manner.is_some() || validating.iter().any(is_whole) || lookup::at_hand_is_whole(exchange, route) {
+        return None;
+    }
+    Some(Cold::new(asked, route.range.chunk_bytes))
 }
 
 /// Sends the fill's request and waits for its head.
@@ -131,7 +168,8 @@ async fn lead(
             None => pass::pass(exchange, route, told).await,
         };
     };
-    let errand = errand(exchange, route, &validating, sharing, (again.clone(), among));
+    let mut errand = errand(exchange, route, &validating, sharing, (again.clone(), among));
+    errand.cold = cold(exchange, route, ask, &lookup::key(exchange, route), &validating);
     let Some(seat) = place.begin() else { return local::internal(exchange, "no-seat").await };
     let kept = errand.seat.clone();
     let (interim, mut interims) = mpsc::unbounded_channel();
@@ -155,8 +193,17 @@ async fn lead(
             let failure = Failure::Status(status);
             match stale_instead(exchange, route, ask, &validating, failure, told).await {
                 Some(after) => after,
+                // Not what the client asked for, or not as it did.
+                None if is_for_nobody(exchange, status) => pass::pass(exchange, route, told).await,
                 None => handed_over(exchange, route, handed, told).await,
             }
+        }
+        FillHead::Part(generation) => {
+            if let Ok(Handed::Fields(fields)) = handed.try_recv() {
+                exchange.own_fields = Some(fields);
+            }
+            let told = told.answered(StatusCode::PARTIAL_CONTENT);
+            in_part(exchange, route, ask, generation, seat, told).await
         }
         FillHead::New(generation) => {
             if let Ok(Handed::Fields(fields)) = handed.try_recv() {
@@ -167,6 +214,32 @@ async fn lead(
         }
         head => settled(exchange, route, ask, &validating, head, &seat, told).await,
     }
+}
+
+/// Whether a response to a fill's range is no answer to the client: a part that begins elsewhere, or a refusal where the client
+/// wants the whole if its version has changed (RFC 9110 §13.1.5).
+fn is_for_nobody(exchange: &Exchange<'_>, status: StatusCode) -> bool {
+    let is_if_range = exchange.head.headers.contains_key(IF_RANGE);
+    status == StatusCode::PARTIAL_CONTENT || (status == StatusCode::RANGE_NOT_SATISFIABLE && is_if_range)
+}
+
+/// Serves a generation of which a part is there or on its way, and has the rest of what is wanted brought.
+async fn in_part(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    generation: Arc<Generation>,
+    seat: Seat,
+    told: Told,
+) -> After {
+    match parts::confirm(exchange, route, ask, &generation).await {
+        Confirmed::Held => {}
+        Confirmed::Coming(refill) => exchange.refill = Some(refill),
+        Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
+    }
+    let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
+    let told = told.stored(freshness.left_s(), freshness.source.word());
+    serve::in_part(exchange, route, ask, generation, seat, told).await
 }
 
 /// Serves a generation that a fill is bringing, and tells for how long it is stored.
@@ -231,11 +304,17 @@ async fn join(
     exchange.origin = seat.fill().origin().cloned();
     let ledger = exchange.worker.plane.store.ledger();
     match head {
-        FillHead::New(generation) | FillHead::Unchanged(generation)
+        FillHead::New(generation) | FillHead::Unchanged(generation) | FillHead::Part(generation)
             if !matches(&generation.head().stored.variant, &exchange.head.headers)
                 || desk::is_overtaken(seat.fill(), &generation, ledger) =>
         {
             Joined::Again
+        }
+        FillHead::Part(generation) => {
+            match joined(ask, &generation.head().stored, exchange.now, clock::now()) {
+                Some(_) => Joined::Answered(in_part(exchange, route, ask, generation, seat, told).await),
+                None => Joined::Pass,
+            }
         }
         FillHead::New(generation) => {
             // What only a window is kept of streams to each client by itself.
@@ -245,6 +324,13 @@ async fn join(
             }
             let again = again(exchange, route).filter(|_| may.is_some() && !is_windowed(&generation));
             let Some(again) = again else { return Joined::Pass };
+            let missing = parts::missing(exchange, ask, &generation);
+            if missing.is_some_and(|missing| !seat.fill().comes_soon(missing.start, clock::mono())) {
+                return match desk::is_partable(&generation) {
+                    true => Joined::Answered(in_part(exchange, route, ask, generation, seat, told).await),
+                    false => Joined::Pass,
+                };
+            }
             Joined::Answered(filled(exchange, route, ask, generation, (seat, again), told).await)
         }
         FillHead::Unchanged(ref generation) => {
@@ -298,7 +384,7 @@ async fn settled(
 ) -> After {
     match head {
         FillHead::Unchanged(generation) => {
-            let told = told.answered(http::StatusCode::NOT_MODIFIED);
+            let told = told.answered(StatusCode::NOT_MODIFIED);
             match parts::confirm(exchange, route, ask, &generation).await {
                 Confirmed::Held => {}
                 Confirmed::Coming(refill) => exchange.refill = Some(refill),
@@ -308,7 +394,7 @@ async fn settled(
         }
         FillHead::Shared(response) => shared(exchange, route, ask, validating, &response, told).await,
         FillHead::Failed(failure) => failed(exchange, route, ask, validating, &failure, told).await,
-        FillHead::New(_) | FillHead::Declined(..) | FillHead::Withdrawn => {
+        FillHead::New(_) | FillHead::Part(_) | FillHead::Declined(..) | FillHead::Withdrawn => {
             pass::pass(exchange, route, told).await
         }
     }
@@ -388,7 +474,7 @@ fn usable(
 ) -> Option<(Arc<Generation>, Reusable)> {
     let is_good = |generation: &&Arc<Generation>| {
         // What is missing would have to come from the one that fails.
-        generation.is_whole()
+        (generation.is_whole() || parts::missing(exchange, ask, generation).is_none())
             && matches!(generation.retirement(), None | Some(Retirement::Evicted))
             && matches(&generation.head().stored.variant, &exchange.head.headers)
     };
@@ -511,6 +597,7 @@ pub(crate) fn errand(
         client_headers: exchange.head.headers.clone(),
         validating: validating.to_vec(),
         shared,
+        cold: None,
         seat: Arc::default(),
         _place: place,
     }

@@ -58,6 +58,11 @@ pub(crate) fn at_hand(exchange: &Exchange<'_>, route: &Route) -> Held {
     }
 }
 
+/// Whether a whole is held of what the request selects.
+pub(crate) fn at_hand_is_whole(exchange: &Exchange<'_>, route: &Route) -> bool {
+    at_hand(exchange, route).generation.is_some_and(|held| held.is_whole())
+}
+
 fn look(exchange: &Exchange<'_>, route: &Route) -> Looked {
     let worker = exchange.worker;
     let mut key = worker.key.borrow_mut();

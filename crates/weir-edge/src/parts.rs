@@ -4,16 +4,24 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use weir_policy::{Answer, Ask, AskKind, Interval, answer};
-use weir_store::{Generation, Piece};
+use weir_store::{BLOCK_BYTES, Generation, Piece};
 
+use crate::clock;
 use crate::deliver::Cut;
 use crate::exchange::Exchange;
 use crate::fetch;
 use crate::fill::again::{Again, strong};
+use crate::fill::cold::chunk_end;
+use crate::fill::complete;
 use crate::fill::gap::{End, Errand, GapSeat, Seen};
+use crate::fill::memory::Manner;
 use crate::fill::tail::Tail;
 use crate::plan::Route;
+
+/// How many holes within one block are looked at.
+const HOLES_MAX: usize = 64;
 
 /// How often in a row a reader asks without getting a byte farther.
 const TRIES_MAX: u8 = 3;
@@ -65,16 +73,20 @@ pub(crate) async fn confirm(
     }
 }
 
-/// The first that is missing of what the request wants.
-fn missing(exchange: &Exchange<'_>, ask: &Ask, generation: &Generation) -> Option<Interval> {
+/// From the first that is missing of what the request wants to its end.
+pub(crate) fn missing(exchange: &Exchange<'_>, ask: &Ask, generation: &Generation) -> Option<Interval> {
     if ask.kind == AskKind::Head {
         return None;
     }
     let length = generation.length()?;
+    let within = |wanted: Interval| {
+        let gap = generation.gap(wanted)?;
+        Some(Interval::new(gap.start, wanted.end))
+    };
     match answer(&exchange.view(), ask, &generation.head().stored, Some(length)) {
-        Answer::Full => generation.gap(Interval::new(0, length)),
-        Answer::Partial(interval, _) => generation.gap(interval),
-        Answer::Parts(parts) => parts.iter().find_map(|(interval, _)| generation.gap(interval)),
+        Answer::Full => within(Interval::new(0, length)),
+        Answer::Partial(interval, _) => within(interval),
+        Answer::Parts(parts) => parts.iter().find_map(|(interval, _)| within(interval)),
         Answer::NotModified | Answer::PreconditionFailed | Answer::Unsatisfiable(_) => None,
     }
 }
@@ -86,6 +98,7 @@ pub(crate) fn refill(
     generation: &Generation,
 ) -> Option<Box<Refill>> {
     strong(&generation.head().stored.headers)?;
+    generation.length()?;
     let again = fetch::again(exchange, route)?;
     let worker = exchange.worker;
     let errand = Errand {
@@ -93,15 +106,19 @@ pub(crate) fn refill(
         observer: worker.observer.clone(),
         core: worker.core,
         again: again.in_nobodys_name(),
+        rules: route.range,
     };
-    Some(Box::new(Refill { errand, again, seat: None, tries: 0, waits: 0 }))
+    Some(Box::new(Refill { errand, again, seats: SmallVec::new(), looked_to: 0, tries: 0, waits: 0 }))
 }
 
 /// One reader's way to what is missing.
 pub(crate) struct Refill {
     errand: Errand,
     again: Arc<Again>,
-    seat: Option<GapSeat>,
+    /// At what it reads, and ahead of it.
+    seats: SmallVec<[GapSeat; 1]>,
+    /// Up to here what is missing is on its way.
+    looked_to: u64,
     /// How often it was tried since the last byte.
     tries: u8,
     /// How often it has waited for what is being written.
@@ -119,18 +136,43 @@ pub(crate) enum Next {
 }
 
 impl Refill {
-    async fn confirm(&mut self, generation: &Arc<Generation>, missing: Interval) -> Result<(), End> {
+    async fn confirm(&mut self, generation: &Arc<Generation>, wanted: Interval) -> Result<(), End> {
         let Errand { plane, core, .. } = &self.errand;
-        if plane.desk.bringing(*core, generation).is_some() || plane.store.is_going_down(generation) {
+        let is_going_down = plane.store.is_going_down(generation) && !generation.is_filling();
+        if plane.desk.bringing(*core, generation).is_some() || is_going_down {
             return Ok(());
         }
         // What was being written a moment ago has come by now.
         generation.look_below().await;
-        let Some(missing) = generation.gap(missing) else { return Ok(()) };
-        let seat = self.errand.plane.desk.gaps.seat(&self.errand, generation, missing);
+        let Some(missing) = generation.gap(wanted) else { return Ok(()) };
+        let wanted = Interval::new(missing.start, wanted.end);
+        let Some(hole) = self.hole(generation, wanted) else { return Ok(()) };
+        let seat = self.seat(generation, missing.start, hole);
         let confirmed = seat.confirmed().await;
-        self.seat = Some(seat);
+        self.seats.push(seat);
         confirmed
+    }
+
+    /// The hole in which `wanted` begins: from the block of that byte to the end of the chunk in which what is wanted ends.
+    fn hole(&self, generation: &Generation, wanted: Interval) -> Option<Interval> {
+        let length = generation.length()?;
+        let end = chunk_end(wanted.end, self.errand.rules.chunk_bytes).map_or(length, |end| end.min(length));
+        let hole = generation.gap(Interval::new(wanted.start, end.max(wanted.start)))?;
+        if hole.start > wanted.start {
+            return None;
+        }
+        let block = Interval::new(wanted.start - wanted.start % BLOCK_BYTES as u64, wanted.start);
+        let before = generation.gaps(block, HOLES_MAX).last().copied().filter(|gap| gap.end == wanted.start);
+        Some(Interval::new(before.map_or(hole.start, |before| before.start), hole.end))
+    }
+
+    fn seat(&self, generation: &Arc<Generation>, at: u64, hole: Interval) -> GapSeat {
+        let gaps = &self.errand.plane.desk.gaps;
+        let seat = gaps.seat(&self.errand, generation, at, hole);
+        if self.errand.rules.fills_whole {
+            complete::start(&self.errand, generation);
+        }
+        seat
     }
 
     /// Brings what is at the front of `rest`, which is not held.
@@ -150,38 +192,21 @@ impl Refill {
         if self.tries > TRIES_MAX {
             return Err(Cut { word: "generation-gone" });
         }
-        let seat = match self.seat.take().filter(|seat| seat.brings(rest.start)) {
-            Some(seat) => seat,
-            None => {
-                let (desk, core) = (&self.errand.plane.desk, self.errand.core);
-                let is_going_down = self.errand.plane.store.is_going_down(generation);
-                if let Some((seat, running)) = desk.bringing(core, generation)
-                    && (is_going_down || running.window_start() <= rest.start)
-                {
-                    return Ok(Next::Tail(Box::new(Tail::new(
-                        seat,
-                        running,
-                        rest,
-                        self.again.clone(),
-                        self.errand.plane.store.clone(),
-                    ))));
-                }
-                if is_going_down && self.waits < GOING_DOWN_WAITS_MAX {
-                    (self.waits, self.tries) = (self.waits + 1, 0);
-                    tokio::time::sleep(GOING_DOWN_WAIT).await;
-                    return Ok(Next::Look);
-                }
-                // Meanwhile it may have come: by another's transfer, or to the volume.
-                generation.look_below().await;
-                let Some(missing) = generation.gap(rest).filter(|gap| gap.start == rest.start) else {
-                    return Ok(Next::Look);
-                };
-                desk.gaps.seat(&self.errand, generation, missing)
+        if !self.seats.iter().any(|seat| seat.brings(rest.start)) {
+            if let Some(next) = self.running_fill(generation, rest).await {
+                return Ok(next);
             }
+            // Meanwhile it may have come: by another's transfer, or to the volume.
+            generation.look_below().await;
+            let Some(hole) = self.hole(generation, rest) else { return Ok(Next::Look) };
+            self.stop_fill(generation, hole.start);
+            let seat = self.seat(generation, rest.start, hole);
+            self.seats.push(seat);
+        }
+        let Some(seat) = self.seats.iter().find(|seat| seat.brings(rest.start)) else {
+            return Ok(Next::Look);
         };
-        let seen = seat.wait(rest.start, bytes_max).await;
-        self.seat = Some(seat);
-        match seen {
+        match seat.wait(rest.start, bytes_max).await {
             Seen::Piece(piece) => Ok(Next::Piece(piece)),
             Seen::Look(Some(end @ (End::Changed | End::Unable))) => {
                 self.note(generation, end);
@@ -191,18 +216,91 @@ impl Refill {
         }
     }
 
-    /// Takes out what cannot be completed.
-    fn note(&self, generation: &Arc<Generation>, end: End) {
-        if matches!(end, End::Changed | End::Unable) {
-            self.errand.plane.store.retire(generation);
+    /// What to do where a fill of this very generation runs, or what it brought is still being written.
+    async fn running_fill(&mut self, generation: &Arc<Generation>, rest: Interval) -> Option<Next> {
+        let (desk, store) = (&self.errand.plane.desk, &self.errand.plane.store);
+        let is_going_down = store.is_going_down(generation);
+        if let Some((seat, running)) = desk.bringing(self.errand.core, generation) {
+            let is_ours = Arc::ptr_eq(&running, generation);
+            let is_read = match is_ours {
+                true => seat.fill().comes_soon(rest.start, clock::mono()),
+                false => is_going_down || running.window_start() <= rest.start,
+            };
+            if is_read {
+                let (again, store) = (self.again.clone(), store.clone());
+                return Some(Next::Tail(Box::new(Tail::new(seat, running, rest, again, store))));
+            }
+            if is_ours {
+                return None;
+            }
+        }
+        if !is_going_down || generation.is_filling() || self.waits >= GOING_DOWN_WAITS_MAX {
+            return None;
+        }
+        (self.waits, self.tries) = (self.waits + 1, 0);
+        tokio::time::sleep(GOING_DOWN_WAIT).await;
+        Some(Next::Look)
+    }
+
+    /// A fill that would come later to what is fetched now stops there: its readers go on with that.
+    fn stop_fill(&self, generation: &Arc<Generation>, at: u64) {
+        let running = self.errand.plane.desk.bringing(self.errand.core, generation);
+        if let Some((seat, _)) = running.filter(|(_, running)| Arc::ptr_eq(running, generation)) {
+            seat.fill().stop_at(at);
         }
     }
 
-    /// The reader has come to `offset`.
-    pub(crate) fn moved(&mut self, offset: u64) {
+    /// Takes out what cannot be completed.
+    fn note(&self, generation: &Arc<Generation>, end: End) {
+        let Errand { plane, .. } = &self.errand;
+        match end {
+            End::Changed => plane.desk.memory.changed(generation.key().digest, clock::mono()),
+            End::Unable => plane.desk.memory.handle(generation.key().digest, clock::mono(), Manner::Whole),
+            End::Brought | End::Failed(_) => return,
+        }
+        plane.store.retire(generation);
+    }
+
+    /// The reader goes on elsewhere.
+    pub(crate) fn turn(&mut self) {
+        (self.looked_to, self.tries, self.waits) = (0, 0, 0);
+    }
+
+    /// The reader has come to the front of `rest`: what is missing ahead of it is asked for.
+    pub(crate) fn moved(&mut self, generation: &Arc<Generation>, rest: Interval) {
         self.tries = 0;
-        if let Some(seat) = &self.seat {
-            seat.advance(offset);
+        for seat in &self.seats {
+            seat.advance(rest.start);
+        }
+        let ahead_bytes = self.errand.rules.ahead_bytes;
+        let is_far = self.looked_to.saturating_sub(rest.start) > ahead_bytes / 2;
+        if is_far || self.looked_to >= rest.end || generation.is_whole() {
+            return;
+        }
+        self.seats.retain(|seat| !seat.is_past(rest.start));
+        self.looked_to = rest.end.min(rest.start.saturating_add(ahead_bytes));
+        self.look_ahead(generation, rest);
+    }
+
+    fn look_ahead(&mut self, generation: &Arc<Generation>, rest: Interval) {
+        let Errand { plane, core, rules, .. } = &self.errand;
+        let fill = plane.desk.bringing(*core, generation);
+        // What is being written is not missing, and a fill brings what is ahead of it.
+        if plane.store.is_going_down(generation) && !generation.is_filling() {
+            return;
+        }
+        let near = Interval::new(rest.start, self.looked_to);
+        for gap in generation.gaps(near, rules.parallel) {
+            if self.seats.len() >= rules.parallel {
+                break;
+            }
+            if fill.as_ref().is_some_and(|(seat, _)| seat.fill().is_to_come(gap.start)) {
+                continue;
+            }
+            let Some(hole) = self.hole(generation, Interval::new(gap.start, rest.end)) else { continue };
+            if let Some(seat) = plane.desk.gaps.seat_ahead(&self.errand, generation, hole) {
+                self.seats.push(seat);
+            }
         }
     }
 }

@@ -119,6 +119,7 @@ fn request(exchange: &Exchange<'_>, route: &Route, body: OutBody) -> OriginReque
         headers: outgoing::for_pass(exchange, route),
         body,
         retry: Retry::of(&exchange.head.method),
+        prefer: None,
         upgrade: exchange.head.upgrade.clone(),
     }
 }

@@ -68,6 +68,23 @@ pub(crate) async fn filled(
     generation_to(exchange, route, ask, generation, freshness, From::Fill(seat, again), told).await
 }
 
+/// Serves a generation of which a part has just come, or is arriving; the seat at the fill that began it proves that this
+/// request may have it.
+pub(crate) async fn in_part(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    generation: Arc<Generation>,
+    seat: Seat,
+    told: Told,
+) -> After {
+    exchange.had_age = seat.fill().had_age();
+    // Those who read it go on by themselves.
+    drop(seat);
+    let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
+    generation_to(exchange, route, ask, generation, freshness, From::Held, told).await
+}
+
 /// Serves a generation that the origin has just confirmed for this request; the seat at the fill that
 /// asked proves it.
 pub(crate) async fn confirmed(
@@ -94,7 +111,9 @@ async fn generation_to(
 ) -> After {
     told.note(&mut exchange.facts);
     let head = generation.head();
-    let has_age = told.is_from_store() || matches!(&from, From::Fill(seat, _) if seat.fill().had_age());
+    let has_age = told.is_from_store()
+        || exchange.had_age
+        || matches!(&from, From::Fill(seat, _) if seat.fill().had_age());
     let age_s = has_age.then(|| freshness.age_s());
     let answer = answer(&exchange.view(), ask, &head.stored, generation.length());
     let (status, interval, part) = match answer {
@@ -168,7 +187,9 @@ fn source(
         }
         From::Fill(seat, again) => {
             let store = exchange.worker.plane.store.clone();
-            Source::Tail(Box::new(Tail::new(seat, generation, interval, again, store)))
+            let refill = parts::refill(exchange, route, &generation);
+            let tail = Tail::new(seat, generation.clone(), interval, again, store);
+            Source::Held(Held::filling(generation, interval, tail, refill))
         }
     }
 }

@@ -137,6 +137,8 @@ pub struct Generation {
     is_rested: AtomicBool,
     /// What a reader found out about its bytes; 0 while nobody did.
     finding: AtomicU64,
+    /// Who made it, where that is known: whom to ask for the rest.
+    maker: OnceLock<Arc<str>>,
     /// What brings further parts of it down to the volume, while something does.
     shared_put: Mutex<Weak<SharedPut>>,
 }
@@ -189,8 +191,23 @@ impl Generation {
             }
     }
 
+    /// Notes who made it, once.
+    pub fn set_maker(&self, name: &Arc<str>) {
+        let _ = self.maker.set(Arc::clone(name));
+    }
+
+    /// Who made it, as far as is known since this process holds it.
+    pub fn maker(&self) -> Option<&Arc<str>> {
+        self.maker.get()
+    }
+
     pub(crate) fn set_rested(&self) {
         self.is_rested.store(true, Ordering::Release);
+    }
+
+    /// True while something writes into it.
+    pub fn is_filling(&self) -> bool {
+        self.residence() == Residence::Filling
     }
 
     /// The first part of an interval that is held neither in memory nor on the volume.
@@ -384,6 +401,7 @@ impl Generation {
             refreshed: Mutex::new(None),
             is_rested: AtomicBool::new(false),
             finding: AtomicU64::new(0),
+            maker: OnceLock::new(),
             shared_put: Mutex::default(),
         }
     }

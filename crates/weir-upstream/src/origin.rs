@@ -27,7 +27,7 @@ pub(crate) enum Place {
 /// One origin of an upstream.
 #[derive(Debug)]
 pub struct Origin {
-    name: String,
+    name: Arc<str>,
     address: OriginAddress,
     pub(crate) place: Place,
     pub(crate) weight: u32,
@@ -63,6 +63,11 @@ impl Origin {
         &self.name
     }
 
+    /// The same, shared.
+    pub fn name_shared(&self) -> &Arc<str> {
+        &self.name
+    }
+
     /// Where it is.
     pub fn address(&self) -> &OriginAddress {
         &self.address
@@ -77,7 +82,7 @@ impl Origin {
         let place = place(&settings.address, upstream, resolver)?;
         let bounds = &upstream.bounds;
         Ok(Self {
-            name: settings.address.to_string(),
+            name: settings.address.to_string().into(),
             address: settings.address.clone(),
             place,
             weight: settings.weight,
@@ -159,7 +164,7 @@ impl Origin {
         let counts = &self.counts;
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         OriginSnapshot {
-            name: self.name.clone(),
+            name: self.name.to_string(),
             requests: of(&counts.requests),
             failures: of(&counts.failures),
             retries: of(&counts.retries),

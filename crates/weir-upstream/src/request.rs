@@ -3,6 +3,8 @@
 //! Nothing is added here but what frames the body: `Content-Length` or `Transfer-Encoding`, and `Connection` with
 //! `Upgrade` where one is asked for (RFC 9112 §6, RFC 9110 §7.8).
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
@@ -21,6 +23,8 @@ pub struct OriginRequest {
     pub body: OutBody,
     /// Whether it may be sent a second time.
     pub retry: Retry,
+    /// The name of the origin that is asked, if it is up; any other way it is chosen.
+    pub prefer: Option<Arc<str>>,
     /// The protocols to switch to, as the client named them (RFC 9110 §7.8).
     pub upgrade: Option<HeaderValue>,
 }
@@ -29,7 +33,15 @@ impl OriginRequest {
     /// A request without a body, which may be retried as its method allows.
     pub fn new(method: Method, target: impl Into<Bytes>, headers: HeaderMap) -> Self {
         let retry = Retry::of(&method);
-        Self { method, target: target.into(), headers, body: OutBody::Empty, retry, upgrade: None }
+        Self {
+            method,
+            target: target.into(),
+            headers,
+            body: OutBody::Empty,
+            retry,
+            prefer: None,
+            upgrade: None,
+        }
     }
 }
 

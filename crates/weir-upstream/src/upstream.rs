@@ -132,7 +132,8 @@ impl Upstream {
         let mut tries = Tries::default();
         let mut tried: Vec<usize> = Vec::new();
         let mut demand = Demand::Any;
-        let mut index = self.choose(&tried, clock::now()).unwrap_or(0);
+        let preferred = request.prefer.as_deref().and_then(|name| self.preferred(name));
+        let mut index = preferred.or_else(|| self.choose(&tried, clock::now())).unwrap_or(0);
         loop {
             let origin = &self.origins[index];
             let terms = Terms {
@@ -169,6 +170,11 @@ impl Upstream {
                 _ => tries.resent += 1,
             }
         }
+    }
+
+    /// The origin of a name, if it is up.
+    fn preferred(&self, name: &str) -> Option<usize> {
+        self.origins.iter().position(|origin| origin.name() == name && origin.health().is_up())
     }
 
     /// Picks an origin that was not tried: one due for a trial, else a primary that is up (one with a free connection

@@ -19,11 +19,9 @@ pub(crate) enum Source {
     Empty,
     /// Bytes at hand.
     Bytes(Bytes),
-    /// A generation that is whole.
+    /// A generation: whole, in part, or while its fill runs.
     Held(Held),
-    /// A generation whose fill runs.
-    Tail(Box<Tail>),
-    /// Several parts of one of these two.
+    /// Several parts of one.
     Parts(Box<Multipart>),
     /// An origin's response, passed on.
     Origin(Box<OriginBody>),
@@ -33,8 +31,7 @@ impl Source {
     /// Goes on with other bytes `of` the same generation; bytes that belong to none stay as they are.
     pub(crate) fn turn_to(&mut self, of: Interval) {
         match self {
-            Source::Held(held) => (held.rest, held.tail) = (of, None),
-            Source::Tail(tail) => tail.turn_to(of),
+            Source::Held(held) => held.turn_to(of),
             Source::Empty | Source::Bytes(_) | Source::Parts(_) | Source::Origin(_) => {}
         }
     }
@@ -54,6 +51,19 @@ impl Held {
     /// The bytes `of` a generation.
     pub(crate) fn new(generation: Arc<Generation>, of: Interval, refill: Option<Box<Refill>>) -> Held {
         Held { generation, rest: of, place: Place::default(), refill, tail: None }
+    }
+
+    fn turn_to(&mut self, of: Interval) {
+        self.rest = of;
+        match (&mut self.refill, &mut self.tail) {
+            // Whether the fill is waited for is decided anew.
+            (Some(refill), tail) => {
+                *tail = None;
+                refill.turn();
+            }
+            (None, Some(tail)) => tail.turn_to(of),
+            (None, None) => {}
+        }
     }
 
     /// The generation's blocks from here on, and how many of their bytes are wanted; none while it is not
@@ -85,11 +95,27 @@ impl Held {
         self.rest.start += bytes;
     }
 
+    /// The bytes `of` a generation that a fill brings, and what brings the rest where that stops before its end.
+    pub(crate) fn filling(
+        generation: Arc<Generation>,
+        of: Interval,
+        tail: Tail,
+        refill: Option<Box<Refill>>,
+    ) -> Held {
+        Held { generation, rest: of, place: Place::default(), refill, tail: Some(Box::new(tail)) }
+    }
+
     /// The next piece; waits for the volume, and for an origin where something is missing.
     async fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut> {
         loop {
             if let Some(tail) = &mut self.tail {
-                return tail.next(bytes_max).await;
+                match tail.next(bytes_max).await {
+                    Ok(Some(piece)) => return Ok(Some(self.take(piece))),
+                    Ok(None) => return Ok(None),
+                    // Its fill has ended before the body: what is missing is brought as that of any part.
+                    Err(cut) if self.refill.is_none() || !self.generation.is_part() => return Err(cut),
+                    Err(_) => self.tail = None,
+                }
             }
             let left = self.rest.end - self.rest.start;
             if left == 0 {
@@ -123,7 +149,7 @@ impl Held {
     fn take(&mut self, piece: Piece) -> Piece {
         self.rest.start += bytes_of(&piece).len() as u64;
         if let Some(refill) = &mut self.refill {
-            refill.moved(self.rest.start);
+            refill.moved(&self.generation, self.rest);
         }
         piece
     }
@@ -136,7 +162,6 @@ impl Body for Source {
             Source::Bytes(bytes) if bytes.is_empty() => Ok(None),
             Source::Bytes(bytes) => Ok(Some(Piece::Bytes(bytes.split_to(bytes.len().min(bytes_max))))),
             Source::Held(held) => held.next(bytes_max).await,
-            Source::Tail(tail) => tail.next(bytes_max).await,
             Source::Parts(parts) => parts.next(bytes_max).await,
             Source::Origin(body) => match body.next().await {
                 Ok(bytes) => Ok(bytes.map(Piece::Bytes)),

@@ -15,7 +15,7 @@ use weir_wire::Framing;
 
 use super::{again, errand, place_among_fills};
 use crate::clock;
-use crate::deliver::source::Source;
+use crate::deliver::source::{Held, Source};
 use crate::exchange::Exchange;
 use crate::fill::Seat;
 use crate::fill::again::Again;
@@ -93,6 +93,7 @@ impl Posted {
         let (again, store) = (errand.again.clone(), errand.plane.store.clone());
         task::start_with(errand, seat.fill().clone(), (generation.clone(), writer, length), body);
         let whole = Interval::new(0, length.unwrap_or(u64::MAX));
-        Source::Tail(Box::new(Tail::new(seat, generation, whole, again, store)))
+        let tail = Tail::new(seat, generation.clone(), whole, again, store);
+        Source::Held(Held::filling(generation, whole, tail, None))
     }
 }

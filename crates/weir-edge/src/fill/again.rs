@@ -98,9 +98,12 @@ impl Again {
         let mut headers = self.headers.clone();
         headers.insert(IF_RANGE, etag.clone());
         headers.insert(RANGE, HeaderValue::try_from(range).map_err(|_| NoPart::Failed("no-range"))?);
-        let request = OriginRequest::new(Method::GET, self.target.clone(), headers);
+        let mut request = OriginRequest::new(Method::GET, self.target.clone(), headers);
+        // Origins that disagree on what they have would take turns otherwise.
+        request.prefer = generation.maker().cloned();
         let sent = self.upstream.send(request, None).await;
         let answer = sent.map_err(|error| NoPart::Failed(error.word()))?;
+        generation.set_maker(answer.origin.name_shared());
         let head = generation.head();
         let (said, stored) = (&answer.headers, &head.stored.headers);
         let has_tag = said.get(ETAG) == Some(&etag) && may_be_of(said, stored);
@@ -114,11 +117,15 @@ impl Again {
                 if !has_tag || whole != length {
                     return Err(NoPart::Changed);
                 }
-                let is_it = start == want.start && end <= want.end;
-                is_it.then_some(Part { body: answer.body, skip_bytes: 0, end }).ok_or(NoPart::Unable)
+                // More than was asked for is as good, where reading over it costs less than it brings.
+                let skip_bytes = want.start.checked_sub(start).ok_or(NoPart::Unable)?;
+                let is_framed = !matches!(answer.framing, Framing::Length(bytes) if bytes != end - start);
+                let is_it = is_framed && end > want.start && skip_bytes <= skip_bytes_max(want);
+                let end = end.min(want.end);
+                is_it.then_some(Part { body: answer.body, skip_bytes, end }).ok_or(NoPart::Unable)
             }
             StatusCode::OK if !has_tag || !is_as_whole => Err(NoPart::Changed),
-            StatusCode::OK if want.start <= want.length().max(SKIP_BYTES_MAX) => {
+            StatusCode::OK if want.start <= skip_bytes_max(want) => {
                 Ok(Part { body: answer.body, skip_bytes: want.start, end: want.end })
             }
             StatusCode::OK => Err(NoPart::Unable),
@@ -129,6 +136,10 @@ impl Again {
             _ => Err(NoPart::Failed("origin-status")),
         }
     }
+}
+
+fn skip_bytes_max(want: Interval) -> u64 {
+    want.length().max(SKIP_BYTES_MAX)
 }
 
 /// The entity tag, where it is a strong one (RFC 9110 §8.8.1).
@@ -142,7 +153,7 @@ fn may_be_of(part: &HeaderMap, stored: &HeaderMap) -> bool {
     !part.contains_key(CONTENT_ENCODING) || is_coded_alike(part, stored)
 }
 
-fn is_coded_alike(one: &HeaderMap, other: &HeaderMap) -> bool {
+pub(super) fn is_coded_alike(one: &HeaderMap, other: &HeaderMap) -> bool {
     one.get_all(CONTENT_ENCODING).iter().eq(other.get_all(CONTENT_ENCODING))
 }
 
@@ -153,7 +164,7 @@ fn to_the_end(range: &HeaderValue, start: u64) -> Option<u64> {
 }
 
 /// First byte, end and whole length of a `Content-Range` that makes sense.
-fn part_of(range: &HeaderValue) -> Option<(u64, u64, u64)> {
+pub(super) fn part_of(range: &HeaderValue) -> Option<(u64, u64, u64)> {
     let (span, length) = range.to_str().ok()?.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = span.split_once('-')?;
     let (first, end, length) = (number(first)?, number(last)?.checked_add(1)?, number(length)?);

@@ -1,7 +1,7 @@
 //! The desk: which fills run, and who leads the next one. It answers each request for bytes that are not
 //! held with a [`Plan`]. It must not do I/O.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
 use std::sync::Arc;
 use std::time::Instant;
@@ -12,16 +12,15 @@ use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, NotStored, Tags, matches};
 use weir_store::{Folded, Generation, Judged, Ledger};
 
+use super::again::strong;
 use super::gap::Gaps;
 use super::machine::{End, Event, State};
-use super::memory::Memory;
+use super::memory::{Manner, Memory};
 use super::upstreams::Upstreams;
 use super::waiters::Bells;
 use super::{Fill, FillHead, OriginFailure, Seat};
 
 const SHARDS: usize = 64;
-/// A reader joins a running fill that has still to come this far before its first byte.
-pub(crate) const NEAR_BYTES_MAX: u64 = 1 << 20;
 /// Fills of one key at a time; more variants than that pass.
 const FILLS_PER_KEY_MAX: usize = 32;
 
@@ -50,6 +49,8 @@ pub(crate) struct Desk {
     pub(crate) upstreams: Arc<Upstreams>,
     /// What is being brought to generations that are held in part.
     pub(crate) gaps: Gaps,
+    /// Generations that are being completed, by their address.
+    pub(crate) completing: Mutex<HashSet<usize>>,
     bells: Arc<Bells>,
 }
 
@@ -58,7 +59,14 @@ impl Desk {
     pub(crate) fn new(bells: Arc<Bells>) -> Desk {
         let shards = (0..SHARDS).map(|_| Shard::default()).collect();
         let gaps = Gaps::new(bells.clone());
-        Desk { shards, memory: Memory::new(), upstreams: Arc::default(), gaps, bells }
+        Desk {
+            shards,
+            memory: Memory::new(),
+            upstreams: Arc::default(),
+            gaps,
+            completing: Mutex::default(),
+            bells,
+        }
     }
 
     fn shard(&self, key: &CacheKey) -> &Shard {
@@ -80,7 +88,7 @@ impl Desk {
                 if fill.key().full != key.full || !serves(fill, headers, ledger) {
                     continue;
                 }
-                if !reaches(fill, want) {
+                if !reaches(fill, want, now) && !has_parts(fill) {
                     return Plan::Apart;
                 }
                 if let Some(seat) = fill.seat(core) {
@@ -97,7 +105,8 @@ impl Desk {
         if let Some(failure) = self.memory.failed(key.digest, now) {
             return Plan::Failed(failure);
         }
-        if want.start > 0 || want.end != u64::MAX {
+        let is_whole = want.start == 0 && want.end == u64::MAX;
+        if !is_whole && self.memory.manner(key.digest, now) == Some(Manner::Pass) {
             return Plan::Apart;
         }
         let fill = Fill::new(key.clone(), ledger.current(), self.bells.clone(), now);
@@ -121,7 +130,9 @@ impl Desk {
         let shard = self.shard(part.key()).lock();
         let fills = shard.get(&part.key().digest)?;
         fills.iter().find_map(|fill| match fill.head() {
-            Some(FillHead::New(generation)) if generation.is_same(part) => {
+            Some(FillHead::New(generation))
+                if generation.is_same(part) || std::ptr::eq(&raw const **generation, part) =>
+            {
                 Some((fill.seat(core)?, generation.clone()))
             }
             _ => None,
@@ -175,7 +186,7 @@ impl Drop for Lead {
 fn serves(fill: &Fill, headers: &HeaderMap, ledger: &Ledger) -> bool {
     match fill.head() {
         None => ledger.judge(fill.key(), &Tags::default(), fill.stamp()) == Judged::Alive,
-        Some(FillHead::New(generation)) => {
+        Some(FillHead::New(generation) | FillHead::Part(generation)) => {
             !generation.is_retired()
                 && !is_overtaken(fill, generation, ledger)
                 && matches(&generation.head().stored.variant, headers)
@@ -190,10 +201,25 @@ pub(crate) fn is_overtaken(fill: &Fill, generation: &Generation, ledger: &Ledger
 }
 
 /// Whether the fill will come to the interval soon, or has it.
-fn reaches(fill: &Fill, want: Interval) -> bool {
+fn reaches(fill: &Fill, want: Interval, now: Instant) -> bool {
     match fill.machine().state() {
-        State::Asking => want.start <= NEAR_BYTES_MAX,
-        State::Filling { written, .. } => want.start <= written.saturating_add(NEAR_BYTES_MAX),
+        State::Asking | State::Filling { .. } => fill.comes_soon(want.start, now),
         State::Ended(end) => end == End::Whole,
     }
+}
+
+/// Whether parts of what the fill brings can be fetched by themselves, or that is not known yet.
+fn has_parts(fill: &Fill) -> bool {
+    match fill.head() {
+        None | Some(FillHead::Part(_)) => true,
+        Some(FillHead::New(generation)) => is_partable(generation),
+        Some(_) => false,
+    }
+}
+
+/// Whether what is missing of a generation can be fetched by itself: its version and its length are known, and it is kept.
+pub(crate) fn is_partable(generation: &Generation) -> bool {
+    !generation.is_retired()
+        && generation.length().is_some()
+        && strong(&generation.head().stored.headers).is_some()
 }

@@ -6,19 +6,22 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Buf, Bytes};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tokio::sync::Notify;
+use weir_config::RangeRules;
 use weir_policy::Interval;
 use weir_store::{Generation, Piece, Read, Writer};
 
 use super::again::{Again, NoPart, Part};
-use super::desk::NEAR_BYTES_MAX;
-use super::machine::{AHEAD_BYTES_MAX, REST_BYTES_MAX};
+use super::cold::chunk_end;
+use super::machine::AHEAD_BYTES_MAX;
+use super::pace::Pace;
 use super::waiters::{Bells, Waiters};
+use crate::clock;
 use crate::observe::Observer;
 use crate::plane::Plane;
 
@@ -61,6 +64,9 @@ pub(crate) struct Gap {
     waiters: Arc<Waiters>,
     /// Told when a reader has moved on, or left.
     turn: Notify,
+    pace: Pace,
+    /// Where it stops when nobody reads it any more: at the end of a chunk.
+    chunk_bytes: u64,
 }
 
 impl Gap {
@@ -84,9 +90,15 @@ impl Gap {
     /// Whether it will bring what is at an offset soon, or has just brought it.
     fn comes_to(&self, offset: u64) -> bool {
         let reached = self.reached();
-        let is_near = offset.saturating_sub(reached) <= NEAR_BYTES_MAX;
+        let ahead = offset.saturating_sub(reached);
+        let is_near = || self.pace.comes_soon(reached - self.start, ahead, clock::mono());
         let is_here = || matches!(self.generation.read(offset, 1), Read::Piece(_));
-        self.covers(offset) && is_near && (reached <= offset || is_here())
+        self.covers(offset) && is_near() && (reached <= offset || is_here())
+    }
+
+    /// Whether it is still to come to an offset, however late.
+    fn is_to_come(&self, offset: u64) -> bool {
+        self.covers(offset) && self.reached() <= offset
     }
 
     fn is_ended(&self) -> bool {
@@ -99,10 +111,12 @@ impl Gap {
         ahead >= AHEAD_BYTES_MAX && self.readers.load(Ordering::Acquire) > 0
     }
 
-    /// Without readers it goes on while what is missing is small.
+    /// Without readers it stops at the end of the chunk that it has begun.
     fn is_deserted(&self) -> bool {
-        let left = self.end().saturating_sub(self.reached());
-        self.readers.load(Ordering::Acquire) == 0 && left > REST_BYTES_MAX
+        self.readers.load(Ordering::Acquire) == 0 && {
+            let begun = self.reached().max(self.start + 1);
+            chunk_end(begun, self.chunk_bytes).is_none_or(|end| self.reached() >= end)
+        }
     }
 }
 
@@ -121,6 +135,29 @@ pub(crate) enum Seen {
 }
 
 impl GapSeat {
+    fn of(gap: &Arc<Gap>, core: usize) -> GapSeat {
+        gap.readers.fetch_add(1, Ordering::AcqRel);
+        GapSeat { gap: gap.clone(), core }
+    }
+
+    /// Whether nothing of what it brings lies at or after an offset.
+    pub(crate) fn is_past(&self, offset: u64) -> bool {
+        self.gap.is_ended() || self.gap.end() <= offset
+    }
+
+    /// Waits until the transfer has ended, and holds it back for no reader.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub(crate) async fn ended(&self) -> End {
+        self.advance(u64::MAX - AHEAD_BYTES_MAX);
+        let ready = || match self.gap.state() {
+            State::Ended(end) => Some(end),
+            State::Asking | State::Bringing => None,
+        };
+        self.gap.waiters.until(self.core, ready).await
+    }
+
     /// Whether the transfer will come past an offset. What it has passed and is not held must be asked for anew.
     pub(crate) fn brings(&self, offset: u64) -> bool {
         self.gap.covers(offset) && self.gap.reached() <= offset
@@ -193,6 +230,15 @@ pub(crate) struct Errand {
     pub(crate) observer: Observer,
     pub(crate) core: usize,
     pub(crate) again: Arc<Again>,
+    pub(crate) rules: RangeRules,
+}
+
+/// A transfer whose head has come already.
+pub(crate) struct Begun {
+    pub(crate) writer: Writer,
+    pub(crate) part: Part,
+    /// When its request was sent.
+    pub(crate) asked: Instant,
 }
 
 impl Gaps {
@@ -200,35 +246,99 @@ impl Gaps {
         Gaps { running: Mutex::default(), bells }
     }
 
-    /// A seat at the transfer that will soon come past the interval's first byte; it is begun where there is none, and one that
-    /// would come there later stops there. Called from within the runtime of the errand's core.
-    pub(crate) fn seat(&self, errand: &Errand, generation: &Arc<Generation>, interval: Interval) -> GapSeat {
+    /// A seat at the transfer that will soon come to `at`; where there is none one is begun for the interval around it, as far as
+    /// no other has begun, and one that would come there later stops where it begins. Called from within the runtime of the
+    /// errand's core.
+    pub(crate) fn seat(
+        &self,
+        errand: &Errand,
+        generation: &Arc<Generation>,
+        at: u64,
+        interval: Interval,
+    ) -> GapSeat {
         let mut running = self.running.lock();
         let gaps = running.entry(Arc::as_ptr(generation).addr()).or_default();
-        if let Some(gap) = gaps.iter().find(|gap| gap.comes_to(interval.start)) {
-            gap.readers.fetch_add(1, Ordering::AcqRel);
-            return GapSeat { gap: gap.clone(), core: errand.core };
+        if let Some(gap) = gaps.iter().find(|gap| gap.comes_to(at)) {
+            return GapSeat::of(gap, errand.core);
         }
-        for gap in gaps.iter().filter(|gap| gap.covers(interval.start) && gap.reached() <= interval.start) {
-            if gap.end() <= interval.end {
-                gap.end.store(interval.start, Ordering::Release);
-            }
+        let mut start = interval.start;
+        for gap in gaps.iter().filter(|gap| gap.is_to_come(at)) {
+            // What it has come to meanwhile is not fetched again.
+            start = start.max(gap.reached().min(at));
+            gap.end.fetch_min(start, Ordering::AcqRel);
         }
-        let gap = Arc::new(Gap {
+        self.begin(errand, generation, gaps, Interval::new(start, interval.end))
+    }
+
+    /// A seat at a new transfer for what nobody brings yet of an interval that a reader will come to later; none where all of it
+    /// is on its way. Called as [`Gaps::seat`].
+    pub(crate) fn seat_ahead(
+        &self,
+        errand: &Errand,
+        generation: &Arc<Generation>,
+        mut interval: Interval,
+    ) -> Option<GapSeat> {
+        if interval.is_empty() {
+            return None;
+        }
+        let mut running = self.running.lock();
+        let gaps = running.entry(Arc::as_ptr(generation).addr()).or_default();
+        while let Some(gap) = gaps.iter().find(|gap| gap.is_to_come(interval.start)) {
+            interval.start = gap.end();
+        }
+        if interval.start >= interval.end {
+            return None;
+        }
+        Some(self.begin(errand, generation, gaps, interval))
+    }
+
+    fn begin(
+        &self,
+        errand: &Errand,
+        generation: &Arc<Generation>,
+        gaps: &mut SmallVec<[Arc<Gap>; 1]>,
+        interval: Interval,
+    ) -> GapSeat {
+        let later = gaps.iter().filter(|gap| gap.start > interval.start && !gap.is_ended());
+        let end = later.map(|gap| gap.start).min().map_or(interval.end, |start| start.min(interval.end));
+        let gap = self.gap(errand, generation, Interval::new(interval.start, end), clock::mono());
+        gaps.push(gap.clone());
+        let seat = GapSeat::of(&gap, errand.core);
+        tokio::spawn(Box::pin(run(errand.clone(), gap, None)));
+        seat
+    }
+
+    /// Goes on with a transfer whose head has come, of a generation that it has made. Called as [`Gaps::seat`].
+    pub(crate) fn go_on(&self, errand: &Errand, begun: Begun) {
+        let generation = begun.writer.generation().clone();
+        let interval = Interval::new(begun.writer.position(), begun.part.end);
+        let gap = self.gap(errand, &generation, interval, begun.asked);
+        gap.pace.head(clock::mono());
+        *gap.state.lock() = State::Bringing;
+        self.running.lock().entry(Arc::as_ptr(&generation).addr()).or_default().push(gap.clone());
+        tokio::spawn(Box::pin(run(errand.clone(), gap, Some(begun))));
+    }
+
+    fn gap(
+        &self,
+        errand: &Errand,
+        generation: &Arc<Generation>,
+        interval: Interval,
+        asked: Instant,
+    ) -> Arc<Gap> {
+        Arc::new(Gap {
             generation: generation.clone(),
             start: interval.start,
             end: AtomicU64::new(interval.end),
             state: Mutex::new(State::Asking),
             reached: AtomicU64::new(interval.start),
             front: AtomicU64::new(interval.start),
-            readers: AtomicU32::new(1),
+            readers: AtomicU32::new(0),
             waiters: Waiters::new(&self.bells),
             turn: Notify::new(),
-        });
-        gaps.push(gap.clone());
-        drop(running);
-        tokio::spawn(Box::pin(run(errand.clone(), gap.clone())));
-        GapSeat { gap, core: errand.core }
+            pace: Pace::new(asked),
+            chunk_bytes: errand.rules.chunk_bytes,
+        })
     }
 
     fn done(&self, gap: &Arc<Gap>) {
@@ -258,9 +368,12 @@ impl Drop for Closing<'_> {
     }
 }
 
-async fn run(errand: Errand, gap: Arc<Gap>) {
+async fn run(errand: Errand, gap: Arc<Gap>, begun: Option<Begun>) {
     let closing = Closing { errand: &errand, gap: gap.clone() };
-    let end = errand.bring(&gap).await;
+    let end = match begun {
+        Some(begun) => errand.go_on(&gap, begun.writer, begun.part).await,
+        None => errand.bring(&gap).await,
+    };
     if let End::Failed(word) = end {
         errand.observer.counters().error(word);
     }
@@ -295,11 +408,16 @@ impl Errand {
             Err(NoPart::Failed(word)) => return End::Failed(word),
         };
         let interval = Interval::new(gap.start, part.end);
-        let Some(mut writer) = self.plane.store.resume(&gap.generation, interval) else {
+        let Some(writer) = self.plane.store.resume(&gap.generation, interval) else {
             return if gap.generation.is_whole() { End::Brought } else { End::Failed("generation-gone") };
         };
+        gap.pace.head(clock::mono());
         *gap.state.lock() = State::Bringing;
         self.wake(gap);
+        self.go_on(gap, writer, part).await
+    }
+
+    async fn go_on(&self, gap: &Gap, mut writer: Writer, part: Part) -> End {
         let end = self.copy(gap, &mut writer, part).await;
         writer.rest();
         end
@@ -309,7 +427,7 @@ impl Errand {
         let Part { mut body, skip_bytes: mut skip, end } = part;
         while writer.position() < end.min(gap.end()) {
             if gap.is_deserted() {
-                return End::Failed("deserted");
+                return End::Brought;
             }
             let is_ahead = gap.is_ahead();
             let piece = tokio::select! {

@@ -6,16 +6,22 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{AGE, CONTENT_LENGTH, SET_COOKIE};
+use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
-use weir_policy::{BodyEnd, NotStored, Now, SetCookie, Variant, is_selected_by, may_freshen, storable};
-use weir_store::Retirement;
+use weir_policy::{
+    BodyEnd, NotStored, Now, SetCookie, Storable, Variant, is_selected_by, may_freshen, storable,
+};
+use weir_store::{Generation, Retirement};
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
 use weir_wire::Framing;
 
+use super::again::{Part, is_coded_alike, strong};
+use super::cold::{Cold, Kept};
+use super::gap::{self, Begun};
 use super::machine::Event;
+use super::memory::Manner;
 use super::task::{Errand, Give, Handed, Sharing};
-use super::{Fill, FillHead, OriginFailure, SharedResponse};
+use super::{Fill, FillHead, OriginFailure, SharedResponse, complete};
 use crate::clock;
 
 /// Error responses up to this size are shared with those already waiting.
@@ -55,6 +61,12 @@ impl Errand {
         if response.status == StatusCode::NOT_MODIFIED {
             return self.unchanged(fill, (requested, received), response, give).await;
         }
+        if let Some(cold) = self.cold.filter(|_| response.status == StatusCode::PARTIAL_CONTENT) {
+            return self.part(fill, cold, (requested, received), response, give).await;
+        }
+        if self.cold.is_some() && response.status == StatusCode::OK {
+            self.plane.desk.memory.handle(fill.key().digest, clock::mono(), Manner::Whole);
+        }
         let end = match response.framing {
             Framing::Close => BodyEnd::Close,
             _ => BodyEnd::Framed,
@@ -76,6 +88,7 @@ impl Errand {
                 let begun = self.plane.store.begin(storable, fill.key().clone(), fill.stamp(), length);
                 match begun {
                     Ok((generation, writer)) => {
+                        generation.set_maker(response.origin.name_shared());
                         self.plane.desk.memory.accept(fill.key().digest);
                         if let Some(fields) =
                             self.for_lead(&response.headers, &generation.head().stored.headers)
@@ -93,6 +106,81 @@ impl Errand {
             Some(variant) => self.share(fill, reason, variant, response).await,
             None => self.decline(fill, reason, response, give),
         }
+    }
+
+    /// A 206 to a range of which nothing is held: a generation of which a part is held, if it can be told which version it is.
+    async fn part(
+        &self,
+        fill: &Arc<Fill>,
+        cold: Cold,
+        (requested, received): (Now, Now),
+        mut response: OriginResponse,
+        give: Give,
+    ) -> bool {
+        let kept = cold.read(&response);
+        response.headers.remove(CONTENT_RANGE);
+        response.headers.remove(CONTENT_LENGTH);
+        let is_strong = strong(&response.headers).is_some();
+        let Some(kept) = kept.filter(|kept| is_strong && kept.length <= self.plane.object_bytes_max) else {
+            self.plane.desk.memory.handle(fill.key().digest, clock::mono(), Manner::Pass);
+            return self.no_part(fill, NotStored::Status);
+        };
+        if self.validating.first().is_some_and(|held| is_same(held, &response.headers, kept.length)) {
+            // It does not look at what it is asked first.
+            return self.unchanged(fill, (requested, received), response, give).await;
+        }
+        let (view, rules) = (self.view(), &self.route.rules);
+        let (status, headers) = (StatusCode::OK, &response.headers);
+        match storable(&view, status, headers, BodyEnd::Framed, requested, received, rules) {
+            Ok(storable) => self.begin_part(fill, kept, storable, response, give),
+            Err(reason) => {
+                if self.shared == Sharing::Shared && reason.is_of_response() {
+                    self.plane.desk.memory.decline(fill.key().digest, clock::mono(), reason);
+                } else {
+                    self.plane.desk.memory.handle(fill.key().digest, clock::mono(), Manner::Pass);
+                }
+                self.supersede(reason, StatusCode::OK);
+                self.no_part(fill, reason)
+            }
+        }
+    }
+
+    fn begin_part(
+        &self,
+        fill: &Arc<Fill>,
+        kept: Kept,
+        storable: Storable,
+        response: OriginResponse,
+        give: Give,
+    ) -> bool {
+        let store = &self.plane.store;
+        let begun = store.begin_part(storable, fill.key().clone(), fill.stamp(), kept.length, kept.interval);
+        let Ok((generation, writer)) = begun else { return self.no_part(fill, NotStored::NoRoom) };
+        generation.set_maker(response.origin.name_shared());
+        self.plane.desk.memory.accept(fill.key().digest);
+        if let Some(fields) = self.for_lead(&response.headers, &generation.head().stored.headers) {
+            let _ = give.send(Handed::Fields(fields));
+        }
+        let errand = gap::Errand {
+            plane: self.plane.clone(),
+            observer: self.observer.clone(),
+            core: self.core,
+            again: self.again.in_nobodys_name(),
+            rules: self.route.range,
+        };
+        let part = Part { body: response.body, skip_bytes: kept.skip_bytes, end: kept.interval.end };
+        self.plane.desk.gaps.go_on(&errand, Begun { writer, part, asked: fill.begun() });
+        if errand.rules.fills_whole {
+            complete::start(&errand, &generation);
+        }
+        self.end(fill, FillHead::Part(generation), Event::Parted);
+        true
+    }
+
+    /// What has come is not what any client asked for: each asks by itself.
+    fn no_part(&self, fill: &Fill, reason: NotStored) -> bool {
+        self.end(fill, FillHead::Declined(reason, StatusCode::PARTIAL_CONTENT), Event::Declined(reason));
+        true
     }
 
     fn is_too_large(&self, framing: Framing) -> bool {
@@ -213,6 +301,15 @@ impl Errand {
         }
         fields.keys().any(|name| !stored.contains_key(name)).then_some(fields)
     }
+}
+
+/// Whether a part that has come is of the version that is held.
+fn is_same(held: &Generation, part: &HeaderMap, length: u64) -> bool {
+    let head = held.head();
+    let stored = &head.stored.headers;
+    held.length() == Some(length)
+        && strong(stored).is_some_and(|tag| strong(part) == Some(tag))
+        && is_coded_alike(part, stored)
 }
 
 /// A short body as one piece.

@@ -40,6 +40,10 @@ pub(crate) enum End {
     Failed,
     /// Nobody wanted it any more.
     Deserted,
+    /// What was missing is fetched by others.
+    Stopped,
+    /// A part has come, and is brought as gaps are.
+    Parted,
     /// It was never begun: who waits plans anew.
     Withdrawn,
 }
@@ -73,6 +77,10 @@ pub(crate) enum Event {
     Unchanged,
     /// A whole short error response to share.
     Shared,
+    /// A part of a new generation: the fill is over, and a gap's transfer goes on.
+    Parted,
+    /// It has come to what others fetch already.
+    Stopped,
     /// Body bytes arrived.
     Bytes(u64),
     /// The body's clean end.
@@ -177,6 +185,10 @@ impl Machine {
             (State::Asking, Event::Unchanged) => self.ended(End::Unchanged, Actions::WAKE),
             (State::Asking, Event::Withdrawn) => self.ended(End::Withdrawn, Actions::WAKE),
             (State::Asking, Event::Shared) => self.ended(End::Shared, Actions::WAKE),
+            (State::Asking, Event::Parted) => self.ended(End::Parted, Actions::WAKE),
+            (State::Filling { .. }, Event::Stopped) => {
+                self.ended(End::Stopped, Actions::WAKE.and(Actions::STOP))
+            }
             (State::Filling { written, length, storing }, Event::Bytes(bytes)) => {
                 let written = written + bytes;
                 if length.is_some_and(|length| written > length) {

@@ -1,5 +1,5 @@
-//! What the desk remembers of keys that are not being filled: that responses were not storable, and that
-//! an origin gave no response a moment ago. Only responses write here, never requests, so that no client
+//! What the desk remembers of keys that are not being filled: that responses were not storable, that an origin gave no
+//! response a moment ago, that parts of them are not to be had. Only responses write here, never requests, so that no client
 //! can switch coalescing off. Fixed tables: a newer key may take an older one's place.
 
 use std::time::{Duration, Instant};
@@ -64,16 +64,55 @@ impl<T: Clone> Table<T> {
     }
 }
 
-/// Both tables.
+/// How long a key's ranges are handled in a special manner.
+pub(crate) const MANNER_FOR: Duration = Duration::from_secs(120);
+/// Two changes of an object within this time, and it is fetched whole for a while.
+const RESTLESS: Duration = Duration::from_secs(10);
+
+/// How ranges of a key are fetched that are not held, where they cannot be as usual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Manner {
+    /// With the whole: the origin does not send parts, or the object changes all the time.
+    Whole,
+    /// Past the cache: parts are sent, but which version they are of cannot be told.
+    Pass,
+}
+
+/// The tables.
 pub(crate) struct Memory {
     declined: Table<NotStored>,
     failed: Table<OriginFailure>,
+    manners: Table<Manner>,
+    changed: Table<()>,
 }
 
 impl Memory {
-    /// Empty tables: 64 Ki keys not storable, 4 Ki failed.
+    /// Empty tables: 64 Ki keys not storable, 16 Ki that are handled in a special manner, 4 Ki failed, 4 Ki changed.
     pub(crate) fn new() -> Memory {
-        Memory { declined: Table::new(64 << 10), failed: Table::new(4 << 10) }
+        Memory {
+            declined: Table::new(64 << 10),
+            failed: Table::new(4 << 10),
+            manners: Table::new(16 << 10),
+            changed: Table::new(4 << 10),
+        }
+    }
+
+    /// How the key's ranges are to be fetched, if not as usual.
+    pub(crate) fn manner(&self, digest: u128, now: Instant) -> Option<Manner> {
+        self.manners.find(digest, now)
+    }
+
+    /// Remembers how the key's ranges are to be fetched.
+    pub(crate) fn handle(&self, digest: u128, now: Instant, manner: Manner) {
+        self.manners.put(digest, now + MANNER_FOR, manner);
+    }
+
+    /// Notes that the key's object has changed while parts of it were fetched.
+    pub(crate) fn changed(&self, digest: u128, now: Instant) {
+        match self.changed.find(digest, now) {
+            Some(()) => self.handle(digest, now, Manner::Whole),
+            None => self.changed.put(digest, now + RESTLESS, ()),
+        }
     }
 
     /// Why the key's last response was not storable.
@@ -116,6 +155,19 @@ mod tests {
         assert_eq!(memory.declined(7, now + DECLINED_FOR), None);
         memory.accept(7);
         assert_eq!(memory.declined(7, now), None);
+    }
+
+    #[test]
+    fn what_changes_twice_in_a_short_time_is_fetched_whole_for_a_while() {
+        let memory = Memory::new();
+        let now = crate::clock::mono();
+        memory.changed(7, now);
+        assert_eq!(memory.manner(7, now), None);
+        memory.changed(7, now + RESTLESS);
+        assert_eq!(memory.manner(7, now + RESTLESS), None);
+        memory.changed(7, now + RESTLESS);
+        assert_eq!(memory.manner(7, now + RESTLESS), Some(Manner::Whole));
+        assert_eq!(memory.manner(7, now + RESTLESS + MANNER_FOR), None);
     }
 
     #[test]

@@ -4,11 +4,14 @@
 //! It must not decide what may be stored: that is the policy's.
 
 pub(crate) mod again;
+pub(crate) mod cold;
+pub(crate) mod complete;
 pub(crate) mod desk;
 pub(crate) mod gap;
 mod judge;
 pub(crate) mod machine;
 pub(crate) mod memory;
+pub(crate) mod pace;
 pub(crate) mod tail;
 pub(crate) mod task;
 pub(crate) mod upstreams;
@@ -27,6 +30,7 @@ use weir_store::{Generation, Retirement, Stamp};
 use weir_upstream::OriginError;
 
 use self::machine::{Actions, End, Event, Machine, State};
+use self::pace::Pace;
 use self::waiters::{Bells, Waiters};
 
 /// Why there is no response from the origin.
@@ -78,6 +82,8 @@ pub(crate) struct SharedResponse {
 pub(crate) enum FillHead {
     /// A new generation whose body is arriving.
     New(Arc<Generation>),
+    /// A new generation of which a part is arriving; what else is wanted of it is a gap like any other.
+    Part(Arc<Generation>),
     /// The stored generation is still good: 304.
     Unchanged(Arc<Generation>),
     /// Not to be stored; the lead has the stream.
@@ -111,6 +117,9 @@ pub(crate) struct Fill {
     bells: Arc<Bells>,
     /// Told when the transfer must stop, or when a window may go on.
     turn: Notify,
+    pace: Pace,
+    /// Where it stops before its end, since what comes then is fetched already.
+    stop: AtomicU64,
 }
 
 impl Fill {
@@ -130,7 +139,31 @@ impl Fill {
             waiters,
             bells,
             turn: Notify::new(),
+            pace: Pace::new(begun),
+            stop: AtomicU64::new(u64::MAX),
         })
+    }
+
+    /// Whether it comes to an offset about as soon as a request of one's own would.
+    pub(crate) fn comes_soon(&self, offset: u64, now: Instant) -> bool {
+        let State::Filling { written, .. } = self.machine().state() else { return true };
+        self.is_to_come(offset) && self.pace.comes_soon(written, offset.saturating_sub(written), now)
+    }
+
+    /// Whether it has come to an offset, or will.
+    pub(crate) fn is_to_come(&self, offset: u64) -> bool {
+        offset < self.stop.load(Ordering::Acquire)
+    }
+
+    /// What comes from `offset` on is fetched already: it need not go farther. Only for what has a strong validator and a known
+    /// length, so that its readers can go on elsewhere.
+    pub(crate) fn stop_at(&self, offset: u64) {
+        self.stop.fetch_min(offset, Ordering::AcqRel);
+    }
+
+    /// Whether it has come so far that it is to stop.
+    pub(crate) fn is_to_stop(&self, position: u64) -> bool {
+        position >= self.stop.load(Ordering::Acquire)
     }
 
     /// The key it fills.

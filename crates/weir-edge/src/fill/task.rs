@@ -15,6 +15,7 @@ use weir_store::{Generation, Writer};
 use weir_upstream::{Blame, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse};
 
 use super::again::{Again, Rest, strong};
+use super::cold::Cold;
 use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
 use super::upstreams::Place;
 use super::{Fill, FillHead, OriginFailure, Seat, is_windowed};
@@ -45,6 +46,8 @@ pub(crate) struct Errand {
     pub(crate) validating: Vec<Arc<Generation>>,
     /// Whether the key is remembered when a response is not storable.
     pub(crate) shared: Sharing,
+    /// The range that the origin is asked for, where not for the whole.
+    pub(crate) cold: Option<Cold>,
     /// The seat of a fill that nobody waits for, for as long as it is stored.
     pub(crate) seat: KeptSeat,
     /// Its place among the fills at its upstream.
@@ -180,6 +183,9 @@ impl Errand {
         let heads: Vec<_> = self.validating.iter().map(|generation| generation.head()).collect();
         let stored: Vec<_> = heads.iter().map(|head| &head.stored).collect();
         conditional(&stored, &mut headers);
+        if let Some(cold) = self.cold {
+            cold.ask(&mut headers);
+        }
         OriginRequest::new(Method::GET, self.again.target.clone(), headers)
     }
 
@@ -214,11 +220,16 @@ impl Errand {
     ) -> bool {
         let _ = fill.head.set(FillHead::New(generation.clone()));
         fill.apply(Event::Storable(length));
+        fill.pace.head(clock::mono());
         fill.wake(self.core);
         let mut whole = length;
         // What broke off says nothing against what has come; what was not well-formed does.
         let mut is_sound = true;
         while let State::Filling { .. } = fill.machine().state() {
+            if fill.is_to_stop(writer.position()) {
+                fill.apply(Event::Stopped);
+                break;
+            }
             let is_ahead = self.is_ahead(fill, &mut writer);
             let piece = tokio::select! {
                 biased;
@@ -297,6 +308,10 @@ impl Errand {
         };
         let whole = match fill.machine().state() {
             State::Ended(End::Whole) => writer.seal().is_ok(),
+            State::Ended(End::Stopped) => {
+                writer.rest();
+                true
+            }
             State::Ended(End::Deserted | End::Failed) if is_kept() => {
                 writer.rest();
                 false

@@ -1,0 +1,109 @@
+//! A cold range: asking an origin for a part of what nothing is held of (RFC 9110 §14.2), and what its answer makes of it. It
+//! must not move a body.
+
+use http::header::{CONTENT_RANGE, RANGE};
+use http::{HeaderMap, HeaderValue};
+use weir_policy::{Asked, Interval};
+use weir_store::BLOCK_BYTES;
+use weir_upstream::OriginResponse;
+use weir_wire::Framing;
+
+use super::again::part_of;
+
+const BLOCK: u64 = BLOCK_BYTES as u64;
+
+/// What an origin is asked for, and what of it is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cold {
+    wanted: Asked,
+    chunk_bytes: u64,
+}
+
+/// What of a 206 is to be kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// The bytes that are kept.
+    pub(crate) interval: Interval,
+    /// So many come before them.
+    pub(crate) skip_bytes: u64,
+    /// The length of the whole.
+    pub(crate) length: u64,
+}
+
+impl Cold {
+    /// How to ask for what is wanted: its chunks.
+    pub(crate) fn new(wanted: Asked, chunk_bytes: u64) -> Cold {
+        Cold { wanted, chunk_bytes }
+    }
+
+    /// Asks for it: from the block in which it begins to the end of the chunk in which it ends; the end of a body by one block
+    /// more than is wanted, so that a block begins before that.
+    pub(crate) fn ask(self, headers: &mut HeaderMap) {
+        let range = match self.wanted {
+            Asked::Suffix(bytes) => format!("bytes=-{}", bytes.saturating_add(BLOCK)),
+            Asked::From(wanted) => {
+                let start = wanted.start - wanted.start % BLOCK;
+                match chunk_end(wanted.end, self.chunk_bytes) {
+                    Some(end) => format!("bytes={start}-{}", end - 1),
+                    None => format!("bytes={start}-"),
+                }
+            }
+        };
+        if let Ok(range) = HeaderValue::try_from(range) {
+            headers.insert(RANGE, range);
+        }
+    }
+
+    /// What is to be kept of a 206 that says what it is and has what is wanted first; a whole block is begun where that costs
+    /// none of it.
+    pub(crate) fn read(self, response: &OriginResponse) -> Option<Kept> {
+        let mut ranges = response.headers.get_all(CONTENT_RANGE).iter();
+        let (Some(range), None) = (ranges.next(), ranges.next()) else { return None };
+        let (start, end, length) = part_of(range)?;
+        if matches!(response.framing, Framing::Length(bytes) if bytes != end - start) {
+            return None;
+        }
+        let wanted = match self.wanted {
+            Asked::From(wanted) => wanted.start,
+            Asked::Suffix(bytes) => length.saturating_sub(bytes),
+        };
+        if wanted < start || wanted >= end {
+            return None;
+        }
+        let aligned = start.next_multiple_of(BLOCK);
+        let kept = if aligned <= wanted { aligned } else { start };
+        Some(Kept { interval: Interval::new(kept, end), skip_bytes: kept - start, length })
+    }
+}
+
+/// Where the chunk ends that has the byte before `end`; none where that is open.
+pub(crate) fn chunk_end(end: u64, chunk_bytes: u64) -> Option<u64> {
+    if end == u64::MAX { None } else { end.checked_next_multiple_of(chunk_bytes) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(wanted: Asked) -> String {
+        let mut headers = HeaderMap::new();
+        Cold::new(wanted, 1 << 20).ask(&mut headers);
+        headers[RANGE].to_str().unwrap().to_owned()
+    }
+
+    fn from(start: u64, end: u64) -> Asked {
+        Asked::From(Interval::new(start, end))
+    }
+
+    #[test]
+    fn a_range_is_asked_for_from_its_block_to_the_end_of_its_chunk() {
+        assert_eq!(asked(from(0, 1)), "bytes=0-1048575");
+        assert_eq!(asked(from(5_000_000, 5_000_010)), "bytes=4980736-5242879");
+        assert_eq!(asked(from(65_536, 1 << 20)), "bytes=65536-1048575");
+        assert_eq!(asked(from(65_535, (1 << 20) + 1)), "bytes=0-2097151");
+        assert_eq!(asked(from(70_000, u64::MAX)), "bytes=65536-");
+        assert_eq!(asked(from(0, u64::MAX - 1)), "bytes=0-");
+        assert_eq!(asked(Asked::Suffix(10)), "bytes=-65546");
+        assert_eq!(asked(Asked::Suffix(u64::MAX)), "bytes=-18446744073709551615");
+    }
+}

@@ -1,0 +1,66 @@
+//! How soon a running transfer comes to a place: its distance over the rate so far. Must not wait for anything.
+
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use weir_store::BLOCK_BYTES;
+
+/// Who can be there so soon after a round trip of his own waits for the running transfer.
+const PATIENCE: Duration = Duration::from_millis(50);
+/// While the head has not come a transfer is thought to come this far in that time.
+const BLIND_BYTES: u64 = 1 << 20;
+
+/// The pace of one transfer.
+#[derive(Debug)]
+pub(crate) struct Pace {
+    asked: Instant,
+    headed: OnceLock<Instant>,
+}
+
+impl Pace {
+    /// Of one whose request is being sent.
+    pub(crate) fn new(asked: Instant) -> Pace {
+        Pace { asked, headed: OnceLock::new() }
+    }
+
+    /// The head has come.
+    pub(crate) fn head(&self, now: Instant) {
+        let _ = self.headed.set(now);
+    }
+
+    /// Whether a transfer that has brought so many bytes brings `ahead` more within a round trip and a little patience. What
+    /// lies in the block that it is about to write is as good as there.
+    pub(crate) fn comes_soon(&self, brought: u64, ahead: u64, now: Instant) -> bool {
+        let Some(headed) = self.headed.get() else { return ahead <= BLIND_BYTES };
+        if ahead < BLOCK_BYTES as u64 {
+            return true;
+        }
+        let round_trip = headed.saturating_duration_since(self.asked);
+        let gone = now.saturating_duration_since(*headed);
+        // In 128 bits nothing overflows: bytes times nanoseconds of some years.
+        let needs = u128::from(ahead) * gone.as_nanos();
+        let has = u128::from(brought) * (round_trip + PATIENCE).as_nanos();
+        brought > 0 && needs <= has
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_transfer_is_waited_for_as_long_as_asking_would_take() {
+        let asked = crate::clock::mono();
+        let at = |ms| asked + Duration::from_millis(ms);
+        let pace = Pace::new(asked);
+        assert!(pace.comes_soon(0, BLIND_BYTES, at(0)) && !pace.comes_soon(0, BLIND_BYTES + 1, at(0)));
+        pace.head(at(10));
+        // A megabyte in a second: in 60 ms it brings 60,000 bytes, and one block is as good as there.
+        assert!(!pace.comes_soon(1_000_000, 70_000, at(1010)));
+        assert!(pace.comes_soon(1_000_000, 65_535, at(1010)));
+        // Ten times as fast.
+        assert!(pace.comes_soon(10_000_000, 600_000, at(1010)));
+        assert!(!pace.comes_soon(10_000_000, 600_001, at(1010)));
+        assert!(!pace.comes_soon(0, 65_536, at(1010)));
+    }
+}
