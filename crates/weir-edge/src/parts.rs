@@ -16,6 +16,7 @@ use crate::fill::again::{Again, strong};
 use crate::fill::cold::chunk_end;
 use crate::fill::complete;
 use crate::fill::gap::{End, Errand, GapSeat, Seen};
+use crate::fill::is_windowed;
 use crate::fill::memory::Manner;
 use crate::fill::tail::Tail;
 use crate::plan::Route;
@@ -285,8 +286,11 @@ impl Refill {
     fn look_ahead(&mut self, generation: &Arc<Generation>, rest: Interval) {
         let Errand { plane, core, rules, .. } = &self.errand;
         let fill = plane.desk.bringing(*core, generation);
-        // What is being written is not missing, and a fill brings what is ahead of it.
-        if plane.store.is_going_down(generation) && !generation.is_filling() {
+        // What memory keeps only a window of is read behind that. What is being written is not missing.
+        if is_windowed(generation) || plane.store.is_going_down(generation) && !generation.is_filling() {
+            return;
+        }
+        if !generation.look_below_now() {
             return;
         }
         let near = Interval::new(rest.start, self.looked_to);

@@ -239,6 +239,11 @@ impl Generation {
         }
     }
 
+    /// As [`Generation::look_below`], at once: false where that would need waiting for the drive.
+    pub fn look_below_now(&self) -> bool {
+        self.below.get().is_none_or(|below| below.renew(self.key()))
+    }
+
     /// Where it lies on the volume, if it came up from there or was found there since.
     pub(crate) fn below(&self) -> Option<&Below> {
         self.below.get()

@@ -112,9 +112,9 @@ impl Held {
                 match tail.next(bytes_max).await {
                     Ok(Some(piece)) => return Ok(Some(self.take(piece))),
                     Ok(None) => return Ok(None),
-                    // Its fill has ended before the body: what is missing is brought as that of any part.
-                    Err(cut) if self.refill.is_none() || !self.generation.is_part() => return Err(cut),
-                    Err(_) => self.tail = None,
+                    // Its fill has stopped at what others fetch: what is missing is brought as that of any part.
+                    Err(_) if self.refill.is_some() && tail.is_stopped() => self.tail = None,
+                    Err(cut) => return Err(cut),
                 }
             }
             let left = self.rest.end - self.rest.start;

@@ -10,6 +10,7 @@ use weir_store::{Generation, Piece, Place, Read, Store};
 use weir_upstream::OriginBody;
 
 use super::again::{Again, Rest};
+use super::machine::{End, State};
 use super::{Seat, is_windowed};
 use crate::deliver::{Body, Cut, bytes_of};
 
@@ -44,6 +45,12 @@ impl Tail {
     /// Goes on with other bytes `of` the same generation.
     pub(crate) fn turn_to(&mut self, of: Interval) {
         (self.rest, self.own) = (of, None);
+    }
+
+    /// Whether its fill has stopped where others go on.
+    pub(crate) fn is_stopped(&self) -> bool {
+        let state = self.seat.as_ref().map(|seat| seat.fill().machine().state());
+        matches!(state, Some(State::Ended(End::Stopped)))
     }
 
     fn take(&mut self, piece: Piece) -> Piece {

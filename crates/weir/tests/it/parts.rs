@@ -96,7 +96,8 @@ fn a_range_that_is_held_is_a_hit_and_one_that_is_not_costs_its_gap() {
     let missing = weir.get_with("/x", &[("Range", "bytes=20000000-20999999")]);
     assert_eq!(missing.status(), 206);
     assert!(missing.body == body[20_000_000..21_000_000]);
-    assert_eq!(starts(&origin, "/x")[1..], [20_000_000]);
+    // From the block in which it begins.
+    assert_eq!(starts(&origin, "/x")[1..], [20_000_000 / 65_536 * 65_536]);
     assert_eq!(weir.get_with("/x", &[("If-None-Match", "\"1\"")]).status(), 304);
     assert_eq!(origin.count("/x"), 2);
     assert!(weir.get("/x").body == body);
