@@ -27,6 +27,9 @@ const HOLES_MAX: usize = 64;
 /// How often in a row a reader asks without getting a byte farther.
 const TRIES_MAX: u8 = 3;
 
+/// How many transfers may fail under one reader, however far each has come.
+const BREAKS_MAX: u8 = 8;
+
 /// How often, and how long, what is still being written to the volume is waited for: 2 s in all.
 const GOING_DOWN_WAITS_MAX: u16 = 400;
 const GOING_DOWN_WAIT: Duration = Duration::from_millis(5);
@@ -109,7 +112,15 @@ pub(crate) fn refill(
         again: again.in_nobodys_name(),
         rules: route.range,
     };
-    Some(Box::new(Refill { errand, again, seats: SmallVec::new(), looked_to: 0, tries: 0, waits: 0 }))
+    Some(Box::new(Refill {
+        errand,
+        again,
+        seats: SmallVec::new(),
+        looked_to: 0,
+        tries: 0,
+        breaks: 0,
+        waits: 0,
+    }))
 }
 
 /// One reader's way to what is missing.
@@ -122,6 +133,8 @@ pub(crate) struct Refill {
     looked_to: u64,
     /// How often it was tried since the last byte.
     tries: u8,
+    /// How many transfers have failed under it.
+    breaks: u8,
     /// How often it has waited for what is being written.
     waits: u16,
 }
@@ -212,6 +225,10 @@ impl Refill {
             Seen::Look(Some(end @ (End::Changed | End::Unable))) => {
                 self.note(generation, end);
                 Err(Cut { word: "part-gone" })
+            }
+            Seen::Look(Some(End::Failed(word))) => {
+                self.breaks += 1;
+                if self.breaks > BREAKS_MAX { Err(Cut { word }) } else { Ok(Next::Look) }
             }
             Seen::Look(_) => Ok(Next::Look),
         }
