@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::StatusCode;
-use http::header::IF_RANGE;
+use http::header::{IF_RANGE, RANGE};
 use tokio::sync::{mpsc, oneshot};
 use weir_policy::{
     Ask, AskKind, Asked, CacheKey, Failure, Interval, PassReason, Reusable, Verdict, error_reusable, joined,
@@ -217,10 +217,12 @@ async fn lead(
 }
 
 /// Whether a response to a fill's range is no answer to the client: a part that begins elsewhere, or a refusal where the client
-/// wants the whole if its version has changed (RFC 9110 §13.1.5).
+/// wants more than was asked for: another range as well, or the whole if its version has changed (RFC 9110 §13.1.5).
 fn is_for_nobody(exchange: &Exchange<'_>, status: StatusCode) -> bool {
-    let is_if_range = exchange.head.headers.contains_key(IF_RANGE);
-    status == StatusCode::PARTIAL_CONTENT || (status == StatusCode::RANGE_NOT_SATISFIABLE && is_if_range)
+    let headers = &exchange.head.headers;
+    let is_set = headers.get(RANGE).is_some_and(|range| range.as_bytes().contains(&b','));
+    status == StatusCode::PARTIAL_CONTENT
+        || (status == StatusCode::RANGE_NOT_SATISFIABLE && (is_set || headers.contains_key(IF_RANGE)))
 }
 
 /// Serves a generation of which a part is there or on its way, and has the rest of what is wanted brought.
@@ -325,11 +327,17 @@ async fn join(
             let again = again(exchange, route).filter(|_| may.is_some() && !is_windowed(&generation));
             let Some(again) = again else { return Joined::Pass };
             let missing = parts::missing(exchange, ask, &generation);
-            if missing.is_some_and(|missing| !seat.fill().comes_soon(missing.start, clock::mono())) {
-                return match desk::is_partable(&generation) {
-                    true => Joined::Answered(in_part(exchange, route, ask, generation, seat, told).await),
-                    false => Joined::Pass,
-                };
+            let now = clock::mono();
+            if missing.is_some_and(|missing| !seat.fill().comes_soon(missing.start, now)) {
+                let memory = &exchange.worker.plane.desk.memory;
+                match memory.manner(generation.key().digest, now) {
+                    None if desk::is_partable(&generation) => {
+                        return Joined::Answered(in_part(exchange, route, ask, generation, seat, told).await);
+                    }
+                    // Nothing comes sooner than this.
+                    Some(Manner::Whole) => {}
+                    None | Some(Manner::Pass) => return Joined::Pass,
+                }
             }
             Joined::Answered(filled(exchange, route, ask, generation, (seat, again), told).await)
         }

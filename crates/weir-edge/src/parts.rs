@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::header::RANGE;
 use smallvec::SmallVec;
 use weir_policy::{Answer, Ask, AskKind, Interval, answer};
 use weir_store::{BLOCK_BYTES, Generation, Piece};
@@ -13,7 +14,7 @@ use crate::deliver::Cut;
 use crate::exchange::Exchange;
 use crate::fetch;
 use crate::fill::again::{Again, strong};
-use crate::fill::cold::chunk_end;
+use crate::fill::cold::{ASK_BYTES_MAX, ask_end};
 use crate::fill::complete;
 use crate::fill::gap::{End, Errand, GapSeat, Seen};
 use crate::fill::is_windowed;
@@ -112,10 +113,13 @@ pub(crate) fn refill(
         again: again.in_nobodys_name(),
         rules: route.range,
     };
+    // Who wants the whole reads on; who asks for the rest of it, as players do, often leaves soon.
+    let ask_bytes_max = if exchange.head.headers.contains_key(RANGE) { ASK_BYTES_MAX } else { u64::MAX };
     Some(Box::new(Refill {
         errand,
         again,
         seats: SmallVec::new(),
+        ask_bytes_max,
         looked_to: 0,
         tries: 0,
         breaks: 0,
@@ -129,6 +133,8 @@ pub(crate) struct Refill {
     again: Arc<Again>,
     /// At what it reads, and ahead of it.
     seats: SmallVec<[GapSeat; 1]>,
+    /// The most that is asked for at a time.
+    ask_bytes_max: u64,
     /// Up to here what is missing is on its way.
     looked_to: u64,
     /// How often it was tried since the last byte.
@@ -170,7 +176,8 @@ impl Refill {
     /// The hole in which `wanted` begins: from the block of that byte to the end of the chunk in which what is wanted ends.
     fn hole(&self, generation: &Generation, wanted: Interval) -> Option<Interval> {
         let length = generation.length()?;
-        let end = chunk_end(wanted.end, self.errand.rules.chunk_bytes).map_or(length, |end| end.min(length));
+        let end = ask_end(wanted, self.ask_bytes_max, self.errand.rules.chunk_bytes)
+            .map_or(length, |end| end.min(length));
         let hole = generation.gap(Interval::new(wanted.start, end.max(wanted.start)))?;
         if hole.start > wanted.start {
             return None;
@@ -213,7 +220,6 @@ impl Refill {
             // Meanwhile it may have come: by another's transfer, or to the volume.
             generation.look_below().await;
             let Some(hole) = self.hole(generation, rest) else { return Ok(Next::Look) };
-            self.stop_fill(generation, hole.start);
             let seat = self.seat(generation, rest.start, hole);
             self.seats.push(seat);
         }
@@ -224,6 +230,10 @@ impl Refill {
             Seen::Piece(piece) => Ok(Next::Piece(piece)),
             Seen::Look(Some(end @ (End::Changed | End::Unable))) => {
                 self.note(generation, end);
+                // What runs brings it all the same, later.
+                if end == End::Unable && self.errand.plane.desk.fills(self.errand.core, generation) {
+                    return Ok(Next::Look);
+                }
                 Err(Cut { word: "part-gone" })
             }
             Seen::Look(Some(End::Failed(word))) => {
@@ -241,7 +251,11 @@ impl Refill {
         if let Some((seat, running)) = desk.bringing(self.errand.core, generation) {
             let is_ours = Arc::ptr_eq(&running, generation);
             let is_read = match is_ours {
-                true => seat.fill().comes_soon(rest.start, clock::mono()),
+                true => {
+                    let now = clock::mono();
+                    let is_apart = desk.memory.manner(generation.key().digest, now).is_none();
+                    seat.fill().comes_soon(rest.start, now) || !is_apart
+                }
                 false => is_going_down || running.window_start() <= rest.start,
             };
             if is_read {
@@ -260,14 +274,6 @@ impl Refill {
         Some(Next::Look)
     }
 
-    /// A fill that would come later to what is fetched now stops there: its readers go on with that.
-    fn stop_fill(&self, generation: &Arc<Generation>, at: u64) {
-        let running = self.errand.plane.desk.bringing(self.errand.core, generation);
-        if let Some((seat, _)) = running.filter(|(_, running)| Arc::ptr_eq(running, generation)) {
-            seat.fill().stop_at(at);
-        }
-    }
-
     /// Takes out what cannot be completed.
     fn note(&self, generation: &Arc<Generation>, end: End) {
         let Errand { plane, .. } = &self.errand;
@@ -275,6 +281,9 @@ impl Refill {
             End::Changed => plane.desk.memory.changed(generation.key().digest, clock::mono()),
             End::Unable => plane.desk.memory.handle(generation.key().digest, clock::mono(), Manner::Whole),
             End::Brought | End::Failed(_) => return,
+        }
+        if end == End::Unable && plane.desk.fills(self.errand.core, generation) {
+            return;
         }
         plane.store.retire(generation);
     }

@@ -11,6 +11,8 @@ use weir_wire::Framing;
 use super::again::part_of;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
+/// The most that is asked for at a time, but for the rest of a chunk: 16 MiB.
+pub(crate) const ASK_BYTES_MAX: u64 = 16 << 20;
 
 /// What an origin is asked for, and what of it is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +45,7 @@ impl Cold {
             Asked::Suffix(bytes) => format!("bytes=-{}", bytes.saturating_add(BLOCK)),
             Asked::From(wanted) => {
                 let start = wanted.start - wanted.start % BLOCK;
-                match chunk_end(wanted.end, self.chunk_bytes) {
+                match ask_end(wanted, ASK_BYTES_MAX, self.chunk_bytes) {
                     Some(end) => format!("bytes={start}-{}", end - 1),
                     None => format!("bytes={start}-"),
                 }
@@ -76,6 +78,12 @@ impl Cold {
     }
 }
 
+/// Where a request for a range ends: with the chunk in which that ends, and at most so far that a reader who leaves, or goes on
+/// elsewhere, has not asked for all that follows.
+pub(crate) fn ask_end(wanted: Interval, ask_bytes_max: u64, chunk_bytes: u64) -> Option<u64> {
+    chunk_end(wanted.end.min(wanted.start.saturating_add(ask_bytes_max)), chunk_bytes)
+}
+
 /// Where the chunk ends that has the byte before `end`; none where that is open.
 pub(crate) fn chunk_end(end: u64, chunk_bytes: u64) -> Option<u64> {
     if end == u64::MAX { None } else { end.checked_next_multiple_of(chunk_bytes) }
@@ -101,8 +109,9 @@ mod tests {
         assert_eq!(asked(from(5_000_000, 5_000_010)), "bytes=4980736-5242879");
         assert_eq!(asked(from(65_536, 1 << 20)), "bytes=65536-1048575");
         assert_eq!(asked(from(65_535, (1 << 20) + 1)), "bytes=0-2097151");
-        assert_eq!(asked(from(70_000, u64::MAX)), "bytes=65536-");
-        assert_eq!(asked(from(0, u64::MAX - 1)), "bytes=0-");
+        assert_eq!(asked(from(70_000, u64::MAX)), "bytes=65536-17825791");
+        assert_eq!(asked(from(0, u64::MAX - 1)), "bytes=0-16777215");
+        assert_eq!(asked(from(u64::MAX - 65_536, u64::MAX - 1)), "bytes=18446744073709420544-");
         assert_eq!(asked(Asked::Suffix(10)), "bytes=-65546");
         assert_eq!(asked(Asked::Suffix(u64::MAX)), "bytes=-18446744073709551615");
     }

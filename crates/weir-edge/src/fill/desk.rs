@@ -139,6 +139,20 @@ impl Desk {
         })
     }
 
+    /// Whether a fill is bringing all of this generation.
+    pub(crate) fn fills(&self, core: usize, generation: &Arc<Generation>) -> bool {
+        self.bringing(core, generation).is_some_and(|(_, running)| Arc::ptr_eq(&running, generation))
+    }
+
+    /// What comes from `at` on is fetched already: a fill that would come to it later stops there, and its readers go on with
+    /// that.
+    pub(crate) fn stop_fill(&self, core: usize, generation: &Arc<Generation>, at: u64) {
+        let running = self.bringing(core, generation);
+        if let Some((seat, _)) = running.filter(|(_, running)| Arc::ptr_eq(running, generation)) {
+            seat.fill().stop_at(at);
+        }
+    }
+
     /// Takes a fill off the desk; its readers keep it.
     pub(crate) fn done(&self, fill: &Arc<Fill>) {
         let mut shard = self.shard(fill.key()).lock();

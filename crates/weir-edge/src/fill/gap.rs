@@ -283,7 +283,8 @@ impl Gaps {
         }
         let mut running = self.running.lock();
         let gaps = running.entry(Arc::as_ptr(generation).addr()).or_default();
-        while let Some(gap) = gaps.iter().find(|gap| gap.is_to_come(interval.start)) {
+        // What one has come past since it was looked for is held by now.
+        while let Some(gap) = gaps.iter().find(|gap| gap.covers(interval.start)) {
             interval.start = gap.end();
         }
         if interval.start >= interval.end {
@@ -411,6 +412,7 @@ impl Errand {
         let Some(writer) = self.plane.store.resume(&gap.generation, interval) else {
             return if gap.generation.is_whole() { End::Brought } else { End::Failed("generation-gone") };
         };
+        self.plane.desk.stop_fill(self.core, &gap.generation, gap.start);
         gap.pace.head(clock::mono());
         *gap.state.lock() = State::Bringing;
         self.wake(gap);
@@ -445,8 +447,9 @@ impl Errand {
             skip -= over;
             // Invariant: not more than there is.
             bytes.advance(usize::try_from(over).unwrap_or(bytes.len()));
-            let left = usize::try_from(end - writer.position()).unwrap_or(usize::MAX);
-            bytes.truncate(left);
+            // Another may have begun meanwhile with what comes then.
+            let left = end.min(gap.end()).saturating_sub(writer.position());
+            bytes.truncate(usize::try_from(left).unwrap_or(usize::MAX));
             if !self.push(gap, writer, bytes).await {
                 return End::Failed("memory");
             }

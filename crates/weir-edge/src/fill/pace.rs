@@ -7,7 +7,9 @@ use weir_store::BLOCK_BYTES;
 
 /// Who can be there so soon after a round trip of his own waits for the running transfer.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// While the head has not come a transfer is thought to come this far in that time.
+/// After so long a transfer has shown its rate.
+const SHOWN_AFTER: Duration = Duration::from_millis(20);
+/// Until then it is thought to come this far in time.
 const BLIND_BYTES: u64 = 1 << 20;
 
 /// The pace of one transfer.
@@ -37,6 +39,9 @@ impl Pace {
         }
         let round_trip = headed.saturating_duration_since(self.asked);
         let gone = now.saturating_duration_since(*headed);
+        if gone < SHOWN_AFTER {
+            return ahead <= BLIND_BYTES;
+        }
         // In 128 bits nothing overflows: bytes times nanoseconds of some years.
         let needs = u128::from(ahead) * gone.as_nanos();
         let has = u128::from(brought) * (round_trip + PATIENCE).as_nanos();
@@ -55,6 +60,7 @@ mod tests {
         let pace = Pace::new(asked);
         assert!(pace.comes_soon(0, BLIND_BYTES, at(0)) && !pace.comes_soon(0, BLIND_BYTES + 1, at(0)));
         pace.head(at(10));
+        assert!(pace.comes_soon(0, BLIND_BYTES, at(29)) && !pace.comes_soon(0, BLIND_BYTES, at(30)));
         // A megabyte in a second: in 60 ms it brings 60,000 bytes, and one block is as good as there.
         assert!(!pace.comes_soon(1_000_000, 70_000, at(1010)));
         assert!(pace.comes_soon(1_000_000, 65_535, at(1010)));

@@ -66,12 +66,15 @@ impl Tail {
         let Some(seat) = &self.seat else { return Read::Gone };
         // A reader whose interval lies ahead of a window pulls it on, as one does that has read everything.
         seat.fill().advance(start, generation);
-        seat.fill()
-            .wait(seat.core(), || match generation.read(start, bytes_max) {
-                Read::NotYet => None,
+        let ready = || {
+            // In this order: what has come before the end is seen. What others bring is not waited for here.
+            let has_ended = matches!(seat.fill().machine().state(), State::Ended(_));
+            match generation.read(start, bytes_max) {
+                Read::NotYet => has_ended.then_some(Read::Gone),
                 read => Some(read),
-            })
-            .await
+            }
+        };
+        seat.fill().wait(seat.core(), ready).await
     }
 
     /// What the window has left behind, from the volume. What was written to it a moment ago is waited for.

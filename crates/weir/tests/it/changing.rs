@@ -264,6 +264,15 @@ fn ask(weir: &Weir, client: &mut Client, files: &Files, asked: &Asked, outcomes:
     judge(files, asked, answer, outcomes);
 }
 
+/// Says that it is over when it goes.
+struct Over<'o>(&'o AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn no_response_mixes_two_versions_however_often_the_files_change() {
     let origin = Origin::start();
@@ -279,11 +288,12 @@ fn no_response_mixes_two_versions_however_often_the_files_change() {
                 std::thread::sleep(Duration::from_millis(5 + random.below(60)));
             }
         });
+        // Also where a user finds fault: who changes the files waits for it.
+        let _over = Over(&over);
         users(&weir, &files, &outcomes, |random, object| {
             let now = files.now[object as usize].load(Ordering::SeqCst);
             random_range(random, Files::length(object, now) as u64)
         });
-        over.store(true, Ordering::SeqCst);
     });
     let changes: u64 = files.now.iter().map(|now| now.load(Ordering::SeqCst)).sum();
     let asked: u64 = files.served.iter().map(|served| served.bytes()).sum();
