@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
-use weir_testkit::{Client, Origin, Random, Response, Trouble, Weir, pattern};
+use weir_testkit::{Client, Origin, Random, Response, Trouble, Weir, pattern, until};
 
 use crate::counted::{Counted, Version, part};
 use crate::house::house;
@@ -20,6 +20,8 @@ const OBJECTS: u64 = 12;
 const VERSIONS: u64 = 400;
 const LENGTH_MIN: usize = 200_000;
 const LENGTH_SPREAD: u64 = 3_000_000;
+const CHUNK: u64 = 1 << 20;
+const BLOCK: u64 = 64 << 10;
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(default)
@@ -303,4 +305,43 @@ fn no_response_mixes_two_versions_however_often_the_files_change() {
     );
     assert!(changes > 20, "the files hardly changed");
     assert!(outcomes.parts.into_inner() > 0 && outcomes.multiparts.into_inner() > 0);
+}
+
+/// Where nothing changes: parts of every third chunk alone, and suffixes.
+fn sparing_range(random: &mut Random, object: u64) -> String {
+    let length = Files::length(object, 0) as u64;
+    if random.below(8) == 0 {
+        return format!("bytes=-{}", 1 + random.below(20_000));
+    }
+    let chunk = random.below(length.div_ceil(CHUNK)) / 3 * 3 * CHUNK;
+    let end = (chunk + CHUNK).min(length);
+    let first = chunk + random.below(end - chunk);
+    match random.below(8) {
+        0 if end == length => format!("bytes={first}-"),
+        _ => format!("bytes={first}-{}", first + random.below((end - first).min(60_000))),
+    }
+}
+
+#[test]
+fn where_nothing_changes_no_chunk_that_nobody_touched_is_fetched_and_no_byte_twice() {
+    let origin = Origin::start();
+    let files = Files::put(&origin, &["max-age=3600"]);
+    let weir = house(&[&origin]).more("[cache]\nmemory = \"256MiB\"").start();
+    let outcomes = Outcomes::default();
+    users(&weir, &files, &outcomes, sparing_range);
+    until("the transfers are over", || weir.metric("weir_fills_running") == Some(0.0));
+    for (object, served) in files.served.iter().enumerate() {
+        let length = Files::length(object as u64, 0) as u64;
+        let last = (length - 20_000 - BLOCK) / CHUNK;
+        let untouched = |chunk: &u64| !chunk.is_multiple_of(3) && *chunk < last;
+        let strange: Vec<u64> = served.chunks(CHUNK).into_iter().filter(untouched).collect();
+        assert!(strange.is_empty(), "/{object}: chunks {strange:?} of {:?}", served.sent());
+    }
+    // What a transfer had sent that stopped where another began was on its way, and Weir has not taken it.
+    let taken = weir.metric("weir_origin_bytes_total").unwrap() as u64;
+    let sent: u64 = files.served.iter().map(|served| served.bytes()).sum();
+    let again: u64 = files.served.iter().map(|served| served.bytes_again()).sum();
+    println!("{} requests to the origin, {sent} bytes, {again} again, {taken} taken", origin.total());
+    let once = sent - again;
+    assert!(taken <= once + once / 20, "{taken} bytes taken, and there were {once}");
 }

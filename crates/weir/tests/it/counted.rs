@@ -1,5 +1,6 @@
 //! An origin's resource that answers single ranges (RFC 9110 §14) and counts every byte that it sends.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -123,6 +124,12 @@ impl Counted {
             end = end.max(bytes.end);
         }
         again
+    }
+
+    /// The numbers of the chunks of this size of which anything was sent.
+    pub fn chunks(&self, size: u64) -> BTreeSet<u64> {
+        let sent = self.sent().into_iter().map(|sent| sent.bytes).filter(|bytes| !bytes.is_empty());
+        sent.flat_map(|bytes| bytes.start / size..=(bytes.end - 1) / size).collect()
     }
 
     fn answer(&self, exchange: &mut Exchange<'_>) {

@@ -38,6 +38,7 @@ mod poisoning;
 mod purge;
 mod ranges;
 mod rates;
+mod scattered;
 mod staleness;
 mod start;
 mod structured;
