@@ -2,18 +2,16 @@
 //! fill's head means to each request that waits for it. RFC 9111 §4 (collapsed requests), §4.2.4.
 
 pub(crate) mod posted;
+mod range;
+pub(crate) mod stale;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::StatusCode;
-use http::header::{IF_RANGE, RANGE};
+use http::{HeaderMap, StatusCode};
 use tokio::sync::{mpsc, oneshot};
-use weir_policy::{
-    Ask, AskKind, Asked, CacheKey, Failure, Interval, PassReason, Reusable, Verdict, error_reusable, joined,
-    matches, verdict, wanted_cold,
-};
-use weir_store::{Generation, Retirement};
+use weir_policy::{Ask, AskKind, Failure, PassReason, Reusable, Verdict, joined, matches, verdict};
+use weir_store::Generation;
 use weir_upstream::{Interim, InterimSender};
 
 use crate::clock;
@@ -21,12 +19,10 @@ use crate::conn::After;
 use crate::conn::body::Upload;
 use crate::exchange::{Exchange, forwarded};
 use crate::fill::again::Again;
-use crate::fill::cold::Cold;
 use crate::fill::desk::{self, Plan};
-use crate::fill::memory::Manner;
 use crate::fill::task::{self, Errand, Handed, Sharing};
 use crate::fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place};
-use crate::fill::{Fill, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
+use crate::fill::{FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
 use crate::local;
 use crate::lookup;
 use crate::observe::Outcome;
@@ -35,17 +31,14 @@ use crate::plan::Route;
 use crate::told::Told;
 use crate::{outgoing, pass, serve};
 
-/// All of a body.
-const WHOLE: Interval = Interval { start: 0, end: u64::MAX };
+pub(crate) use self::range::cold;
+use self::range::{Way, in_part, is_for_nobody, is_past_the_cache, want};
+use self::stale::{STALE_AFTER, slow_at, stale_instead, stale_out, usable};
 
 /// How often a request plans anew because the fill that it joined brought another variant.
 const PLANS_MAX: usize = 3;
 /// The longest that a request waits for the head of a fill that another leads; then it passes by itself.
 const JOIN_WAIT_MAX: Duration = Duration::from_secs(5);
-
-/// Why what is stale goes out: the origin failed, or it has not answered within the route's `stale_after`.
-pub(crate) const STALE_IF_ERROR: &str = "stale-if-error";
-const STALE_AFTER: &str = "stale-after";
 
 /// What a joiner makes of a fill.
 enum Joined {
@@ -108,41 +101,6 @@ pub(crate) async fn fetch(
     pass::pass(exchange, route, told).await
 }
 
-/// The interval asked for; of a range that counts from the end, the end.
-fn want(exchange: &Exchange<'_>, ask: &Ask) -> Interval {
-    let asked = Some(&exchange.head.headers).filter(|_| ask.is_range()).and_then(wanted_cold);
-    match asked {
-        None => WHOLE,
-        Some(Asked::From(interval)) => interval,
-        Some(Asked::Suffix(_)) => Interval::new(u64::MAX, u64::MAX),
-    }
-}
-
-/// Whether a range of this key is not to be had by the cache.
-fn is_past_the_cache(exchange: &Exchange<'_>, key: &CacheKey, want: Interval) -> bool {
-    let memory = &exchange.worker.plane.desk.memory;
-    want != WHOLE && memory.manner(key.digest, exchange.now.mono) == Some(Manner::Pass)
-}
-
-/// What the origin is asked for where a range is wanted: its chunks. Not where ranges of the key are handled otherwise, and not
-/// where a whole of this variant is asked about, which a part does not take the place of.
-pub(crate) fn cold(
-    exchange: &Exchange<'_>,
-    route: &Route,
-    ask: &Ask,
-    key: &CacheKey,
-    validating: &[Arc<Generation>],
-) -> Option<Cold> {
-    let headers = &exchange.head.headers;
-    let asked = Some(headers).filter(|_| ask.is_range()).and_then(wanted_cold)?;
-    let is_whole = |held: &Arc<Generation>| held.is_whole() && matches(&held.head().stored.variant, headers);
-    let manner = exchange.worker.plane.desk.memory.manner(key.digest, exchange.now.mono);
-    if manner.is_some() || validating.iter().any(is_whole) || lookup::at_hand_is_whole(exchange, route) {
-        return None;
-    }
-    Some(Cold::new(asked, route.range.chunk_bytes))
-}
-
 /// Sends the fill's request and waits for its head.
 async fn lead(
     exchange: &mut Exchange<'_>,
@@ -199,16 +157,12 @@ async fn lead(
             }
         }
         FillHead::Part(generation) => {
-            if let Ok(Handed::Fields(fields)) = handed.try_recv() {
-                exchange.own_fields = Some(fields);
-            }
+            exchange.own_fields = own_fields(&mut handed);
             let told = told.answered(StatusCode::PARTIAL_CONTENT);
             in_part(exchange, route, ask, generation, seat, told).await
         }
         FillHead::New(generation) => {
-            if let Ok(Handed::Fields(fields)) = handed.try_recv() {
-                exchange.own_fields = Some(fields);
-            }
+            exchange.own_fields = own_fields(&mut handed);
             let told = told.answered(generation.head().stored.status);
             filled(exchange, route, ask, generation, (seat, again), told).await
         }
@@ -216,32 +170,12 @@ async fn lead(
     }
 }
 
-/// Whether a response to a fill's range is no answer to the client: a part that begins elsewhere, or a refusal where the client
-/// wants more than was asked for: another range as well, or the whole if its version has changed (RFC 9110 §13.1.5).
-fn is_for_nobody(exchange: &Exchange<'_>, status: StatusCode) -> bool {
-    let headers = &exchange.head.headers;
-    let is_set = headers.get(RANGE).is_some_and(|range| range.as_bytes().contains(&b','));
-    status == StatusCode::PARTIAL_CONTENT
-        || (status == StatusCode::RANGE_NOT_SATISFIABLE && (is_set || headers.contains_key(IF_RANGE)))
-}
-
-/// Serves a generation of which a part is there or on its way, and has the rest of what is wanted brought.
-async fn in_part(
-    exchange: &mut Exchange<'_>,
-    route: &Arc<Route>,
-    ask: &Ask,
-    generation: Arc<Generation>,
-    seat: Seat,
-    told: Told,
-) -> After {
-    match parts::confirm(exchange, route, ask, &generation).await {
-        Confirmed::Held => {}
-        Confirmed::Coming(refill) => exchange.refill = Some(refill),
-        Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
+/// The origin's fields, where some of them are for the lead alone.
+fn own_fields(handed: &mut oneshot::Receiver<Handed>) -> Option<HeaderMap> {
+    match handed.try_recv() {
+        Ok(Handed::Fields(fields)) => Some(fields),
+        _ => None,
     }
-    let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    let told = told.stored(freshness.left_s(), freshness.source.word());
-    serve::in_part(exchange, route, ask, generation, seat, told).await
 }
 
 /// Serves a generation that a fill is bringing, and tells for how long it is stored.
@@ -296,12 +230,7 @@ async fn join(
     let head = match join_head(exchange, route, ask, validating, &seat).await {
         Waited::Head(head) => head,
         Waited::Gone => return Joined::Answered(After::Cut),
-        Waited::Late => {
-            return match stale_instead(exchange, route, ask, validating, Failure::Slow, told).await {
-                Some(after) => Joined::Answered(after),
-                None => Joined::Pass,
-            };
-        }
+        Waited::Late => return stale_or_pass(exchange, route, ask, validating, Failure::Slow, told).await,
     };
     exchange.origin = seat.fill().origin().cloned();
     let ledger = exchange.worker.plane.store.ledger();
@@ -326,20 +255,11 @@ async fn join(
             }
             let again = again(exchange, route).filter(|_| may.is_some() && !is_windowed(&generation));
             let Some(again) = again else { return Joined::Pass };
-            let missing = parts::missing(exchange, ask, &generation);
-            let now = clock::mono();
-            if missing.is_some_and(|missing| !seat.fill().comes_soon(missing.start, now)) {
-                let memory = &exchange.worker.plane.desk.memory;
-                match memory.manner(generation.key().digest, now) {
-                    None if desk::is_partable(&generation) => {
-                        return Joined::Answered(in_part(exchange, route, ask, generation, seat, told).await);
-                    }
-                    // Nothing comes sooner than this.
-                    Some(Manner::Whole) => {}
-                    None | Some(Manner::Pass) => return Joined::Pass,
-                }
-            }
-            Joined::Answered(filled(exchange, route, ask, generation, (seat, again), told).await)
+            Joined::Answered(match range::way(exchange, ask, &generation, &seat) {
+                Way::Fill => filled(exchange, route, ask, generation, (seat, again), told).await,
+                Way::Apart => in_part(exchange, route, ask, generation, seat, told).await,
+                Way::Pass => return Joined::Pass,
+            })
         }
         FillHead::Unchanged(ref generation) => {
             if joined(ask, &generation.head().stored, exchange.now, clock::now()).is_none() {
@@ -349,14 +269,24 @@ async fn join(
         }
         FillHead::Shared(ref response) if !matches(&response.variant, &exchange.head.headers) => Joined::Pass,
         FillHead::Declined(_, status) => {
-            let failure = Failure::Status(status);
-            match stale_instead(exchange, route, ask, validating, failure, told).await {
-                Some(after) => Joined::Answered(after),
-                None => Joined::Pass,
-            }
+            stale_or_pass(exchange, route, ask, validating, Failure::Status(status), told).await
         }
         FillHead::Withdrawn => Joined::Again,
         head => Joined::Answered(settled(exchange, route, ask, validating, head, &seat, told).await),
+    }
+}
+
+async fn stale_or_pass(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    validating: &[Arc<Generation>],
+    failure: Failure,
+    told: Told,
+) -> Joined {
+    match stale_instead(exchange, route, ask, validating, failure, told).await {
+        Some(after) => Joined::Answered(after),
+        None => Joined::Pass,
     }
 }
 
@@ -454,83 +384,6 @@ async fn failed(
     }
     exchange.outcome(Outcome::Miss, failure.word);
     local::origin_failed(exchange, failure).await
-}
-
-/// What is held goes out stale where its window allows (RFC 5861 §4).
-async fn stale_instead(
-    exchange: &mut Exchange<'_>,
-    route: &Arc<Route>,
-    ask: &Ask,
-    validating: &[Arc<Generation>],
-    failure: Failure,
-    told: Told,
-) -> Option<After> {
-    let stale = usable(exchange, ask, validating, failure)?;
-    let why = match failure {
-        Failure::Slow => STALE_AFTER,
-        Failure::NoAnswer | Failure::Status(_) => STALE_IF_ERROR,
-    };
-    Some(stale_out(exchange, route, ask, stale, why, told).await)
-}
-
-/// What is held and may go out because of this failure.
-fn usable(
-    exchange: &Exchange<'_>,
-    ask: &Ask,
-    validating: &[Arc<Generation>],
-    failure: Failure,
-) -> Option<(Arc<Generation>, Reusable)> {
-    let is_good = |generation: &&Arc<Generation>| {
-        // What is missing would have to come from the one that fails.
-        (generation.is_whole() || parts::missing(exchange, ask, generation).is_none())
-            && matches!(generation.retirement(), None | Some(Retirement::Evicted))
-            && matches(&generation.head().stored.variant, &exchange.head.headers)
-    };
-    let generation = validating.first().filter(is_good)?;
-    if !exchange.worker.plane.store.may_serve(generation) {
-        return None;
-    }
-    let reusable = error_reusable(ask, &generation.head().stored, failure, clock::now())?;
-    Some((generation.clone(), reusable))
-}
-
-pub(crate) async fn stale_out(
-    exchange: &mut Exchange<'_>,
-    route: &Arc<Route>,
-    ask: &Ask,
-    (generation, reusable): (Arc<Generation>, Reusable),
-    why: &'static str,
-    told: Told,
-) -> After {
-    let told = told.stale_because(why, reusable.freshness().left_s());
-    serve::held(exchange, route, ask, generation, reusable, told).await
-}
-
-/// What is held, where the upstream gave no answer a moment ago and need not be waited for.
-pub(crate) fn instead_of_asking(
-    exchange: &Exchange<'_>,
-    route: &Route,
-    ask: &Ask,
-    generation: &Arc<Generation>,
-) -> Option<Reusable> {
-    let upstreams = &exchange.worker.plane.desk.upstreams;
-    if !upstreams.is_down(route.upstream.as_deref()?, exchange.now.mono) {
-        return None;
-    }
-    let stale = usable(exchange, ask, std::slice::from_ref(generation), Failure::NoAnswer)?;
-    Some(stale.1)
-}
-
-/// From when on what is held may go out in place of what is waited for; never, where nothing held may.
-fn slow_at(
-    exchange: &Exchange<'_>,
-    route: &Route,
-    ask: &Ask,
-    validating: &[Arc<Generation>],
-    fill: &Fill,
-) -> Option<Instant> {
-    usable(exchange, ask, validating, Failure::Slow)?;
-    Some(fill.begun() + route.stale_after)
 }
 
 /// Waits for the head until then, or for as long as its fill does.

@@ -26,11 +26,12 @@ pub(crate) async fn now(
 ) -> After {
     let told = Told::revalidate(revalidation.why);
     if revalidation.why != RevalidateReason::Refresh
-        && let Some(reusable) = fetch::instead_of_asking(exchange, route, ask, &generation)
+        && let Some(reusable) = fetch::stale::instead_of_asking(exchange, route, ask, &generation)
     {
-        in_background(exchange, route, &generation);
+        in_background(exchange, route, ask, &generation);
         let stale = (generation, reusable);
-        return fetch::stale_out(exchange, route, ask, stale, fetch::STALE_IF_ERROR, told).await;
+        return fetch::stale::stale_out(exchange, route, ask, stale, fetch::stale::STALE_IF_ERROR, told)
+            .await;
     }
     let validating = match revalidation.why {
         RevalidateReason::Refresh => Vec::new(),
@@ -41,7 +42,12 @@ pub(crate) async fn now(
 
 /// Asks without a client: the next request finds what came. An upstream that gave no answer a moment ago is asked once a
 /// spell ([`Upstreams::may_try`](crate::fill::upstreams::Upstreams::may_try)).
-pub(crate) fn in_background(exchange: &Exchange<'_>, route: &Arc<Route>, generation: &Arc<Generation>) {
+pub(crate) fn in_background(
+    exchange: &Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    generation: &Arc<Generation>,
+) {
     let headers: &HeaderMap = &exchange.head.headers;
     let whole = Interval::new(0, u64::MAX);
     let (worker, now) = (exchange.worker, exchange.now.mono);
@@ -57,7 +63,11 @@ pub(crate) fn in_background(exchange: &Exchange<'_>, route: &Arc<Route>, generat
         return;
     }
     let candidates = candidates(exchange, generation.clone());
-    let errand = fetch::errand(exchange, route, &candidates, Sharing::Shared, (again, place));
+    let mut errand = fetch::errand(exchange, route, &candidates, Sharing::Shared, (again, place));
+    if generation.is_part() {
+        // Where it has changed, the part that is wanted of it is enough.
+        errand.cold = fetch::cold(exchange, route, ask, generation.key(), &candidates);
+    }
     if let Some(seat) = lead.begin() {
         task::start_in_background(errand, seat);
     }

@@ -54,7 +54,7 @@ async fn respond(exchange: &mut Exchange<'_>, route: &Arc<Route>) -> After {
         }
         (Verdict::Stale(reusable, how), Some(generation)) => {
             if how == StaleUse::WhileRevalidate {
-                revalidate::in_background(exchange, route, &generation);
+                revalidate::in_background(exchange, route, &ask, &generation);
             }
             reuse(exchange, route, &ask, generation, reusable, Told::stale(&reusable)).await
         }

@@ -144,6 +144,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-control/src/client.rs",
     "crates/weir-control/src/serve.rs",
     "crates/weir-edge/src/edge.rs",
+    "crates/weir-edge/src/fill/complete.rs",
     "crates/weir-edge/src/fill/gap.rs",
     "crates/weir-edge/src/fill/task.rs",
     "crates/weir-edge/src/observe/hub.rs",
