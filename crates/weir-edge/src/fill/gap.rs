@@ -150,7 +150,8 @@ impl GapSeat {
     /// # Cancel safety
     /// Safe.
     pub(crate) async fn ended(&self) -> End {
-        self.advance(u64::MAX - AHEAD_BYTES_MAX);
+        self.gap.front.store(u64::MAX, Ordering::Release);
+        self.gap.turn.notify_one();
         let ready = || match self.gap.state() {
             State::Ended(end) => Some(end),
             State::Asking | State::Bringing => None,

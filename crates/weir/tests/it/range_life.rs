@@ -1,0 +1,249 @@
+//! The life of an object of which a client asked for a part: what else is fetched of it, by whom, and how often.
+
+use std::sync::Arc;
+
+use weir_testkit::{Client, Fault, Gate, Origin, Resource, Response, Weir, pattern, until};
+
+use crate::counted::{Counted, Version};
+use crate::house::{before, house};
+
+const LENGTH: usize = 4_000_123;
+const CHUNK: u64 = 1 << 20;
+const BLOCK: u64 = 64 << 10;
+const FRESH: Fields = &[("Cache-Control", "max-age=3600")];
+
+fn counted(origin: &Origin, tag: &str, body: &[u8]) -> Arc<Counted> {
+    Counted::new(Version::new(tag, body), FRESH).at(origin, "/x")
+}
+
+fn ranged(weir: &Weir, target: &str, first: usize, count: usize) -> Response {
+    weir.get_with(target, &[("Range", &format!("bytes={first}-{}", first + count - 1))])
+}
+
+/// Asks for a part and compares it.
+fn part(weir: &Weir, body: &[u8], first: usize, count: usize) -> Response {
+    let found = ranged(weir, "/x", first, count);
+    assert_eq!(found.status(), 206, "{:?}", found.head);
+    let range = format!("bytes {first}-{}/{}", first + count - 1, body.len());
+    assert_eq!(found.header("content-range"), Some(range));
+    assert!(found.body == body[first..first + count], "{first}: other bytes");
+    found
+}
+
+fn send(weir: &Weir, first: usize, count: usize) -> Client {
+    let mut client = weir.client();
+    client.send_get("localhost", "/x", &[("Range", &format!("bytes={first}-{}", first + count - 1))]);
+    client
+}
+
+/// The Range of each request that the origin got; empty where it had none.
+fn asked(origin: &Origin) -> Vec<String> {
+    origin.requests("/x").iter().map(|request| request.header("range").unwrap_or_default()).collect()
+}
+
+fn is_quiet(weir: &Weir) {
+    until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
+}
+
+#[test]
+fn a_cold_range_costs_its_chunk_and_no_more() {
+    for (site, range) in [
+        ("", "bytes=2162688-3145727"),
+        ("range = { chunk = \"256KiB\" }", "bytes=2162688-2359295"),
+        ("range = { chunk = \"256KiB\", fill = \"touched\" }", "bytes=2162688-2359295"),
+    ] {
+        let (origin, body) = (Origin::start(), pattern(1, LENGTH));
+        let counted = counted(&origin, "\"1\"", &body);
+        let weir = house(&[&origin]).site(site).start();
+        part(&weir, &body, 2_200_000, 100);
+        is_quiet(&weir);
+        assert!(part(&weir, &body, 2_300_000, 10).is_hit());
+        assert_eq!(asked(&origin), [range]);
+        assert!(counted.bytes() <= CHUNK);
+        let whole = weir.get("/x");
+        assert!(whole.body == body);
+        until("it is held whole", || weir.get("/x").is_hit());
+        assert_eq!((counted.bytes(), counted.bytes_again()), (LENGTH as u64, 0), "{:?}", counted.sent());
+    }
+}
+
+#[test]
+fn what_was_touched_is_completed_in_the_background_where_that_is_asked_for() {
+    // The others are longer than what a transfer keeps ahead of its readers.
+    for (length, first) in [(LENGTH, 2_200_000), (30_000_000, 15_000_000), (30_000_000, 29_999_000)] {
+        let (origin, body) = (Origin::start(), pattern(2, length));
+        let counted = counted(&origin, "\"1\"", &body);
+        let site = "range = { fill = \"whole\", chunk = \"256KiB\" }";
+        let weir = house(&[&origin]).site(site).start();
+        part(&weir, &body, first, 100);
+        until("all has been sent", || counted.bytes() >= length as u64);
+        until("it is held whole", || {
+            let found = weir.get_with("/x", &[("Cache-Control", "only-if-cached")]);
+            found.status() == 200 && found.body == body
+        });
+        let before = origin.total();
+        assert!(weir.get("/x").is_hit());
+        assert_eq!(origin.total(), before);
+        assert_eq!((counted.bytes(), counted.bytes_again()), (length as u64, 0), "{:?}", counted.sent());
+    }
+}
+
+#[test]
+fn what_is_asked_for_while_the_rest_comes_is_asked_for_once() {
+    let (origin, body, gate) = (Origin::start(), pattern(2, LENGTH), Gate::new());
+    let counted =
+        Counted::new(Version::new("\"1\"", &body[..]), FRESH).gate(300_000, &gate).at(&origin, "/x");
+    let site = "range = { fill = \"whole\", chunk = \"256KiB\" }";
+    let weir = house(&[&origin]).site(site).start();
+    part(&weir, &body, 2_200_000, 100);
+    until("the rest is asked for", || origin.total() >= 2);
+    let mut clients: Vec<Client> = (0..6).map(|_| send(&weir, 0, 1_000_000)).collect();
+    until("all are asking", || weir.metric("weir_requests_running") == Some(6.0));
+    gate.open();
+    for client in &mut clients {
+        assert!(client.recv().unwrap().body == body[..1_000_000]);
+    }
+    until("all has been sent", || counted.bytes() >= LENGTH as u64);
+    until("it is held whole", || weir.get("/x").is_hit());
+    assert_eq!(counted.bytes_again(), 0, "{:?}", counted.sent());
+}
+
+#[test]
+fn an_origin_that_breaks_off_does_not_keep_the_rest_from_coming() {
+    let (origin, body) = (Origin::start(), pattern(2, LENGTH));
+    origin.put("/x", Resource::fresh(&body).etag("\"1\"").ranges().fault(Fault::Truncate(400_000)));
+    let weir = house(&[&origin]).site("range = { fill = \"whole\", chunk = \"256KiB\" }").start();
+    part(&weir, &body, 2_200_000, 100);
+    until("it is held whole", || {
+        let found = weir.get_with("/x", &[("Cache-Control", "only-if-cached")]);
+        found.status() == 200 && found.body == body
+    });
+    // Each brings 400,000 bytes at most.
+    assert!(origin.total() <= 16, "{:?}", asked(&origin));
+}
+
+#[test]
+fn many_who_want_one_cold_range_are_one_request() {
+    let (origin, body, gate) = (Origin::start(), pattern(3, LENGTH), Gate::new());
+    origin.put("/x", Resource::fresh(&body).etag("\"1\"").ranges().head_gate(&gate));
+    let weir = before(&origin);
+    let mut clients: Vec<Client> = (0..50).map(|_| send(&weir, 2_200_000, 1000)).collect();
+    until("all are asking", || weir.metric("weir_requests_running") == Some(50.0));
+    gate.open();
+    for client in &mut clients {
+        let found = client.recv().unwrap();
+        assert_eq!(found.status(), 206);
+        assert!(found.body == body[2_200_000..2_201_000]);
+    }
+    assert_eq!(asked(&origin), ["bytes=2162688-3145727"]);
+}
+
+#[test]
+fn many_who_want_ranges_of_one_chunk_cost_the_chunk_once() {
+    for backwards in [false, true] {
+        let (origin, body, gate) = (Origin::start(), pattern(3, LENGTH), Gate::new());
+        let counted = Counted::new(Version::new("\"1\"", &body[..]), FRESH).gate(0, &gate).at(&origin, "/x");
+        let weir = before(&origin);
+        let first = |number: usize| {
+            let place = if backwards { 49 - number } else { number };
+            CHUNK as usize * 2 + place * 20_000
+        };
+        let mut clients: Vec<Client> = (0..50).map(|number| send(&weir, first(number), 1000)).collect();
+        until("all are asking", || weir.metric("weir_requests_running") == Some(50.0));
+        gate.open();
+        for (number, client) in clients.iter_mut().enumerate() {
+            let found = client.recv().unwrap();
+            assert_eq!(found.status(), 206);
+            assert!(found.body == body[first(number)..first(number) + 1000]);
+        }
+        is_quiet(&weir);
+        assert!(origin.total() as u64 <= CHUNK / BLOCK, "{:?}", asked(&origin));
+        assert!(counted.bytes() <= 2 * CHUNK, "{backwards}: {:?}", counted.sent());
+    }
+}
+
+#[test]
+fn what_changes_all_the_time_is_fetched_whole() {
+    let origin = Origin::start();
+    let body = |version: u64| pattern(version, LENGTH);
+    let counted = counted(&origin, "\"0\"", &body(0));
+    let weir = before(&origin);
+    part(&weir, &body(0), 0, 100);
+    for version in [1, 2] {
+        counted.change(Version::new(&format!("\"{version}\""), body(version)));
+        let found = part(&weir, &body(version), CHUNK as usize * (version as usize + 1), 100);
+        assert_eq!(found.header("etag"), Some(format!("\"{version}\"")));
+    }
+    let before = asked(&origin).len();
+    counted.change(Version::new("\"3\"", body(3)));
+    let output = weir.command(&["purge", "http://localhost/x"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    part(&weir, &body(3), 3_000_000, 100);
+    assert_eq!(asked(&origin)[before..], [""]);
+    is_quiet(&weir);
+    assert!(weir.get("/x").is_hit());
+}
+
+type Fields = &'static [(&'static str, &'static str)];
+
+/// What may not be stored, and what a client sends with it.
+const UNSTORED: [(&str, &str, Fields); 4] = [
+    ("no-store", "", &[]),
+    ("private, max-age=60", "", &[]),
+    ("max-age=60", "a=b", &[]),
+    ("max-age=60", "", &[("Authorization", "Basic YTpi")]),
+];
+
+#[test]
+fn a_cold_range_of_what_may_not_be_stored_is_passed_on() {
+    for (control, cookie, fields) in UNSTORED {
+        let (origin, body) = (Origin::start(), pattern(4, LENGTH));
+        let mut resource = Resource::new(&body).etag("\"1\"").ranges().header("Cache-Control", control);
+        if !cookie.is_empty() {
+            resource = resource.header("Set-Cookie", cookie);
+        }
+        origin.put("/x", resource);
+        let weir = before(&origin);
+        for (number, first) in [2_200_000, 2_200_000, 100, 2_200_050].into_iter().enumerate() {
+            let range = format!("bytes={first}-{}", first + 999);
+            let fields: Vec<(&str, &str)> = [&[("Range", &range[..])], fields].concat();
+            let found = weir.get_with("/x", &fields);
+            assert_eq!(found.status(), 206, "{control} {number}: {:?}", found.head);
+            assert_eq!(
+                found.header("content-range"),
+                Some(format!("bytes {first}-{}/{LENGTH}", first + 999))
+            );
+            assert!(found.body == body[first..first + 1000] && !found.is_hit(), "{control} {number}");
+            assert_eq!(found.header("set-cookie").is_some(), !cookie.is_empty(), "{:?}", found.head);
+        }
+        for field in [("Range", "bytes=2200000-2200009"), ("X-Any", "whole")] {
+            let held = weir.get_with("/x", &[("Cache-Control", "only-if-cached"), field]);
+            assert_eq!(held.status(), 504, "{control}: {:?}", held.head);
+        }
+        let whole: Vec<(&str, &str)> = [&[("X-Any", "whole")], fields].concat();
+        assert!(weir.get_with("/x", &whole).body == body);
+    }
+}
+
+#[test]
+fn a_range_of_what_has_no_strong_validator_is_right() {
+    for tag in ["W/\"1\"", ""] {
+        let (origin, body) = (Origin::start(), pattern(5, LENGTH));
+        let plain = Resource::fresh(&body).ranges();
+        origin.put("/x", if tag.is_empty() { plain } else { plain.etag(tag) });
+        let weir = before(&origin);
+        for first in [2_200_000, 2_200_000, 0, 3_999_000, 2_300_000] {
+            part(&weir, &body, first, 1000);
+        }
+        let suffix = weir.get_with("/x", &[("Range", "bytes=-10")]);
+        assert!(suffix.status() == 206 && suffix.body == body[LENGTH - 10..]);
+        // Another body under the same weak tag, or none: what went out as a part has left nothing behind.
+        let newer = pattern(6, LENGTH);
+        let plain = Resource::fresh(&newer).ranges();
+        origin.put("/x", if tag.is_empty() { plain } else { plain.etag(tag) });
+        part(&weir, &newer, 2_200_000, 1000);
+        assert!(weir.get("/x").body == newer);
+        part(&weir, &newer, 2_200_000, 1000);
+        assert!(weir.get("/x").is_hit());
+    }
+}
