@@ -7,7 +7,7 @@ mod rules;
 mod site;
 mod upstream;
 
-pub use range::{Range, RangeFill};
+pub use range::{Range, RangeFill, WithoutValidator};
 pub use rate::Rate;
 pub use rules::{
     ClientDirectives, CloseDelimited, ErrorStorage, FieldEdits, FromFile, Heuristics, Key, Purge, Query,

@@ -77,6 +77,8 @@ pub struct RangeRules {
     pub chunk_bytes: u64,
     /// Whether the rest of the object is fetched in the background.
     pub fills_whole: bool,
+    /// Whether parts are kept that do not say which version they are of, each by itself.
+    pub keeps_alone: bool,
     /// How far ahead of a reader what is missing is asked for, in bytes.
     pub ahead_bytes: u64,
     /// How many origin requests a response has under way for what it is missing.
@@ -86,7 +88,13 @@ pub struct RangeRules {
 /// The defaults.
 impl Default for RangeRules {
     fn default() -> RangeRules {
-        RangeRules { chunk_bytes: 1 << 20, fills_whole: false, ahead_bytes: 8 << 20, parallel: 4 }
+        RangeRules {
+            chunk_bytes: 1 << 20,
+            fills_whole: false,
+            keeps_alone: false,
+            ahead_bytes: 8 << 20,
+            parallel: 4,
+        }
     }
 }
 

@@ -41,6 +41,8 @@ pub(crate) struct Exchange<'c> {
     pub(crate) own_fields: Option<HeaderMap>,
     /// How what is missing of what goes out is brought, where that was asked for already.
     pub(crate) refill: Option<Box<Refill>>,
+    /// Whether a part was found that cannot be completed.
+    pub(crate) found_gone: bool,
     /// Whether a part that is being served came out of another cache.
     pub(crate) had_age: bool,
     /// The ledger's number when the request was passed on to the origin.
@@ -78,6 +80,7 @@ impl<'c> Exchange<'c> {
             origin: None,
             own_fields: None,
             refill: None,
+            found_gone: false,
             had_age: false,
             asked: None,
             request_id: OnceCell::new(),

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use http::{HeaderMap, StatusCode};
 use tokio::sync::{mpsc, oneshot};
-use weir_policy::{Ask, AskKind, Failure, PassReason, Reusable, Verdict, joined, matches, verdict};
+use weir_policy::{
+    Ask, AskKind, Failure, NotStored, PassReason, Reusable, Verdict, joined, matches, verdict,
+};
 use weir_store::Generation;
 use weir_upstream::{Interim, InterimSender};
 
@@ -112,7 +114,7 @@ async fn lead(
 ) -> After {
     if let Some((generation, reusable)) = published(exchange, route, ask, &validating) {
         drop(place);
-        return serve::held(exchange, route, ask, generation, reusable, Told::hit(&reusable)).await;
+        return held_by_now(exchange, route, ask, generation, reusable, told).await;
     }
     let sharing = match ask.is_authenticated() {
         true => Sharing::Alone,
@@ -147,14 +149,7 @@ async fn lead(
     exchange.origin = seat.fill().origin().cloned();
     match head {
         FillHead::Declined(reason, status) => {
-            let told = told.answered(status).not_stored(reason);
-            let failure = Failure::Status(status);
-            match stale_instead(exchange, route, ask, &validating, failure, told).await {
-                Some(after) => after,
-                // Not what the client asked for, or not as it did.
-                None if is_for_nobody(exchange, status) => pass::pass(exchange, route, told).await,
-                None => handed_over(exchange, route, handed, told).await,
-            }
+            declined(exchange, route, ask, &validating, (reason, status), handed, told).await
         }
         FillHead::Part(generation) => {
             exchange.own_fields = own_fields(&mut handed);
@@ -167,6 +162,48 @@ async fn lead(
             filled(exchange, route, ask, generation, (seat, again), told).await
         }
         head => settled(exchange, route, ask, &validating, head, &seat, told).await,
+    }
+}
+
+/// Serves what another has brought meanwhile.
+async fn held_by_now(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    generation: Arc<Generation>,
+    reusable: Reusable,
+    told: Told,
+) -> After {
+    match parts::confirm(exchange, route, ask, &generation).await {
+        Confirmed::Refused | Confirmed::Gone => pass::pass(exchange, route, told).await,
+        confirmed => {
+            exchange.refill = confirmed.refill();
+            serve::held(exchange, route, ask, generation, reusable, Told::hit(&reusable)).await
+        }
+    }
+}
+
+/// What the lead does with what is not stored.
+async fn declined(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    validating: &[Arc<Generation>],
+    (reason, status): (NotStored, StatusCode),
+    handed: oneshot::Receiver<Handed>,
+    told: Told,
+) -> After {
+    let told = told.answered(status);
+    let handed = match handed.await {
+        Ok(Handed::Alone(response)) => return local::shared(exchange, route, &response, told).await,
+        handed => handed.ok(),
+    };
+    let told = told.not_stored(reason);
+    match stale_instead(exchange, route, ask, validating, Failure::Status(status), told).await {
+        Some(after) => after,
+        // Not what the client asked for, or not as it did.
+        None if is_for_nobody(exchange, status) => pass::pass(exchange, route, told).await,
+        None => handed_over(exchange, route, handed, told).await,
     }
 }
 
@@ -199,9 +236,9 @@ fn published(
     ask: &Ask,
     validating: &[Arc<Generation>],
 ) -> Option<(Arc<Generation>, Reusable)> {
-    // Of a part it must be asked first whether the rest can be had.
-    let generation =
-        lookup::at_hand(exchange, route).generation.filter(|generation| generation.is_whole())?;
+    // Of what was found not to be had a moment ago nothing more is asked.
+    let is_wanted = |held: &Arc<Generation>| held.is_whole() || !exchange.found_gone;
+    let generation = lookup::at_hand(exchange, route).generation.filter(is_wanted)?;
     let is_known = validating.iter().any(|old| Arc::ptr_eq(old, &generation));
     if is_known && !is_fresher(exchange, &generation) {
         return None;
@@ -324,9 +361,8 @@ async fn settled(
         FillHead::Unchanged(generation) => {
             let told = told.answered(StatusCode::NOT_MODIFIED);
             match parts::confirm(exchange, route, ask, &generation).await {
-                Confirmed::Held => {}
-                Confirmed::Coming(refill) => exchange.refill = Some(refill),
                 Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
+                confirmed => exchange.refill = confirmed.refill(),
             }
             serve::confirmed(exchange, route, ask, generation, seat, told).await
         }
@@ -342,15 +378,17 @@ async fn settled(
 async fn handed_over(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
-    handed: oneshot::Receiver<Handed>,
+    handed: Option<Handed>,
     told: Told,
 ) -> After {
-    match handed.await {
-        Ok(Handed::Response(response)) if response.status == http::StatusCode::NOT_MODIFIED => {
+    match handed {
+        Some(Handed::Response(response)) if response.status == http::StatusCode::NOT_MODIFIED => {
             pass::pass(exchange, route, told).await
         }
-        Ok(Handed::Response(response)) => pass::relay(exchange, route, *response, Upload::none(), told).await,
-        Ok(Handed::Fields(_)) | Err(_) => local::internal(exchange, "fill-aborted").await,
+        Some(Handed::Response(response)) => {
+            pass::relay(exchange, route, *response, Upload::none(), told).await
+        }
+        Some(Handed::Fields(_) | Handed::Alone(_)) | None => local::internal(exchange, "fill-aborted").await,
     }
 }
 

@@ -37,7 +37,7 @@ const GOING_DOWN_WAIT: Duration = Duration::from_millis(5);
 
 /// Whether a generation may be used although it is not whole: what is missing can be told to be of the same version.
 pub(crate) fn is_usable(generation: &Generation) -> bool {
-    generation.is_part() && strong(&generation.head().stored.headers).is_some()
+    generation.is_part() && (generation.is_alone() || strong(&generation.head().stored.headers).is_some())
 }
 
 /// What confirming came to.
@@ -50,6 +50,16 @@ pub(crate) enum Confirmed {
     Refused,
     /// It is not to be had in this version.
     Gone,
+}
+
+impl Confirmed {
+    /// What brings the rest, where something is missing.
+    pub(crate) fn refill(self) -> Option<Box<Refill>> {
+        match self {
+            Confirmed::Coming(refill) => Some(refill),
+            Confirmed::Held | Confirmed::Refused | Confirmed::Gone => None,
+        }
+    }
 }
 
 /// Makes sure before a head goes out: the origin is asked for the first byte that is missing of what the request wants. A version
@@ -102,7 +112,7 @@ pub(crate) fn refill(
     route: &Arc<Route>,
     generation: &Generation,
 ) -> Option<Box<Refill>> {
-    strong(&generation.head().stored.headers)?;
+    strong(&generation.head().stored.headers).filter(|_| !generation.is_alone())?;
     generation.length()?;
     let again = fetch::again(exchange, route)?;
     let worker = exchange.worker;

@@ -93,6 +93,9 @@ async fn reuse(
             serve::held(exchange, route, ask, generation, reusable, told.completed()).await
         }
         Confirmed::Refused => local::only_if_cached(exchange).await,
-        Confirmed::Gone => fetch::fetch(exchange, route, ask, Vec::new(), Told::miss(MissReason::Gone)).await,
+        Confirmed::Gone => {
+            exchange.found_gone = true;
+            fetch::fetch(exchange, route, ask, Vec::new(), Told::miss(MissReason::Gone)).await
+        }
     }
 }

@@ -137,6 +137,8 @@ pub struct Generation {
     is_rested: AtomicBool,
     /// What a reader found out about its bytes; 0 while nobody did.
     finding: AtomicU64,
+    /// It is a part that must not be put together with another.
+    is_alone: AtomicBool,
     /// Who made it, where that is known: whom to ask for the rest.
     maker: OnceLock<Arc<str>>,
     /// What brings further parts of it down to the volume, while something does.
@@ -199,6 +201,15 @@ impl Generation {
     /// Who made it, as far as is known since this process holds it.
     pub fn maker(&self) -> Option<&Arc<str>> {
         self.maker.get()
+    }
+
+    /// True when it is a part that stays as it came: what is missing of it is never brought.
+    pub fn is_alone(&self) -> bool {
+        self.is_alone.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_alone(&self) {
+        self.is_alone.store(true, Ordering::Release);
     }
 
     pub(crate) fn set_rested(&self) {
@@ -406,6 +417,7 @@ impl Generation {
             refreshed: Mutex::new(None),
             is_rested: AtomicBool::new(false),
             finding: AtomicU64::new(0),
+            is_alone: AtomicBool::new(false),
             maker: OnceLock::new(),
             shared_put: Mutex::default(),
         }

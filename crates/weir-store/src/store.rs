@@ -323,6 +323,30 @@ impl Store {
         Ok((generation, writer))
     }
 
+    /// Keeps a part by itself, in memory alone: it answers what lies in it, and is never put together with another
+    /// ([`Generation::is_alone`]). `stamp` as for [`Store::begin`].
+    ///
+    /// # Errors
+    /// [`NotAdmitted`] where it cannot be kept.
+    pub fn keep_alone(
+        &self,
+        storable: Storable,
+        key: CacheKey,
+        stamp: Stamp,
+        (length, start): (u64, u64),
+        bytes: Bytes,
+    ) -> Result<(), NotAdmitted> {
+        let interval = Interval { start, end: start + bytes.len() as u64 };
+        let generation = self.generation(storable, key, stamp, Some(length))?;
+        generation.set_rested();
+        generation.set_alone();
+        self.shelf.begin(&generation);
+        let mut writer = self.resume(&generation, interval).ok_or(NotAdmitted)?;
+        let kept = writer.push(bytes).map_err(|_| NotAdmitted);
+        writer.rest();
+        kept
+    }
+
     fn generation(
         &self,
         storable: Storable,

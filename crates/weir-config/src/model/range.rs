@@ -15,6 +15,9 @@ pub struct Range {
     /// What is fetched beside what is asked for. Default: `touched`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fill: Option<RangeFill>,
+    /// What is done with a part that does not say which version it is of (no strong `ETag`). Default: `pass`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub without_validator: Option<WithoutValidator>,
     /// How far ahead of a reader what is missing is asked for. Default: 8 MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ahead: Option<Size>,
@@ -22,6 +25,17 @@ pub struct Range {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 64))]
     pub parallel: Option<u8>,
+}
+
+/// What is done with a part that does not say which version it is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WithoutValidator {
+    /// Ranges of such objects pass by the cache.
+    Pass,
+    /// It is kept as it came, up to 1 MiB, and answers the ranges that lie in it. It is never put together with another. The
+    /// origin is asked for just what the client asks for.
+    Alone,
 }
 
 /// What is fetched beside what is asked for.

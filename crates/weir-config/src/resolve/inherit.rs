@@ -3,7 +3,7 @@
 use super::{RangeRules, ResolvedRate};
 use crate::model::{
     ClientDirectives, CloseDelimited, ErrorStorage, FieldEdits, Heuristics, Key, Query, Range, RangeFill,
-    Rate, Rules, SetCookie, Stale, Surrogate, Triggers,
+    Rate, Rules, SetCookie, Stale, Surrogate, Triggers, WithoutValidator,
 };
 use std::collections::BTreeMap;
 use weir_policy::{CacheRules, HeaderTrigger, KeyRules, QueryOrder, QueryRule, StaleRules};
@@ -29,6 +29,7 @@ impl Rules {
             range: joined(&self.range, &base.range, |near, far| Range {
                 chunk: near.chunk.or(far.chunk),
                 fill: near.fill.or(far.fill),
+                without_validator: near.without_validator.or(far.without_validator),
                 ahead: near.ahead.or(far.ahead),
                 parallel: near.parallel.or(far.parallel),
             }),
@@ -63,6 +64,7 @@ impl Rules {
         let default = RangeRules::default();
         RangeRules {
             chunk_bytes: range.chunk.map_or(default.chunk_bytes, |size| size.0),
+            keeps_alone: range.without_validator == Some(WithoutValidator::Alone),
             fills_whole: range.fill == Some(RangeFill::Whole),
             ahead_bytes: range.ahead.map_or(default.ahead_bytes, |size| size.0),
             parallel: range.parallel.map_or(default.parallel, usize::from),

@@ -55,7 +55,10 @@ pub(crate) fn cold(
     if manner.is_some() || validating.iter().any(is_whole) || lookup::at_hand_is_whole(exchange, route) {
         return None;
     }
-    Some(Cold::new(asked, route.range.chunk_bytes))
+    Some(match route.range.keeps_alone {
+        true => Cold::exact(asked),
+        false => Cold::new(asked, route.range.chunk_bytes),
+    })
 }
 
 /// Whether a response to a fill's range is no answer to the client: a part that begins elsewhere, or a refusal where the client
@@ -77,9 +80,8 @@ pub(super) async fn in_part(
     told: Told,
 ) -> After {
     match parts::confirm(exchange, route, ask, &generation).await {
-        Confirmed::Held => {}
-        Confirmed::Coming(refill) => exchange.refill = Some(refill),
         Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
+        confirmed => exchange.refill = confirmed.refill(),
     }
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
     let told = told.stored(freshness.left_s(), freshness.source.word());

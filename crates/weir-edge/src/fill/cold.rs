@@ -19,6 +19,8 @@ pub(crate) const ASK_BYTES_MAX: u64 = 16 << 20;
 pub(crate) struct Cold {
     wanted: Asked,
     chunk_bytes: u64,
+    /// Just what is wanted is asked for.
+    is_exact: bool,
 }
 
 /// What of a 206 is to be kept.
@@ -35,13 +37,23 @@ pub(crate) struct Kept {
 impl Cold {
     /// How to ask for what is wanted: its chunks.
     pub(crate) fn new(wanted: Asked, chunk_bytes: u64) -> Cold {
-        Cold { wanted, chunk_bytes }
+        Cold { wanted, chunk_bytes, is_exact: false }
+    }
+
+    /// How to ask for it as the client does.
+    pub(crate) fn exact(wanted: Asked) -> Cold {
+        Cold { wanted, chunk_bytes: 1, is_exact: true }
     }
 
     /// Asks for it: from the block in which it begins to the end of the chunk in which it ends; the end of a body by one block
     /// more than is wanted, so that a block begins before that.
     pub(crate) fn ask(self, headers: &mut HeaderMap) {
         let range = match self.wanted {
+            Asked::Suffix(bytes) if self.is_exact => format!("bytes=-{bytes}"),
+            Asked::From(wanted) if self.is_exact && wanted.end < u64::MAX => {
+                format!("bytes={}-{}", wanted.start, wanted.end - 1)
+            }
+            Asked::From(wanted) if self.is_exact => format!("bytes={}-", wanted.start),
             Asked::Suffix(bytes) => format!("bytes=-{}", bytes.saturating_add(BLOCK)),
             Asked::From(wanted) => {
                 let start = wanted.start - wanted.start % BLOCK;
@@ -78,6 +90,17 @@ impl Cold {
     }
 }
 
+/// Where the bytes of a part lie that is kept by itself, and how long the whole is. Where the field and the framing disagree,
+/// what has come begins where it is said to begin, and is as much as has come; if it was to be the end, it is.
+pub(crate) fn placed_alone(headers: &HeaderMap, bytes: u64) -> Option<(u64, u64)> {
+    let mut ranges = headers.get_all(CONTENT_RANGE).iter();
+    let (Some(range), None) = (ranges.next(), ranges.next()) else { return None };
+    let (start, end, length) = part_of(range)?;
+    let came = start.checked_add(bytes)?;
+    let whole = if end == length { came } else { length };
+    (bytes > 0 && came <= whole).then_some((start, whole))
+}
+
 /// Where a request for a range ends: with the chunk in which that ends, and at most so far that a reader who leaves, or goes on
 /// elsewhere, has not asked for all that follows.
 pub(crate) fn ask_end(wanted: Interval, ask_bytes_max: u64, chunk_bytes: u64) -> Option<u64> {
@@ -104,6 +127,19 @@ mod tests {
     }
 
     #[test]
+    fn what_is_kept_by_itself_lies_where_it_begins() {
+        let placed = |range: &'static str, bytes| {
+            placed_alone(&HeaderMap::from_iter([(CONTENT_RANGE, HeaderValue::from_static(range))]), bytes)
+        };
+        assert_eq!(placed("bytes 4-8/10", 5), Some((4, 10)));
+        assert_eq!(placed("bytes 4-9/10", 6), Some((4, 10)));
+        assert_eq!(placed("bytes 4-9/10", 5), Some((4, 9)));
+        assert_eq!(placed("bytes 4-8/10", 7), None);
+        assert_eq!(placed("bytes 4-8/*", 5), None);
+        assert_eq!(placed("bytes 4-8/10", 0), None);
+    }
+
+    #[test]
     fn a_range_is_asked_for_from_its_block_to_the_end_of_its_chunk() {
         assert_eq!(asked(from(0, 1)), "bytes=0-1048575");
         assert_eq!(asked(from(5_000_000, 5_000_010)), "bytes=4980736-5242879");
@@ -112,6 +148,11 @@ mod tests {
         assert_eq!(asked(from(70_000, u64::MAX)), "bytes=65536-17825791");
         assert_eq!(asked(from(0, u64::MAX - 1)), "bytes=0-16777215");
         assert_eq!(asked(from(u64::MAX - 65_536, u64::MAX - 1)), "bytes=18446744073709420544-");
+        let mut headers = HeaderMap::new();
+        Cold::exact(Asked::Suffix(5)).ask(&mut headers);
+        assert_eq!(headers[RANGE], "bytes=-5");
+        Cold::exact(from(10, 20)).ask(&mut headers);
+        assert_eq!(headers[RANGE], "bytes=10-19");
         assert_eq!(asked(Asked::Suffix(10)), "bytes=-65546");
         assert_eq!(asked(Asked::Suffix(u64::MAX)), "bytes=-18446744073709551615");
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, SET_COOKIE};
+use http::header::{AGE, CONTENT_LENGTH, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
 use weir_policy::{
     BodyEnd, NotStored, Now, SetCookie, Storable, Variant, is_selected_by, may_freshen, storable,
@@ -16,7 +16,7 @@ use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
 use weir_wire::Framing;
 
 use super::again::{Part, is_coded_alike, strong};
-use super::cold::{Cold, Kept};
+use super::cold::{Cold, Kept, placed_alone};
 use super::gap::{self, Begun};
 use super::machine::Event;
 use super::memory::Manner;
@@ -26,6 +26,10 @@ use crate::clock;
 
 /// Error responses up to this size are shared with those already waiting.
 const SHARED_BYTES_MAX: u64 = 64 << 10;
+/// What a 206 says of the part that it sends.
+const OF_PART: [&str; 5] = ["content-range", "content-length", "content-digest", "content-md5", "digest"];
+/// Parts up to this size are kept by themselves.
+const ALONE_BYTES_MAX: u64 = 1 << 20;
 /// How long they wait for the body of one.
 const SHARED_TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -117,9 +121,11 @@ impl Errand {
         mut response: OriginResponse,
         give: Give,
     ) -> bool {
+        if self.route.range.keeps_alone && strong(&response.headers).is_none() {
+            return self.part_alone(fill, (requested, received), response, give).await;
+        }
         let kept = cold.read(&response);
-        response.headers.remove(CONTENT_RANGE);
-        response.headers.remove(CONTENT_LENGTH);
+        strip_of_part(&mut response.headers);
         let is_strong = strong(&response.headers).is_some();
         let Some(kept) = kept.filter(|kept| is_strong && kept.length <= self.plane.object_bytes_max) else {
             self.plane.desk.memory.handle(fill.key().digest, clock::mono(), Manner::Pass);
@@ -143,6 +149,42 @@ impl Errand {
                 self.no_part(fill, reason)
             }
         }
+    }
+
+    /// A part that does not say which version it is of: its lead gets it as it came, and it is kept by itself.
+    async fn part_alone(
+        &self,
+        fill: &Arc<Fill>,
+        (requested, received): (Now, Now),
+        mut response: OriginResponse,
+        give: Give,
+    ) -> bool {
+        let is_short = matches!(response.framing, Framing::Length(bytes) if bytes <= ALONE_BYTES_MAX);
+        let body = match is_short {
+            true => tokio::time::timeout(SHARED_TIME_MAX, whole(&mut response.body)).await.ok(),
+            false => None,
+        };
+        let Some(Ok(body)) = body else {
+            self.plane.desk.memory.handle(fill.key().digest, clock::mono(), Manner::Pass);
+            return self.no_part(fill, NotStored::Status);
+        };
+        let mut headers = response.headers.clone();
+        strip_of_part(&mut headers);
+        let (view, rules) = (self.view(), &self.route.rules);
+        let judged = storable(&view, StatusCode::OK, &headers, BodyEnd::Framed, requested, received, rules);
+        let placed = placed_alone(&response.headers, body.len() as u64);
+        if let (Ok(storable), Some((start, length))) = (judged, placed) {
+            let (key, bytes) = (fill.key().clone(), body.clone());
+            // Where it cannot be kept its lead has it all the same.
+            let _ = self.plane.store.keep_alone(storable, key, fill.stamp(), (length, start), bytes);
+        }
+        if let Some(variant) = Variant::of(&self.client_headers, &response.headers) {
+            let (status, origin) = (response.status, response.origin.name_shared().clone());
+            let (headers, reason) = (response.headers, NotStored::Status);
+            let response = SharedResponse { status, headers, body, reason, origin, variant };
+            let _ = give.send(Handed::Alone(Box::new(response)));
+        }
+        self.no_part(fill, NotStored::Status)
     }
 
     fn begin_part(
@@ -300,6 +342,13 @@ impl Errand {
             fields.remove(SET_COOKIE);
         }
         fields.keys().any(|name| !stored.contains_key(name)).then_some(fields)
+    }
+}
+
+/// Takes out what a part says of itself, and not of the whole (RFC 9110 §14.4, RFC 9530 §2).
+fn strip_of_part(headers: &mut HeaderMap) {
+    for name in OF_PART {
+        headers.remove(name);
     }
 }
 

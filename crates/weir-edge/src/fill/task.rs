@@ -18,7 +18,7 @@ use super::again::{Again, Rest, strong};
 use super::cold::Cold;
 use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
 use super::upstreams::Place;
-use super::{Fill, FillHead, OriginFailure, Seat, is_windowed};
+use super::{Fill, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
 use crate::clock;
 use crate::observe::Observer;
 use crate::plan::Route;
@@ -70,6 +70,8 @@ pub(crate) enum Sharing {
 pub(crate) enum Handed {
     /// The response, where it is not filled.
     Response(Box<OriginResponse>),
+    /// A part that is kept by itself, as it came.
+    Alone(Box<SharedResponse>),
     /// The origin's fields, where some of them are for the lead alone (`no-cache="set-cookie"`).
     Fields(HeaderMap),
 }

@@ -439,3 +439,24 @@ fn parts_behind_what_memory_keeps_of_a_running_fill_are_read_from_the_volume() {
     });
     assert_eq!(origin.count("/x"), 1);
 }
+
+#[test]
+fn a_part_without_a_validator_may_be_kept_by_itself() {
+    let (origin, body, newer) = (Origin::start(), pattern(4, 900_000), pattern(5, 900_000));
+    origin.put("/x", Resource::fresh(&body).ranges());
+    let weir = house(&[&origin]).site("range = { without_validator = \"alone\" }").start();
+    let first = ranged(&weir, "/x", "bytes=300000-399999");
+    assert!(first.status() == 206 && first.body == body[300_000..400_000]);
+    assert_eq!(origin.requests("/x")[0].header("range").as_deref(), Some("bytes=300000-399999"));
+    origin.put("/x", Resource::fresh(&newer).ranges());
+    let within = ranged(&weir, "/x", "bytes=310000-319999");
+    assert!(within.body == body[310_000..320_000] && within.is_hit(), "{}", within.cache_status());
+    assert_eq!(within.header("content-range").as_deref(), Some("bytes 310000-319999/900000"));
+    assert_eq!(origin.count("/x"), 1);
+    // What goes beyond it is of another version, and takes its place.
+    assert!(ranged(&weir, "/x", "bytes=390000-409999").body == newer[390_000..410_000]);
+    let before = ranged(&weir, "/x", "bytes=310000-319999");
+    assert!(before.body == newer[310_000..320_000], "{}", before.cache_status());
+    assert!(weir.get("/x").body == newer);
+    assert!(ranged(&weir, "/x", "bytes=0-9").is_hit());
+}
