@@ -231,6 +231,7 @@ impl Refill {
             generation.look_below().await;
             let Some(hole) = self.hole(generation, rest) else { return Ok(Next::Look) };
             let seat = self.seat(generation, rest.start, hole);
+            self.seats.retain(|seat| !seat.is_past(rest.start));
             self.seats.push(seat);
         }
         let Some(seat) = self.seats.iter().find(|seat| seat.brings(rest.start)) else {
@@ -288,6 +289,8 @@ impl Refill {
     fn note(&self, generation: &Arc<Generation>, end: End) {
         let Errand { plane, .. } = &self.errand;
         match end {
+            // However many see it, it is one change.
+            End::Changed if generation.is_retired() => return,
             End::Changed => plane.desk.memory.changed(generation.key().digest, clock::mono()),
             End::Unable => plane.desk.memory.handle(generation.key().digest, clock::mono(), Manner::Whole),
             End::Brought | End::Failed(_) => return,

@@ -138,12 +138,20 @@ impl Held {
     async fn at_hand(&mut self, bytes_max: usize) -> Option<Piece> {
         match self.generation.read(self.rest.start, bytes_max) {
             Read::Piece(piece) => Some(piece),
-            Read::End | Read::NotYet => None,
-            Read::Gone if self.generation.is_below() => {
-                self.generation.fetch(&mut self.place, self.rest.start, bytes_max).await.ok().flatten()
-            }
-            Read::Gone => None,
+            // What a transfer may yet come to others can have brought already, and it may be on the volume alone by now.
+            Read::NotYet if self.is_held_below() => self.below(bytes_max).await,
+            Read::Gone if self.generation.is_below() => self.below(bytes_max).await,
+            Read::End | Read::NotYet | Read::Gone => None,
         }
+    }
+
+    fn is_held_below(&self) -> bool {
+        let first = Interval::new(self.rest.start, self.rest.start + 1);
+        self.generation.is_below() && self.generation.gap(first).is_none()
+    }
+
+    async fn below(&mut self, bytes_max: usize) -> Option<Piece> {
+        self.generation.fetch(&mut self.place, self.rest.start, bytes_max).await.ok().flatten()
     }
 
     fn take(&mut self, piece: Piece) -> Piece {

@@ -77,6 +77,11 @@ impl Cold {
         if matches!(response.framing, Framing::Length(bytes) if bytes != end - start) {
             return None;
         }
+        self.kept(start, end, length)
+    }
+
+    /// What is to be kept of the bytes from `start` to `end`.
+    fn kept(self, start: u64, end: u64, length: u64) -> Option<Kept> {
         let wanted = match self.wanted {
             Asked::From(wanted) => wanted.start,
             Asked::Suffix(bytes) => length.saturating_sub(bytes),
@@ -84,8 +89,9 @@ impl Cold {
         if wanted < start || wanted >= end {
             return None;
         }
-        let aligned = start.next_multiple_of(BLOCK);
-        let kept = if aligned <= wanted { aligned } else { start };
+        // Near the end of all numbers there is none.
+        let aligned = start.checked_next_multiple_of(BLOCK);
+        let kept = aligned.filter(|aligned| *aligned <= wanted).unwrap_or(start);
         Some(Kept { interval: Interval::new(kept, end), skip_bytes: kept - start, length })
     }
 }
@@ -155,5 +161,25 @@ mod tests {
         assert_eq!(headers[RANGE], "bytes=10-19");
         assert_eq!(asked(Asked::Suffix(10)), "bytes=-65546");
         assert_eq!(asked(Asked::Suffix(u64::MAX)), "bytes=-18446744073709551615");
+    }
+
+    fn kept(wanted: Asked, (start, end, length): (u64, u64, u64)) -> Option<(u64, u64, u64)> {
+        let kept = Cold::new(wanted, 1 << 20).kept(start, end, length)?;
+        Some((kept.interval.start, kept.interval.end, kept.skip_bytes))
+    }
+
+    #[test]
+    fn what_is_kept_begins_with_a_block_where_that_costs_nothing() {
+        assert_eq!(kept(from(70_000, 70_010), (65_536, 131_072, 200_000)), Some((65_536, 131_072, 0)));
+        assert_eq!(kept(Asked::Suffix(10), (100, 70_000, 70_000)), Some((65_536, 70_000, 65_436)));
+        assert_eq!(kept(Asked::Suffix(10), (65_537, 70_000, 70_000)), Some((65_537, 70_000, 0)));
+        assert_eq!(kept(from(5, 9), (6, 100, 100)), None);
+        assert_eq!(kept(from(100, 109), (0, 100, 200)), None);
+    }
+
+    #[test]
+    fn an_origin_that_claims_to_be_endless_overflows_nothing() {
+        let last = u64::MAX - 1;
+        assert_eq!(kept(from(last - 9, last), (last - 9, last, last)), Some((last - 9, last, 0)));
     }
 }

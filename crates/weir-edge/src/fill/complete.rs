@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use weir_policy::Interval;
-use weir_store::Generation;
+use weir_store::{BLOCK_BYTES, Generation};
 
 use super::gap::{End, Errand};
 
 /// How many objects are completed at a time; what comes beyond waits for its next reader.
 const RUNNING_MAX: usize = 64;
-/// How often a gap is asked for that does not come, and how long apart.
+/// How often in a row a gap is asked for of which not a block comes, and how long apart.
 const TRIES_MAX: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -55,10 +55,12 @@ async fn complete(errand: &Errand, generation: &Arc<Generation>) {
         let Some(gap) = generation.gap(Interval::new(0, length)) else { return };
         let seat = errand.plane.desk.gaps.seat(errand, generation, gap.start, gap);
         let end = seat.ended().await;
-        let is_brought = generation.gap(gap).is_none_or(|left| left != gap);
+        let least = gap.end.min(gap.start.saturating_add(BLOCK_BYTES as u64));
+        let is_brought = generation.gap(gap).is_none_or(|left| left.start >= least);
         match end {
             End::Changed | End::Unable => return,
             End::Brought | End::Failed(_) if is_brought => tries = 0,
+            // An origin that sends a byte at a time is not asked for each.
             End::Brought | End::Failed(_) => {
                 tries += 1;
                 tokio::time::sleep(PAUSE).await;

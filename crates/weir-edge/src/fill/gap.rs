@@ -111,12 +111,14 @@ impl Gap {
         ahead >= AHEAD_BYTES_MAX && self.readers.load(Ordering::Acquire) > 0
     }
 
-    /// Without readers it stops at the end of the chunk that it has begun.
-    fn is_deserted(&self) -> bool {
-        self.readers.load(Ordering::Acquire) == 0 && {
-            let begun = self.reached().max(self.start + 1);
-            chunk_end(begun, self.chunk_bytes).is_none_or(|end| self.reached() >= end)
+    /// Where it stops as things are: without readers at the end of the chunk that it has begun.
+    fn stop(&self) -> u64 {
+        let end = self.end();
+        if self.readers.load(Ordering::Acquire) > 0 {
+            return end;
         }
+        let begun = self.reached().max(self.start + 1);
+        chunk_end(begun, self.chunk_bytes).map_or(end, |chunk_end| chunk_end.min(end))
     }
 }
 
@@ -195,7 +197,8 @@ impl GapSeat {
                 Read::Piece(piece) => Some(Seen::Piece(piece)),
                 _ => match state {
                     State::Ended(end) => Some(Seen::Look(Some(end))),
-                    _ => (reached > offset).then_some(Seen::Look(None)),
+                    // It has gone by, or another brings it.
+                    _ => (reached > offset || gap.end() <= offset).then_some(Seen::Look(None)),
                 },
             }
         };
@@ -263,12 +266,25 @@ impl Gaps {
             return GapSeat::of(gap, errand.core);
         }
         let mut start = interval.start;
+        // What others bring before it is left to them.
+        for gap in gaps.iter().filter(|gap| gap.start < at && gap.end() <= at && !gap.is_ended()) {
+            start = start.max(gap.end());
+        }
+        let mut nearer = SmallVec::<[Arc<Gap>; 1]>::new();
         for gap in gaps.iter().filter(|gap| gap.is_to_come(at)) {
             // What it has come to meanwhile is not fetched again.
             start = start.max(gap.reached().min(at));
             gap.end.fetch_min(start, Ordering::AcqRel);
+            nearer.push(gap.clone());
         }
-        self.begin(errand, generation, gaps, Interval::new(start, interval.end))
+        let seat = self.begin(errand, generation, gaps, Interval::new(start, interval.end));
+        drop(running);
+        // Those who wait there for what comes behind it go on with this one, and one that is held back need not be.
+        for gap in nearer {
+            gap.turn.notify_one();
+            errand.wake(&gap);
+        }
+        seat
     }
 
     /// A seat at a new transfer for what nobody brings yet of an interval that a reader will come to later; none where all of it
@@ -428,10 +444,7 @@ impl Errand {
 
     async fn copy(&self, gap: &Gap, writer: &mut Writer, part: Part) -> End {
         let Part { mut body, skip_bytes: mut skip, end } = part;
-        while writer.position() < end.min(gap.end()) {
-            if gap.is_deserted() {
-                return End::Brought;
-            }
+        while writer.position() < end.min(gap.stop()) {
             let is_ahead = gap.is_ahead();
             let piece = tokio::select! {
                 biased;
@@ -448,14 +461,20 @@ impl Errand {
             skip -= over;
             // Invariant: not more than there is.
             bytes.advance(usize::try_from(over).unwrap_or(bytes.len()));
-            // Another may have begun meanwhile with what comes then.
-            let left = end.min(gap.end()).saturating_sub(writer.position());
-            bytes.truncate(usize::try_from(left).unwrap_or(usize::MAX));
+            // Another may have begun meanwhile with what comes then, or the last reader have left.
+            let left = end.min(gap.stop()).saturating_sub(writer.position());
+            let left = usize::try_from(left).unwrap_or(usize::MAX);
+            // What is cut off is not got back for who comes now.
+            let is_last = bytes.len() >= left;
+            bytes.truncate(left);
             if !self.push(gap, writer, bytes).await {
                 return End::Failed("memory");
             }
             gap.reached.store(writer.position(), Ordering::Release);
             self.wake(gap);
+            if is_last {
+                break;
+            }
         }
         End::Brought
     }

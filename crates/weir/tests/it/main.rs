@@ -36,6 +36,7 @@ mod parts;
 mod peers;
 mod poisoning;
 mod purge;
+mod range_faults;
 mod range_life;
 mod ranges;
 mod rates;
