@@ -131,6 +131,7 @@ pub(crate) fn refill(
         seats: SmallVec::new(),
         ask_bytes_max,
         looked_to: 0,
+        is_short: false,
         tries: 0,
         breaks: 0,
         waits: 0,
@@ -145,8 +146,10 @@ pub(crate) struct Refill {
     seats: SmallVec<[GapSeat; 1]>,
     /// The most that is asked for at a time.
     ask_bytes_max: u64,
-    /// Up to here what is missing is on its way.
+    /// Up to here what is missing has been looked for.
     looked_to: u64,
+    /// Not all that was found is on its way: more was missing than may be asked for at a time.
+    is_short: bool,
     /// How often it was tried since the last byte.
     tries: u8,
     /// How many transfers have failed under it.
@@ -314,10 +317,14 @@ impl Refill {
         }
         let ahead_bytes = self.errand.rules.ahead_bytes;
         let is_far = self.looked_to.saturating_sub(rest.start) > ahead_bytes / 2;
-        if is_far || self.looked_to >= rest.end || generation.is_whole() {
+        let is_looked = is_far || self.looked_to >= rest.end;
+        if generation.is_whole() || is_looked && !self.is_short {
             return;
         }
         self.seats.retain(|seat| !seat.is_past(rest.start));
+        if is_looked && self.seats.len() >= self.errand.rules.parallel {
+            return;
+        }
         self.looked_to = rest.end.min(rest.start.saturating_add(ahead_bytes));
         self.look_ahead(generation, rest);
     }
@@ -333,7 +340,9 @@ impl Refill {
             return;
         }
         let near = Interval::new(rest.start, self.looked_to);
-        for gap in generation.gaps(near, rules.parallel) {
+        let gaps = generation.gaps(near, rules.parallel);
+        self.is_short = gaps.len() >= rules.parallel;
+        for gap in gaps {
             if self.seats.len() >= rules.parallel {
                 break;
             }

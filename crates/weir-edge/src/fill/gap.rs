@@ -29,6 +29,9 @@ use crate::plane::Plane;
 const MEMORY_WAIT: Duration = Duration::from_millis(5);
 const MEMORY_WAITS_MAX: u32 = 400;
 
+/// So far behind what is held its place may be told while it is writing: 1 MiB, more than comes in one piece.
+const WRITING_BYTES_MAX: u64 = 1 << 20;
+
 /// How a transfer of a gap ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
@@ -91,7 +94,12 @@ impl Gap {
     fn comes_to(&self, offset: u64) -> bool {
         let reached = self.reached();
         let ahead = offset.saturating_sub(reached);
-        let is_near = || self.pace.comes_soon(reached - self.start, ahead, clock::mono());
+        // What has been written just now is held before it is told.
+        let is_written = || self.generation.gap(Interval::new(reached, offset.max(reached))).is_none();
+        let is_near = || {
+            self.pace.comes_soon(reached - self.start, ahead, clock::mono())
+                || (ahead <= WRITING_BYTES_MAX && is_written())
+        };
         let is_here = || matches!(self.generation.read(offset, 1), Read::Piece(_));
         self.covers(offset) && is_near() && (reached <= offset || is_here())
     }

@@ -37,6 +37,7 @@ mod peers;
 mod poisoning;
 mod purge;
 mod range_faults;
+mod range_gaps;
 mod range_life;
 mod ranges;
 mod rates;
