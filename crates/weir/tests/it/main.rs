@@ -39,6 +39,7 @@ mod purge;
 mod range_faults;
 mod range_gaps;
 mod range_life;
+mod range_volume;
 mod ranges;
 mod rates;
 mod scattered;

@@ -1,0 +1,178 @@
+//! Parts that are purged, and parts that lie on a volume: what is gone does not come back, what was kept is not fetched again.
+
+use std::time::Duration;
+
+use weir_testkit::{Client, Gate, Origin, Random, Resource, Response, Weir, pattern, until};
+
+use crate::house::{House, house};
+
+const LENGTH: usize = 4_000_123;
+const MIB: usize = 1 << 20;
+
+fn with_volume(origin: &Origin, memory: &str) -> House {
+    let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"";
+    house(&[origin]).more(&format!("[cache]\nmemory = \"{memory}\"\n{volume}"))
+}
+
+fn tagged(body: &[u8], tag: &str) -> Resource {
+    Resource::fresh(body).etag(tag).ranges().header("Cache-Tag", "red")
+}
+
+fn ranged(weir: &Weir, target: &str, first: usize, count: usize) -> Response {
+    weir.get_with(target, &[("Range", &format!("bytes={first}-{}", first + count - 1))])
+}
+
+/// Asks for a part and compares it.
+fn part(weir: &Weir, body: &[u8], first: usize, count: usize) -> Response {
+    let found = ranged(weir, "/x", first, count);
+    assert_eq!(found.status(), 206, "{:?}", found.head);
+    assert!(found.body == body[first..first + count], "{first}: other bytes");
+    found
+}
+
+/// Waits until everything that was stored so far is durable.
+fn settle(weir: &Weir) {
+    until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
+    std::thread::sleep(Duration::from_millis(1500));
+}
+
+fn restart(weir: &mut Weir, signal: &str) {
+    weir.signal(signal);
+    assert!(weir.wait(Duration::from_secs(30)).is_some());
+    weir.start_again();
+}
+
+/// The Range of each request that the origin got; empty where it had none.
+fn asked(origin: &Origin) -> Vec<String> {
+    origin.requests("/x").iter().map(|request| request.header("range").unwrap_or_default()).collect()
+}
+
+const SCOPES: [&[&str]; 2] = [&["purge", "http://localhost/x"], &["purge", "--tag", "red"]];
+
+#[test]
+fn a_part_that_is_purged_while_its_gap_comes_is_fetched_anew() {
+    for scope in SCOPES {
+        let (origin, body, newer) = (Origin::start(), pattern(1, LENGTH), pattern(2, LENGTH));
+        origin.put("/x", tagged(&body, "\"1\""));
+        let weir = house(&[&origin]).start();
+        part(&weir, &body, 0, 1000);
+        let gate = Gate::new();
+        origin.put("/x", tagged(&body, "\"1\"").body_gate(200_000, &gate));
+        let mut client: Client = weir.client();
+        client.send_get("localhost", "/x", &[("Range", "bytes=2097152-3145727")]);
+        client.recv_head_only().unwrap();
+        let mut got = client.read_some();
+        origin.put("/x", tagged(&newer, "\"2\""));
+        assert_eq!(weir.command(scope).code, Some(0));
+        part(&weir, &newer, 0, 1000);
+        part(&weir, &newer, 2 * MIB, 1000);
+        gate.open();
+        got.extend(read_on(&mut client, MIB - got.len()));
+        assert!(!got.is_empty() && got[..] == body[2 * MIB..2 * MIB + got.len()]);
+        for first in [0, 2 * MIB, 3 * MIB, MIB] {
+            assert_eq!(part(&weir, &newer, first, 1000).header("etag").as_deref(), Some("\"2\""));
+        }
+        assert!(weir.get("/x").body == newer);
+    }
+}
+
+/// Reads until so many bytes have come, or no more do.
+fn read_on(client: &mut Client, bytes: usize) -> Vec<u8> {
+    let mut got = Vec::new();
+    while got.len() < bytes {
+        let piece = client.read_some();
+        if piece.is_empty() {
+            break;
+        }
+        got.extend(piece);
+    }
+    got
+}
+
+#[test]
+fn a_part_that_was_purged_does_not_come_back_after_a_kill() {
+    for scope in SCOPES {
+        let (origin, body, newer) = (Origin::start(), pattern(1, LENGTH), pattern(2, LENGTH));
+        origin.put("/x", tagged(&body, "\"1\""));
+        let mut weir = with_volume(&origin, "64MiB").start();
+        part(&weir, &body, 0, 1000);
+        part(&weir, &body, 2 * MIB, 1000);
+        settle(&weir);
+        origin.put("/x", tagged(&newer, "\"2\""));
+        assert_eq!(weir.command(scope).code, Some(0));
+        restart(&mut weir, "KILL");
+        for first in [2 * MIB, 0, 3 * MIB] {
+            assert_eq!(part(&weir, &newer, first, 1000).header("etag").as_deref(), Some("\"2\""));
+        }
+        settle(&weir);
+        restart(&mut weir, "KILL");
+        part(&weir, &newer, 2 * MIB, 1000);
+        assert!(weir.get("/x").body == newer);
+    }
+}
+
+#[test]
+fn ranges_that_were_brought_are_hits_after_a_restart() {
+    for signal in ["TERM", "KILL"] {
+        let (origin, body) = (Origin::start(), pattern(3, LENGTH));
+        origin.put("/x", tagged(&body, "\"1\""));
+        let mut weir = with_volume(&origin, "64MiB").start();
+        for first in [2 * MIB, 0] {
+            part(&weir, &body, first, 1000);
+        }
+        settle(&weir);
+        restart(&mut weir, signal);
+        for first in [2 * MIB, 0, 3 * MIB - 1000, 500_000] {
+            let found = part(&weir, &body, first, 1000);
+            assert!(found.is_hit(), "{signal} {first}: {}", found.cache_status());
+        }
+        assert_eq!(origin.total(), 2, "{signal}: {:?}", asked(&origin));
+        part(&weir, &body, MIB + 300_000, 1000);
+        assert_eq!(asked(&origin)[2..], ["bytes=1310720-2097151"], "{signal}");
+        settle(&weir);
+        restart(&mut weir, signal);
+        assert!(part(&weir, &body, MIB + 300_000, 1000).is_hit());
+        assert!(weir.get("/x").body == body);
+        assert_eq!(asked(&origin)[3..], ["bytes=1048576-1310719", "bytes=3145728-4000122"], "{signal}");
+    }
+}
+
+#[test]
+fn ranges_of_more_than_memory_holds_are_right() {
+    const OBJECTS: u64 = 4;
+    let origin = Origin::start();
+    let bodies: Vec<Vec<u8>> = (0..OBJECTS).map(|number| pattern(number + 10, 12_000_000)).collect();
+    for (number, body) in bodies.iter().enumerate() {
+        origin.put(&format!("/{number}"), tagged(body, &format!("\"{number}\"")));
+    }
+    let mut weir = with_volume(&origin, "16MiB").start();
+    for round in 0..2 {
+        std::thread::scope(|scope| {
+            for user in 0..6 {
+                let (weir, bodies) = (&weir, &bodies);
+                scope.spawn(move || {
+                    let mut random = Random::new(round * 100 + user);
+                    for _ in 0..60 {
+                        let number = random.below(OBJECTS) as usize;
+                        let body = &bodies[number];
+                        let first = random.below(body.len() as u64 - 1) as usize;
+                        let count = (1 + random.below(800_000) as usize).min(body.len() - first);
+                        let found = ranged(weir, &format!("/{number}"), first, count);
+                        assert_eq!(found.status(), 206, "{:?}", found.head);
+                        assert!(found.body == body[first..first + count], "{number} {first} {count}");
+                    }
+                });
+            }
+        });
+        for (number, body) in bodies.iter().enumerate() {
+            assert!(weir.get(&format!("/{number}")).body == *body);
+        }
+        settle(&weir);
+        restart(&mut weir, if round == 0 { "KILL" } else { "TERM" });
+    }
+    let before = origin.total();
+    for (number, body) in bodies.iter().enumerate() {
+        assert!(ranged(&weir, &format!("/{number}"), 6_000_000, 1000).body == body[6_000_000..6_001_000]);
+    }
+    assert_eq!(origin.total(), before, "what was on the volume was fetched again");
+}
