@@ -12,6 +12,9 @@ use tokio::time::{Instant, timeout};
 use crate::wire::{BodyReader, Framing, Head, Wire};
 use crate::world::{Kind, Sabotage, World, etag};
 
+/// A slow client rests each time that so many bytes have come.
+const REST_EVERY_BYTES: usize = 32 << 10;
+
 /// Longer than anything takes that is not stuck.
 const PATIENCE: Duration = Duration::from_secs(400);
 /// What a response's way and the simulation's clock may take.
@@ -74,7 +77,7 @@ struct Request {
     user: Option<String>,
     /// The entity tag it is conditional on.
     tag: Option<String>,
-    range: Option<(usize, usize)>,
+    range: Option<String>,
 }
 
 /// A response's body as it came.
@@ -127,8 +130,12 @@ impl Client {
             _ => None,
         };
         let range = (wish == Wish::Range).then(|| {
-            let start = world.below(3) * world.below(40_000);
-            (start as usize, (start + world.below(100_000)) as usize)
+            let start = world.below(3) * world.below(if kind.word == "large" { 1_500_000 } else { 40_000 });
+            match world.below(6) {
+                0 => format!("-{}", 1 + world.below(90_000)),
+                1 => format!("{start}-"),
+                _ => format!("{start}-{}", start + world.below(100_000)),
+            }
         });
         let language = ["de", "en", "fr"][world.below(3) as usize];
         Request { wish, path, kind, asked: Instant::now(), language, user, tag, range }
@@ -203,6 +210,7 @@ impl Client {
             Wish::LeaveLate => self.world.below(200_000) as usize,
             _ => usize::MAX,
         };
+        let mut rests_at = 0;
         loop {
             let max = if is_slow { 64 << 10 } else { 1 << 20 };
             match reader.next(wire, max).await {
@@ -214,7 +222,9 @@ impl Client {
             if bytes.len() >= leaves_at {
                 return Came::Left;
             }
-            if is_slow {
+            if is_slow && bytes.len() >= rests_at {
+                // Not after each piece: chunks may be short.
+                rests_at = bytes.len() + REST_EVERY_BYTES;
                 self.world.pause(10, 2_500).await;
             }
         }
@@ -369,8 +379,8 @@ impl Request {
         if let Some(tag) = &self.tag {
             field("if-none-match", tag);
         }
-        if let Some((start, last)) = self.range {
-            field("range", &format!("bytes={start}-{last}"));
+        if let Some(range) = &self.range {
+            field("range", &format!("bytes={range}"));
         }
         match self.wish {
             Wish::Reload => field("cache-control", "no-cache"),

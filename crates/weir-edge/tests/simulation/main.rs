@@ -69,7 +69,13 @@ between_bytes = "10s"
 [[site]]
 hosts = ["*"]
 upstream = "main"
+range = {range}
 "#,
+        range = match (climate.is_roomy(), climate.clients % 2) {
+            (true, 0) => r#"{ fill = "whole", chunk = "256KiB" }"#,
+            (true, _) => "{}",
+            (false, _) => r#"{ chunk = "64KiB", ahead = "192KiB", parallel = 2 }"#,
+        },
         door = folder.join("door.sock").display(),
         memory = climate.memory_kib,
         origin = origin::place(folder).display(),
