@@ -77,6 +77,15 @@ impl Tail {
         seat.fill().wait(seat.core(), ready).await
     }
 
+    fn is_held_below(&self) -> bool {
+        let first = Interval::new(self.rest.start, self.rest.start + 1);
+        self.generation.is_below() && self.generation.gap(first).is_none()
+    }
+
+    async fn fetch(&mut self, bytes_max: usize) -> Option<Piece> {
+        self.generation.fetch(&mut self.place, self.rest.start, bytes_max).await.ok().flatten()
+    }
+
     /// What the window has left behind, from the volume. What was written to it a moment ago is waited for.
     async fn below(&mut self, bytes_max: usize) -> Option<Piece> {
         if !self.generation.is_stored_below() {
@@ -138,6 +147,11 @@ impl Body for Tail {
             }
             let bytes_max = usize::try_from(left).map_or(bytes_max, |left| left.min(bytes_max));
             let read = match self.generation.read(self.rest.start, bytes_max) {
+                // What others have brought beside the fill leaves memory once it is on the volume, and what it has brought too.
+                Read::NotYet | Read::Gone if self.is_held_below() => match self.fetch(bytes_max).await {
+                    Some(piece) => return Ok(Some(self.take(piece))),
+                    None => self.wait(bytes_max).await,
+                },
                 Read::NotYet => self.wait(bytes_max).await,
                 read => read,
             };
