@@ -132,6 +132,7 @@ pub(crate) fn refill(
         ask_bytes_max,
         looked_to: 0,
         is_short: false,
+        keeps_to_fill: false,
         tries: 0,
         breaks: 0,
         waits: 0,
@@ -152,6 +153,8 @@ pub(crate) struct Refill {
     is_short: bool,
     /// How often it was tried since the last byte.
     tries: u8,
+    /// What the running fill does not bring is not to be had.
+    keeps_to_fill: bool,
     /// How many transfers have failed under it.
     breaks: u8,
     /// How often it has waited for what is being written.
@@ -244,8 +247,9 @@ impl Refill {
             Seen::Piece(piece) => Ok(Next::Piece(piece)),
             Seen::Look(Some(end @ (End::Changed | End::Unable))) => {
                 self.note(generation, end);
-                // What runs brings it all the same, later.
-                if end == End::Unable && self.errand.plane.desk.fills(self.errand.core, generation) {
+                // A fill of it brings it all the same, later.
+                self.keeps_to_fill = self.errand.plane.desk.fills(self.errand.core, generation);
+                if self.keeps_to_fill {
                     return Ok(Next::Look);
                 }
                 Err(Cut { word: "part-gone" })
@@ -268,7 +272,7 @@ impl Refill {
                 true => {
                     let now = clock::mono();
                     let is_apart = desk.memory.manner(generation.key().digest, now).is_none();
-                    seat.fill().comes_soon(rest.start, now) || !is_apart
+                    seat.fill().comes_soon(rest.start, now) || !is_apart || self.keeps_to_fill
                 }
                 false => is_going_down || running.window_start() <= rest.start,
             };
