@@ -121,3 +121,24 @@ fn what_leaves_memory_under_a_slow_reader_of_a_running_fill_comes_from_the_volum
     }
     assert!(got == body[..], "the whole differs");
 }
+
+#[test]
+fn who_has_a_part_already_is_sent_no_part_of_what_may_be_another_version() {
+    let (origin, body) = (Origin::start(), pattern(4, 900_000));
+    origin.on("/x", {
+        let body = body.clone();
+        move |exchange| {
+            let is_whole = exchange.request.header("if-range").is_some();
+            let part = exchange.request.header("range").filter(|_| !is_whole);
+            let fields = [("Cache-Control", "max-age=60"), ("Content-Range", "bytes 300000-399999/900000")];
+            match part {
+                Some(_) => exchange.reply(206, &fields, &body[300_000..400_000]),
+                None => exchange.reply(200, &fields[..1], &body),
+            };
+        }
+    });
+    let weir = house(&[&origin]).site("range = { without_validator = \"alone\" }").start();
+    let fields = [("Range", "bytes=300000-399999"), ("If-Range", "\"older\"")];
+    let found = weir.get_with("/x", &fields);
+    assert!(found.status() == 200 && found.body == body, "{} {}", found.status(), found.cache_status());
+}
