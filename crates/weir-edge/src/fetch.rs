@@ -8,6 +8,7 @@ pub(crate) mod stale;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use http::header::IF_RANGE;
 use http::{HeaderMap, StatusCode};
 use tokio::sync::{mpsc, oneshot};
 use weir_policy::{
@@ -195,7 +196,10 @@ async fn declined(
 ) -> After {
     let told = told.answered(status);
     let handed = match handed.await {
-        Ok(Handed::Alone(response)) => return local::shared(exchange, route, &response, told).await,
+        // Who has a part already may not be sent one of what may be another version: that is the origin's to say.
+        Ok(Handed::Alone(response)) if !exchange.head.headers.contains_key(IF_RANGE) => {
+            return local::shared(exchange, route, &response, told).await;
+        }
         handed => handed.ok(),
     };
     let told = told.not_stored(reason);
