@@ -183,7 +183,7 @@ impl Refill {
         let Some(missing) = generation.gap(wanted) else { return Ok(()) };
         let wanted = Interval::new(missing.start, wanted.end);
         let Some(hole) = self.hole(generation, wanted) else { return Ok(()) };
-        let seat = self.seat(generation, missing.start, hole);
+        let Some(seat) = self.seat(generation, missing.start, hole) else { return Ok(()) };
         let confirmed = seat.confirmed().await;
         self.seats.push(seat);
         confirmed
@@ -203,7 +203,7 @@ impl Refill {
         Some(Interval::new(before.map_or(hole.start, |before| before.start), hole.end))
     }
 
-    fn seat(&self, generation: &Arc<Generation>, at: u64, hole: Interval) -> GapSeat {
+    fn seat(&self, generation: &Arc<Generation>, at: u64, hole: Interval) -> Option<GapSeat> {
         let gaps = &self.errand.plane.desk.gaps;
         let seat = gaps.seat(&self.errand, generation, at, hole);
         if self.errand.rules.fills_whole {
@@ -236,7 +236,7 @@ impl Refill {
             // Meanwhile it may have come: by another's transfer, or to the volume.
             generation.look_below().await;
             let Some(hole) = self.hole(generation, rest) else { return Ok(Next::Look) };
-            let seat = self.seat(generation, rest.start, hole);
+            let Some(seat) = self.seat(generation, rest.start, hole) else { return Ok(Next::Look) };
             self.seats.retain(|seat| !seat.is_past(rest.start));
             self.seats.push(seat);
         }

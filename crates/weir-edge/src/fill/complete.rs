@@ -53,7 +53,7 @@ async fn complete(errand: &Errand, generation: &Arc<Generation>) {
     while !generation.is_retired() && tries < TRIES_MAX {
         generation.look_below().await;
         let Some(gap) = generation.gap(Interval::new(0, length)) else { return };
-        let seat = errand.plane.desk.gaps.seat(errand, generation, gap.start, gap);
+        let Some(seat) = errand.plane.desk.gaps.seat(errand, generation, gap.start, gap) else { continue };
         let end = seat.ended().await;
         let least = gap.end.min(gap.start.saturating_add(BLOCK_BYTES as u64));
         let is_brought = generation.gap(gap).is_none_or(|left| left.start >= least);

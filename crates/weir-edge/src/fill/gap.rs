@@ -259,7 +259,7 @@ impl Gaps {
     }
 
     /// A seat at the transfer that will soon come to `at`; where there is none one is begun for the interval around it, as far as
-    /// no other has begun, and one that would come there later stops where it begins. Called from within the runtime of the
+    /// no other has begun, and one that would come there later stops where it begins. None where `at` is held by now. Called from within the runtime of the
     /// errand's core.
     pub(crate) fn seat(
         &self,
@@ -267,12 +267,15 @@ impl Gaps {
         generation: &Arc<Generation>,
         at: u64,
         interval: Interval,
-    ) -> GapSeat {
+    ) -> Option<GapSeat> {
         let mut running = self.running.lock();
-        let gaps = running.entry(Arc::as_ptr(generation).addr()).or_default();
-        if let Some(gap) = gaps.iter().find(|gap| gap.comes_to(at)) {
-            return GapSeat::of(gap, errand.core);
+        let here = running.get(&Arc::as_ptr(generation).addr());
+        if let Some(gap) = here.and_then(|gaps| gaps.iter().find(|gap| gap.comes_to(at))) {
+            return Some(GapSeat::of(gap, errand.core));
         }
+        // What has come since it was looked for is not asked for again.
+        generation.gap(Interval::new(at, at + 1))?;
+        let gaps = running.entry(Arc::as_ptr(generation).addr()).or_default();
         let mut start = interval.start;
         // What others bring before it is left to them.
         for gap in gaps.iter().filter(|gap| gap.start < at && gap.end() <= at && !gap.is_ended()) {
@@ -292,7 +295,7 @@ impl Gaps {
             gap.turn.notify_one();
             errand.wake(&gap);
         }
-        seat
+        Some(seat)
     }
 
     /// A seat at a new transfer for what nobody brings yet of an interval that a reader will come to later; none where all of it
@@ -307,8 +310,9 @@ impl Gaps {
             return None;
         }
         let mut running = self.running.lock();
+        // What has come since it was looked for is not asked for again.
+        interval = generation.gap(interval)?;
         let gaps = running.entry(Arc::as_ptr(generation).addr()).or_default();
-        // What one has come past since it was looked for is held by now.
         while let Some(gap) = gaps.iter().find(|gap| gap.covers(interval.start)) {
             interval.start = gap.end();
         }
