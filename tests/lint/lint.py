@@ -5,7 +5,6 @@ wire, both in hexadecimal. Notes that praise or merely inform are no findings.
 """
 
 import sys
-import time
 
 from httplint import HttpRequestLinter, HttpResponseLinter
 from httplint.note import levels
@@ -36,8 +35,8 @@ def chunks(rest):
         rest = rest[length + 2:]
 
 
-def lint(name, method, target, asked, wire):
-    request = HttpRequestLinter(start_time=time.time())
+def lint(name, method, target, asked, wire, at):
+    request = HttpRequestLinter(start_time=at)
     request.process_request_topline(method, target, b"1.1")
     request.process_headers(fields_of(asked.split(b"\r\n")))
     request.finish_content(True)
@@ -45,7 +44,7 @@ def lint(name, method, target, asked, wire):
     while start.split(b" ")[1].startswith(b"1"):
         start, fields, rest = split(rest)
     version, status, phrase = (start.split(b" ", 2) + [b""])[:3]
-    response = HttpResponseLinter(start_time=time.time(), no_content=method == b"HEAD")
+    response = HttpResponseLinter(start_time=at, no_content=method == b"HEAD")
     response.request = request
     response.process_response_topline(version.split(b"/")[1], status, phrase)
     response.process_headers(fields)
@@ -66,8 +65,8 @@ def lint(name, method, target, asked, wire):
 
 def main():
     for line in sys.stdin:
-        name, method, target, asked, wire = line.rstrip("\n").split("\t")
-        lint(name, method.encode(), target.encode(), bytes.fromhex(asked), bytes.fromhex(wire))
+        name, method, target, asked, wire, at = line.rstrip("\n").split("\t")
+        lint(name, method.encode(), target.encode(), bytes.fromhex(asked), bytes.fromhex(wire), float(at))
     print("linted")
 
 

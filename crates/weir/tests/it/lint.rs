@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use weir_testkit::{Fault, Origin, Resource, Shape, Weir};
 
@@ -192,11 +192,11 @@ pub(crate) fn skipped() {
 }
 
 /// What the linter says: page, level, note, subject and summary.
-fn lint(python: &Path, pages: &[(Page, Vec<u8>)]) -> Vec<Vec<String>> {
+fn lint(python: &Path, pages: &[(Page, Vec<u8>, f64)]) -> Vec<Vec<String>> {
     let mut input = String::new();
-    for (page, wire) in pages {
+    for (page, wire, at) in pages {
         let (fields, wire) = (hex(page.fields.as_bytes()), hex(wire));
-        let _ = writeln!(input, "{}\t{}\t{}\t{fields}\t{wire}", page.name, page.method, page.target);
+        let _ = writeln!(input, "{}\t{}\t{}\t{fields}\t{wire}\t{at}", page.name, page.method, page.target);
     }
     let mut command = Command::new(python);
     command.arg(folder().join("lint.py"));
@@ -229,13 +229,15 @@ fn responses_lint_clean() {
     let own = via.split(' ').next_back().unwrap_or_default().to_owned();
     std::thread::sleep(Duration::from_millis(2100));
     origin.put("/broken", Resource::new("no").status(503));
-    let fetched: Vec<(Page, Vec<u8>)> = pages()
+    let fetched: Vec<(Page, Vec<u8>, f64)> = pages()
         .into_iter()
         .map(|page| {
             let wire = fetch(&weir, &page, &own);
             let begin = format!("HTTP/1.1 {} ", page.status);
             assert!(wire.starts_with(begin.as_bytes()), "{}: {}", page.name, wire.escape_ascii());
-            (page, wire)
+            // Judged by when it came, however long the others take.
+            let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs_f64();
+            (page, wire, at)
         })
         .collect();
     let findings = lint(&python, &fetched);
