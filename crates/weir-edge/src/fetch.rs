@@ -177,8 +177,7 @@ async fn held_by_now(
 ) -> After {
     match parts::confirm(exchange, route, ask, &generation).await {
         Confirmed::Refused | Confirmed::Gone => pass::pass(exchange, route, told).await,
-        confirmed => {
-            exchange.refill = confirmed.refill();
+        Confirmed::Held | Confirmed::Coming => {
             serve::held(exchange, route, ask, generation, reusable, Told::hit(&reusable)).await
         }
     }
@@ -364,9 +363,9 @@ async fn settled(
     match head {
         FillHead::Unchanged(generation) => {
             let told = told.answered(StatusCode::NOT_MODIFIED);
-            match parts::confirm(exchange, route, ask, &generation).await {
-                Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
-                confirmed => exchange.refill = confirmed.refill(),
+            let confirmed = parts::confirm(exchange, route, ask, &generation).await;
+            if let Confirmed::Refused | Confirmed::Gone = confirmed {
+                return pass::pass(exchange, route, told).await;
             }
             serve::confirmed(exchange, route, ask, generation, seat, told).await
         }

@@ -45,21 +45,11 @@ pub(crate) enum Confirmed {
     /// All that is wanted is held, or is not a body.
     Held,
     /// The origin has the same version, and what is missing is on its way.
-    Coming(Box<Refill>),
+    Coming,
     /// Something is missing, and nobody may be asked (RFC 9111 §5.2.1.7).
     Refused,
     /// It is not to be had in this version.
     Gone,
-}
-
-impl Confirmed {
-    /// What brings the rest, where something is missing.
-    pub(crate) fn refill(self) -> Option<Box<Refill>> {
-        match self {
-            Confirmed::Coming(refill) => Some(refill),
-            Confirmed::Held | Confirmed::Refused | Confirmed::Gone => None,
-        }
-    }
 }
 
 /// Makes sure before a head goes out: the origin is asked for the first byte that is missing of what the request wants. A version
@@ -68,7 +58,7 @@ impl Confirmed {
 /// # Cancel safety
 /// Safe: what is on its way goes on while it is worth it.
 pub(crate) async fn confirm(
-    exchange: &Exchange<'_>,
+    exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
     generation: &Arc<Generation>,
@@ -80,7 +70,10 @@ pub(crate) async fn confirm(
     let Some(mut refill) = refill(exchange, route, generation) else { return Confirmed::Gone };
     match refill.confirm(generation, missing).await {
         Ok(()) if generation.is_whole() => Confirmed::Held,
-        Ok(()) => Confirmed::Coming(refill),
+        Ok(()) => {
+            exchange.refill = Some(refill);
+            Confirmed::Coming
+        }
         Err(end) => {
             refill.note(generation, end);
             Confirmed::Gone
@@ -206,9 +199,7 @@ impl Refill {
     fn seat(&self, generation: &Arc<Generation>, at: u64, hole: Interval) -> Option<GapSeat> {
         let gaps = &self.errand.plane.desk.gaps;
         let seat = gaps.seat(&self.errand, generation, at, hole);
-        if self.errand.rules.fills_whole {
-            complete::start(&self.errand, generation);
-        }
+        complete::start(&self.errand, generation);
         seat
     }
 
@@ -335,7 +326,6 @@ impl Refill {
 
     fn look_ahead(&mut self, generation: &Arc<Generation>, rest: Interval) {
         let Errand { plane, core, rules, .. } = &self.errand;
-        let fill = plane.desk.bringing(*core, generation);
         // What memory keeps only a window of is read behind that. What is being written is not missing.
         if is_windowed(generation) || plane.store.is_going_down(generation) && !generation.is_filling() {
             return;
@@ -343,6 +333,7 @@ impl Refill {
         if !generation.look_below_now() {
             return;
         }
+        let fill = plane.desk.bringing(*core, generation);
         let near = Interval::new(rest.start, self.looked_to);
         let gaps = generation.gaps(near, rules.parallel);
         self.is_short = gaps.len() >= rules.parallel;

@@ -88,10 +88,7 @@ async fn reuse(
     }
     match parts::confirm(exchange, route, ask, &generation).await {
         Confirmed::Held => serve::held(exchange, route, ask, generation, reusable, told).await,
-        Confirmed::Coming(refill) => {
-            exchange.refill = Some(refill);
-            serve::held(exchange, route, ask, generation, reusable, told.completed()).await
-        }
+        Confirmed::Coming => serve::held(exchange, route, ask, generation, reusable, told.completed()).await,
         Confirmed::Refused => local::only_if_cached(exchange).await,
         Confirmed::Gone => {
             exchange.found_gone = true;

@@ -169,13 +169,7 @@ impl Body {
 
     /// The intervals that can be read now.
     pub(crate) fn held(&self) -> Intervals {
-        if !self.is_whole()
-            && let Some(growing) = &*self.growing.lock()
-        {
-            return growing.held();
-        }
-        let length = self.length().unwrap_or(0);
-        if self.is_whole() { Intervals::of(Interval { start: 0, end: length }) } else { Intervals::new() }
+        self.held_within(Interval { start: 0, end: u64::MAX })
     }
 
     /// The part of an interval that can be read now. Walks over its blocks alone.
@@ -393,10 +387,6 @@ impl Growing {
         }
         let is_coming = |writer: &Running| writer.at <= offset && offset < writer.end;
         if self.writers.iter().any(is_coming) { Read::NotYet } else { Read::Gone }
-    }
-
-    fn held(&self) -> Intervals {
-        self.held_within(Interval { start: 0, end: u64::MAX })
     }
 
     fn held_within(&self, within: Interval) -> Intervals {

@@ -79,9 +79,8 @@ pub(super) async fn in_part(
     seat: Seat,
     told: Told,
 ) -> After {
-    match parts::confirm(exchange, route, ask, &generation).await {
-        Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
-        confirmed => exchange.refill = confirmed.refill(),
+    if let Confirmed::Refused | Confirmed::Gone = parts::confirm(exchange, route, ask, &generation).await {
+        return pass::pass(exchange, route, told).await;
     }
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
     let told = told.stored(freshness.left_s(), freshness.source.word());

@@ -15,8 +15,11 @@ const RUNNING_MAX: usize = 64;
 const TRIES_MAX: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Completes a generation, unless that is under way. Called from within the runtime of the errand's core.
+/// Completes a generation where its route wants that, unless it is under way. Called from within the runtime of the errand's core.
 pub(crate) fn start(errand: &Errand, generation: &Arc<Generation>) {
+    if !errand.rules.fills_whole {
+        return;
+    }
     let at = Arc::as_ptr(generation).addr();
     {
         let mut completing = errand.plane.desk.completing.lock();

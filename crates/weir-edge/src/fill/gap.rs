@@ -259,8 +259,8 @@ impl Gaps {
     }
 
     /// A seat at the transfer that will soon come to `at`; where there is none one is begun for the interval around it, as far as
-    /// no other has begun, and one that would come there later stops where it begins. None where `at` is held by now. Called from within the runtime of the
-    /// errand's core.
+    /// no other has begun, and one that would come there later stops where it begins. None where `at` is held by now. Called from
+    /// within the runtime of the errand's core.
     pub(crate) fn seat(
         &self,
         errand: &Errand,

@@ -135,9 +135,7 @@ impl Errand {
             // It does not look at what it is asked first.
             return self.unchanged(fill, (requested, received), response, give).await;
         }
-        let (view, rules) = (self.view(), &self.route.rules);
-        let (status, headers) = (StatusCode::OK, &response.headers);
-        match storable(&view, status, headers, BodyEnd::Framed, requested, received, rules) {
+        match self.storable_of_part(&response.headers, (requested, received)) {
             Ok(storable) => self.begin_part(fill, kept, storable, response, give),
             Err(reason) => {
                 if self.shared == Sharing::Shared && reason.is_of_response() {
@@ -170,8 +168,7 @@ impl Errand {
         };
         let mut headers = response.headers.clone();
         strip_of_part(&mut headers);
-        let (view, rules) = (self.view(), &self.route.rules);
-        let judged = storable(&view, StatusCode::OK, &headers, BodyEnd::Framed, requested, received, rules);
+        let judged = self.storable_of_part(&headers, (requested, received));
         let placed = placed_alone(&response.headers, body.len() as u64);
         if let (Ok(storable), Some((start, length))) = (judged, placed) {
             let (key, bytes) = (fill.key().clone(), body.clone());
@@ -212,11 +209,19 @@ impl Errand {
         };
         let part = Part { body: response.body, skip_bytes: kept.skip_bytes, end: kept.interval.end };
         self.plane.desk.gaps.go_on(&errand, Begun { writer, part, asked: fill.begun() });
-        if errand.rules.fills_whole {
-            complete::start(&errand, &generation);
-        }
+        complete::start(&errand, &generation);
         self.end(fill, FillHead::Part(generation), Event::Parted);
         true
+    }
+
+    /// Whether the whole that a part is of may be stored; `headers` are without what a part says of itself.
+    fn storable_of_part(
+        &self,
+        headers: &HeaderMap,
+        (requested, received): (Now, Now),
+    ) -> Result<Storable, NotStored> {
+        let (status, end) = (StatusCode::OK, BodyEnd::Framed);
+        storable(&self.view(), status, headers, end, requested, received, &self.route.rules)
     }
 
     /// What has come is not what any client asked for: each asks by itself.
