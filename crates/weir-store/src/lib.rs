@@ -27,6 +27,7 @@ mod queues;
 mod samples;
 mod shelf;
 mod slot;
+mod stocks;
 mod store;
 mod tier;
 pub mod volume;
@@ -42,6 +43,7 @@ pub use ledger::{
     PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Scope, Stamp, Unreadable, Unwritten,
 };
 pub use listing::{LISTED_MAX, LOOKED_MAX, Listed, Listing, Page, Unlisted};
+pub use stocks::{Live, SiteStocks, Stock};
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
 pub use tier::{Ask, Gone, Place, SweepUsage};
 pub use writer::{Full, Unsealed, Writer};

@@ -20,6 +20,7 @@ use crate::head::{Head, detached, head_bytes};
 use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, Stamp};
 use crate::listing::{Listing, Page, Unlisted, list};
 use crate::shelf::Shelf;
+use crate::stocks::{Live, SiteStocks, live, stocks};
 use crate::tier::{Ask, Gone, Place, SweepUsage, Tier, start};
 use crate::volume::{ReadError, Verified, Volume, VolumeUsage};
 use crate::writer::{Kind, Writer};
@@ -185,6 +186,19 @@ impl Store {
     /// The drive fails.
     pub fn verify(&self) -> Option<Result<Verified, ReadError>> {
         self.shelf.tier.as_ref().map(|tier| tier.verify())
+    }
+
+    /// What is held of each site, by tier, in the order of the sites' hashes. Looks through the memory's index; may block.
+    pub fn stocks(&self) -> Vec<SiteStocks> {
+        stocks(&self.shelf)
+    }
+
+    /// What of it is of use at this moment: not purged, and fresh. Reads every head, and blocks for as long as that takes.
+    ///
+    /// # Errors
+    /// The drive fails.
+    pub fn live(&self, now: Now) -> Result<Live, ReadError> {
+        live(&self.shelf, now)
     }
 
     /// A page of what is cached. Looks through the memory's index, and at a bounded number of records of the volume. Blocks for

@@ -6,6 +6,7 @@
 
 mod ask;
 mod below;
+mod stocks;
 mod stowing;
 mod sweeper;
 

@@ -32,6 +32,7 @@ mod scan;
 mod segment;
 mod settings;
 mod shared;
+pub(crate) mod stocks;
 mod superblock;
 mod swept;
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! A volume as the rest of the store sees it.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,9 +22,11 @@ use super::recover::{OpenError, Recovered, open};
 use super::running::{Named, Running};
 use super::settings::VolumeSettings;
 use super::shared::Shared;
+use super::stocks::owner_of;
 use super::threads::{Busy, Readers, start_writer};
 use super::usage::{Counters, Health, VolumeUsage};
 use super::verify::{Verified, verify, walk};
+use crate::stocks::Stock;
 
 /// A volume, open. Dropping it writes what waits, and ends its threads.
 #[derive(Debug)]
@@ -277,6 +280,18 @@ impl Volume {
     /// [`ReadError::Device`] where the drive fails.
     pub fn walk(&self, each: impl FnMut(&Record) -> ControlFlow<()>) -> Result<u64, ReadError> {
         walk(&self.shared, LOG_BEGIN, each)
+    }
+
+    /// What it holds of each owner of keys: objects, and bytes of bodies. May block.
+    pub fn stocks(&self) -> Vec<(u64, Stock)> {
+        let mut owners: BTreeMap<u64, Stock> = BTreeMap::new();
+        // What cannot be read is not held.
+        let _ = self.walk(|record| {
+            let bytes = self.held(record).length();
+            *owners.entry(owner_of(&record.key)).or_default() += Stock { objects: 1, bytes };
+            ControlFlow::Continue(())
+        });
+        owners.into_iter().collect()
     }
 
     /// The numbers of the segments that are there, oldest first: what [`Record::segment`] is compared with.

@@ -1,0 +1,177 @@
+//! How much is held of each site: in memory, on the volume, and of both together.
+//!
+//! What the volume holds is counted by the volume itself, exactly, at every change. What memory holds is counted when it is asked
+//! for, by a walk over the index. What of it is still of use ([`Live`]) needs every head, and is counted on demand as well.
+
+use std::collections::BTreeMap;
+use std::ops::{AddAssign, SubAssign};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use weir_policy::{Now, Stored, StoredFlags};
+
+use crate::catalogue::cache_key;
+use crate::generation::{Generation, Residence};
+use crate::ledger::{Judged, Stamp};
+use crate::shelf::Shelf;
+use crate::tier::split_key;
+use crate::volume::{ReadError, Record, codec};
+
+/// How much of something there is.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Stock {
+    /// Objects, those that are held in part included: one for each version of a variant.
+    pub objects: u64,
+    /// Bytes of their bodies that are held.
+    pub bytes: u64,
+}
+
+impl Stock {
+    /// Whether there is nothing.
+    pub fn is_empty(&self) -> bool {
+        *self == Stock::default()
+    }
+}
+
+impl AddAssign for Stock {
+    fn add_assign(&mut self, other: Stock) {
+        self.objects += other.objects;
+        self.bytes += other.bytes;
+    }
+}
+
+impl SubAssign for Stock {
+    fn sub_assign(&mut self, other: Stock) {
+        self.objects = self.objects.saturating_sub(other.objects);
+        self.bytes = self.bytes.saturating_sub(other.bytes);
+    }
+}
+
+/// What is held of a site.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SiteStocks {
+    /// The site, by its hash.
+    pub site: u64,
+    /// What is at rest in memory: objects with bytes there, and those bytes.
+    pub memory: Stock,
+    /// What is on the volume.
+    pub volume: Stock,
+    /// Both together, each object and each byte once: what is on the volume, and what is in memory alone.
+    pub held: Stock,
+}
+
+/// What is held and of use: not purged, and within its freshness lifetime (RFC 9111 §4.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Live {
+    /// When it was counted; what came or went while that was done may be in it or not.
+    pub as_of: SystemTime,
+    /// By the hash of the site, in order; sites of which nothing lives are not in it.
+    pub sites: Vec<(u64, Stock)>,
+}
+
+/// What is held of each site, in the order of their hashes. Looks through the memory's index, and at the record of each object
+/// that is in memory and on the volume. May block.
+pub(crate) fn stocks(shelf: &Shelf) -> Vec<SiteStocks> {
+    let mut sites: BTreeMap<u64, SiteStocks> = BTreeMap::new();
+    let mut add = |site: u64, act: &dyn Fn(&mut SiteStocks)| {
+        act(sites.entry(site).or_insert_with(|| SiteStocks { site, ..SiteStocks::default() }));
+    };
+    for tier in shelf.tier.iter() {
+        for (site, stock) in tier.volume().stocks() {
+            add(site, &|own| {
+                own.volume += stock;
+                own.held += stock;
+            });
+        }
+    }
+    for generation in at_rest(shelf) {
+        let (own, beyond) = (in_memory(&generation), beyond_volume(shelf, &generation));
+        add(generation.key().site, &|site| {
+            site.memory += own;
+            site.held += beyond;
+        });
+    }
+    sites.into_values().filter(|site| !site.memory.is_empty() || !site.held.is_empty()).collect()
+}
+
+/// What is held of each site and of use. Reads every head; blocks for as long as that takes.
+///
+/// # Errors
+/// The drive fails.
+pub(crate) fn live(shelf: &Shelf, now: Now) -> Result<Live, ReadError> {
+    let mut sites: BTreeMap<u64, Stock> = BTreeMap::new();
+    for tier in shelf.tier.iter() {
+        tier.volume().walk(|record| {
+            if let Some(site) = site_if_live(shelf, record, now) {
+                let bytes = tier.volume().held(record).length();
+                *sites.entry(site).or_default() += Stock { objects: 1, bytes };
+            }
+            std::ops::ControlFlow::Continue(())
+        })?;
+    }
+    for generation in at_rest(shelf) {
+        let is_alive = shelf.judge(&generation.label) == Judged::Alive;
+        let beyond = beyond_volume(shelf, &generation);
+        if is_alive && !beyond.is_empty() && is_fresh(&generation.head().stored, now) {
+            *sites.entry(generation.key().site).or_default() += beyond;
+        }
+    }
+    Ok(Live { as_of: now.wall, sites: sites.into_iter().collect() })
+}
+
+/// The generations at rest in memory.
+fn at_rest(shelf: &Shelf) -> Vec<Arc<Generation>> {
+    let mut found = Vec::new();
+    shelf.index.each(|generation| {
+        if generation.residence() == Residence::Resident {
+            found.push(Arc::clone(generation));
+        }
+    });
+    found
+}
+
+/// What a generation has in memory. One whose bytes all lie on the volume has nothing.
+fn in_memory(generation: &Generation) -> Stock {
+    let bytes = generation.held_bytes();
+    Stock { objects: u64::from(bytes > 0 || !generation.is_below()), bytes }
+}
+
+/// What a generation has in memory that is on no volume.
+fn beyond_volume(shelf: &Shelf, generation: &Generation) -> Stock {
+    let own = in_memory(generation);
+    match shelf.tier.iter().find_map(|tier| tier.held_below(generation)) {
+        None => own,
+        Some(below) => {
+            let of_run = |run| below.gaps(run).map(|gap| gap.end - gap.start).sum::<u64>();
+            Stock { objects: 0, bytes: generation.held().iter().map(of_run).sum() }
+        }
+    }
+}
+
+/// The site of a record, if what it says is of use.
+fn site_if_live(shelf: &Shelf, record: &Record, now: Now) -> Option<u64> {
+    let (site, full) = split_key(&record.key)?;
+    let stored = codec::decode(&record.head, now).ok()?;
+    let key = cache_key(site, full);
+    if shelf.ledger.judge(&key, &stored.tags, Stamp::of(record.stamp)) != Judged::Alive {
+        return None;
+    }
+    // A head that came since stands in memory first.
+    let above = shelf.index.all(key.digest);
+    let own = above.iter().find(|generation| generation.object() == record.number);
+    let is_of_use = match own {
+        Some(own) => is_fresh(&own.head().stored, now),
+        None => is_fresh(&stored, now),
+    };
+    is_of_use.then_some(site)
+}
+
+/// Whether it is within its freshness lifetime (RFC 9111 §4.2), and was not purged softly.
+fn is_fresh(stored: &Stored, now: Now) -> bool {
+    let facts = &stored.facts;
+    let age = facts.initial_age + now.since(facts.received_mono);
+    age < facts.lifetime && !facts.flags.has(StoredFlags::PURGED)
+}
+
+#[cfg(test)]
+mod tests;

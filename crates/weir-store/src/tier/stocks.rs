@@ -1,0 +1,19 @@
+//! What the volume holds of a generation that is in memory as well.
+
+use weir_policy::Intervals;
+
+use super::{Tier, digest_below};
+use crate::generation::Generation;
+use crate::volume::Named;
+
+impl Tier {
+    /// The intervals of a generation's body that are held on the volume; `None` where it is not there. May wait for the drive.
+    pub(crate) fn held_below(&self, generation: &Generation) -> Option<Intervals> {
+        let (key, object) = (generation.key(), generation.object());
+        if object == 0 {
+            return None;
+        }
+        let named = Named { digest: digest_below(&key.full, key.site), object };
+        self.volume.records_of(named).first().map(|record| self.volume.held(record))
+    }
+}
