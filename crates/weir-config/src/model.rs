@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeMap,
     net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    num::NonZeroU32,
 };
 
 /// The whole of `weir.toml`.
@@ -99,7 +100,7 @@ pub struct Cache {
     /// An object takes at most half of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Size>,
-    /// The drive that holds what memory does not, also over a restart; at most one. Default: none.
+    /// The drives that hold what memory does not, also over a restart: one folder each, without RAID. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volume: Vec<Volume>,
 }
@@ -113,6 +114,22 @@ pub struct Volume {
     /// The ceiling of all files in it. Default: 10 GiB, or a quarter of what is free on the file system if that is less.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Size>,
+    /// Its share of what is stored, beside the weights of the other volumes. Default: its size in MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub weight: Option<NonZeroU32>,
+    /// Whether it is being emptied: it serves, nothing more is stored there, and what it holds goes to the others as far as they
+    /// have room.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub drain: bool,
+    /// A read that takes longer than so many milliseconds is a miss, and the volume is `slow`: nobody waits for it, and nothing is
+    /// stored there until it keeps up again.
+    #[serde(default = "read_ms_max_default")]
+    pub read_ms_max: NonZeroU32,
+}
+
+/// A second: a drive that works answers within tens of milliseconds.
+fn read_ms_max_default() -> NonZeroU32 {
+    NonZeroU32::new(1000).unwrap_or(NonZeroU32::MIN)
 }
 
 /// The listener for metrics and health; never to be reachable from outside.

@@ -13,6 +13,7 @@ use crate::{
     value::{ByteRate, HostPattern, ListenAddress, Size},
 };
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 
 /// Fields that Weir writes itself, so that a configuration cannot set them.
 const OWN_FIELDS: [&str; 9] = [
@@ -46,12 +47,7 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistake
         }
         routes::unreachable(site, node, whole.mistakes);
     }
-    if let Some(second) = tree.get("cache").and_then(|cache| cache.list_of("volume").get(1)) {
-        mistakes.push(Mistake::at(
-            second.span,
-            "there is one `[[cache.volume]]` already, and one is all there may be",
-        ));
-    }
+    volumes(tree, mistakes);
     hosts(config, tree, mistakes);
     listeners(config, tree, mistakes);
     for (name, upstream) in &config.upstream {
@@ -66,6 +62,35 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistake
         );
     }
 }
+
+/// A volume is alone in its folder.
+fn volumes(tree: &Node, mistakes: &mut Vec<Mistake>) {
+    let Some(cache) = tree.get("cache") else { return };
+    let mut before: Vec<(&Path, &Node)> = Vec::new();
+    for volume in cache.list_of("volume") {
+        let Some((path, node)) = volume.get("path").and_then(|node| Some((Path::new(node.as_text()?), node)))
+        else {
+            continue;
+        };
+        let inside = before.iter().find(|(other, _)| path.starts_with(other) || other.starts_with(path));
+        if let Some((other, first)) = inside {
+            let sentence = match path == *other {
+                true => "two volumes have the same folder",
+                false => "one volume's folder is inside another's",
+            };
+            let mistake = Mistake::at(node.span, sentence).help("give each volume a drive of its own");
+            mistakes.push(mistake.other(first.span, "the other one is here"));
+        }
+        before.push((path, node));
+    }
+    if before.len() > VOLUMES_MAX {
+        let (_, node) = before[VOLUMES_MAX];
+        mistakes.push(Mistake::at(node.span, format!("there are at most {VOLUMES_MAX} volumes")));
+    }
+}
+
+/// Each look-up that memory cannot answer asks all of them.
+const VOLUMES_MAX: usize = 64;
 
 /// The names of the upstreams that were written.
 pub(crate) struct Upstreams {

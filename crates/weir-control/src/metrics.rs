@@ -3,6 +3,8 @@
 //! Units are seconds and bytes; names are the glossary's words. Each label has a bounded set of values: outcomes, static
 //! words, and what the configuration names.
 
+mod below;
+
 use std::fmt;
 use std::sync::Arc;
 
@@ -15,7 +17,7 @@ use prometheus_client::registry::Registry;
 use weir_edge::observe::{Latency, Outcome, Snapshot, bounds_us};
 
 use crate::control::Control;
-use crate::plane::{CatalogueUse, Inventory, OriginState, Phase, VolumeUse};
+use crate::plane::{Inventory, OriginState, Phase};
 
 /// The content type of the text.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -242,54 +244,7 @@ fn holdings(out: &mut Out, inventory: &Inventory) -> fmt::Result {
         out.gauge(name, help, value as f64)?;
     }
     out.counter("weir_cache_evicted", "objects that made room for others", cache.evicted)?;
-    inventory.volume.as_ref().map_or(Ok(()), |volume| holdings_below(out, volume))
-}
-
-fn holdings_below(out: &mut Out, volume: &VolumeUse) -> fmt::Result {
-    let is_well = u64::from(volume.health == "well");
-    for (name, help, value) in [
-        ("weir_volume_well", "1 while the volume stores and serves", is_well),
-        ("weir_volume_objects", "objects on the volume", volume.objects),
-        ("weir_volume_bytes", "bytes that the volume's files take", volume.used_bytes),
-        ("weir_volume_bytes_max", "the ceiling of the volume's files", volume.size_bytes),
-        ("weir_volume_segments", "files that hold objects", volume.segments),
-        ("weir_volume_index_bytes", "bytes of memory that the volume's index takes", volume.index_bytes),
-    ] {
-        out.gauge(name, help, value as f64)?;
-    }
-    for (name, help, value) in [
-        ("weir_volume_body_bytes", "bytes of bodies written", volume.body_bytes),
-        ("weir_volume_other_bytes", "bytes written beside bodies", volume.other_bytes),
-        ("weir_volume_evicted", "objects that made room for others on the volume", volume.evicted),
-        ("weir_volume_swept", "objects taken out after a purge", volume.swept),
-        ("weir_volume_segments_freed", "files in which nothing was of use any more", volume.segments_freed),
-        ("weir_volume_sweeps", "sweeps after which marks were dropped", volume.sweeps),
-        ("weir_volume_sweeps_failed", "sweeps that could not go on", volume.sweeps_failed),
-        ("weir_volume_damaged", "objects that were not what was stored", volume.damaged),
-        ("weir_volume_queue_full", "objects not stored because too much waited", volume.queue_full),
-        ("weir_volume_read_errors", "reads that failed", volume.read_errors),
-        ("weir_volume_write_errors", "writes that failed", volume.write_errors),
-    ] {
-        out.counter(name, help, value)?;
-    }
-    match &volume.catalogue {
-        Some(catalogue) => catalogued(out, catalogue),
-        None => Ok(()),
-    }
-}
-
-fn catalogued(out: &mut Out, catalogue: &CatalogueUse) -> fmt::Result {
-    let is_well = u64::from(!catalogue.is_broken);
-    for (name, help, value) in [
-        ("weir_catalogue_well", "1 while the catalogue can be searched", is_well),
-        ("weir_catalogue_bytes", "bytes on the drive that the catalogue takes", catalogue.disk_bytes),
-        ("weir_catalogue_memory_bytes", "bytes of memory that the catalogue takes", catalogue.memory_bytes),
-        ("weir_catalogue_behind_bytes", "bytes of the log that are not taken in yet", catalogue.behind_bytes),
-    ] {
-        out.gauge(name, help, value as f64)?;
-    }
-    out.counter("weir_catalogue_written_bytes", "bytes written by the catalogue", catalogue.written_bytes)?;
-    out.counter("weir_catalogue_records", "records of the log that were taken in", catalogue.records)
+    below::volumes(out, &inventory.volumes)
 }
 
 fn origins(out: &mut Out, inventory: &Inventory) -> fmt::Result {

@@ -199,8 +199,8 @@ pub struct Inventory {
     pub listeners: Vec<String>,
     /// What the cache holds.
     pub cache: CacheUse,
-    /// What the volume holds; absent without one.
-    pub volume: Option<VolumeUse>,
+    /// What each volume holds.
+    pub volumes: Vec<VolumeUse>,
     /// Where the ledger stands.
     pub ledger: LedgerState,
     /// Each upstream with its origins.
@@ -220,11 +220,32 @@ pub struct CacheUse {
     pub evicted: u64,
 }
 
-/// What the volume holds, and what was done with it since the start.
+/// What a volume holds, and what was done with it since it was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VolumeUse {
-    /// `well`, `read-only` after too many failed writes, `ejected` after too many failed reads.
-    pub health: String,
+    /// Its folder.
+    pub path: String,
+    /// Which one it is, in hexadecimal digits; empty where it could not be opened yet.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
+    /// `up`; `full`: it serves and does not fill; `read-only`: it serves what it has; `slow`: it is not waited for; `ejected`: it
+    /// is not asked; `probing`: it is being opened.
+    pub state: String,
+    /// Why, where it is not up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// In how many seconds it is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_s: Option<u64>,
+    /// Whether it is being emptied: `draining`, and `drained` once it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<String>,
+    /// Whether what it held when it came back is asked about before it is used.
+    #[serde(default)]
+    pub suspect: bool,
+    /// Its share of the keys, beside the others' weights.
+    #[serde(default)]
+    pub weight: u64,
     /// Objects, each variant counted.
     pub objects: u64,
     /// Bytes that its files take.

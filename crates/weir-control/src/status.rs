@@ -47,9 +47,9 @@ pub struct Status {
     pub bytes: Bytes,
     /// What the cache holds.
     pub cache: CacheUse,
-    /// What the volume holds; absent without one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub volume: Option<VolumeUse>,
+    /// What each volume holds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volumes: Vec<VolumeUse>,
     /// Where the ledger of purges and invalidations stands.
     pub ledger: LedgerState,
     /// Origin transfers into the cache.
@@ -185,7 +185,7 @@ impl Status {
                 origins: snapshot.origin_bytes,
             },
             cache: inventory.cache,
-            volume: inventory.volume,
+            volumes: inventory.volumes,
             ledger: inventory.ledger,
             fills: Fills {
                 running: snapshot.fills_running,

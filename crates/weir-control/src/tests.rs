@@ -45,7 +45,7 @@ impl DataPlane for Scripted {
             routes: 1,
             upstreams: vec![UpstreamState { name: "main".to_owned(), origins: vec![origin] }],
             cache: CacheUse { objects: 3, memory_bytes: 4096, memory_bytes_max: 1 << 28, evicted: 0 },
-            volume: None,
+            volumes: Vec::new(),
             ..Inventory::default()
         }
     }

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::{mpsc, watch};
-use weir_store::volume::{ReadError, Verified};
 use weir_store::{Acknowledge, LedgerState, Store, Usage};
 use weir_upstream::{Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot};
 
@@ -169,17 +168,9 @@ impl Edge {
         self.plane.observatory.snapshot()
     }
 
-    /// Goes through all that the volume holds; `None` without one. Blocks.
-    ///
-    /// # Errors
-    /// The drive fails.
-    pub fn verify(&self) -> Option<Result<Verified, ReadError>> {
-        self.plane.store.verify()
-    }
-
-    /// What the volume holds and what was done with it, where there is one.
-    pub fn volume_usage(&self) -> Option<weir_store::volume::VolumeUsage> {
-        self.plane.store.volume_usage()
+    /// What is held, for what concerns the volumes below it.
+    pub fn store(&self) -> &Store {
+        &self.plane.store
     }
 
     /// A page of what is cached, and where the next one begins, unless this was the last one. Blocks.
@@ -188,16 +179,6 @@ impl Edge {
     /// A sentence.
     pub fn list(&self, order: &ListOrder) -> Result<(Vec<Cached>, Option<Vec<u8>>), String> {
         list::list(&self.plan(), &self.plane.store, order)
-    }
-
-    /// What the catalogue of the volume takes, where there is one.
-    pub fn catalogue_usage(&self) -> Option<weir_store::catalogue::CatalogueUsage> {
-        self.plane.store.catalogue_usage()
-    }
-
-    /// What the sweeper of the volume has done, where there is one.
-    pub fn sweep_usage(&self) -> Option<weir_store::SweepUsage> {
-        self.plane.store.sweep_usage()
     }
 
     /// What the store holds.

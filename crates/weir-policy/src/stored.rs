@@ -35,6 +35,14 @@ impl Stored {
         facts.lifetime = facts.lifetime.min(age);
         facts.flags.insert(StoredFlags::PURGED);
     }
+
+    /// Makes sure that it is not used again before it has been asked about, whatever it says of staleness: it comes from where
+    /// it may have been replaced without anybody noticing.
+    pub fn doubt(&mut self, since: Instant) {
+        self.outdate(since);
+        self.facts.flags.insert(StoredFlags::DOUBTED);
+        (self.facts.while_revalidate, self.facts.if_error) = (Duration::ZERO, Duration::ZERO);
+    }
 }
 
 /// Freshness of a stored response, worked out when it came.
@@ -71,6 +79,8 @@ impl StoredFlags {
     pub const IMMUTABLE: StoredFlags = StoredFlags(4);
     /// Stale before its time: it was purged softly.
     pub const PURGED: StoredFlags = StoredFlags(8);
+    /// Perhaps replaced meanwhile: never without validation.
+    pub const DOUBTED: StoredFlags = StoredFlags(16);
 
     /// Whether all of `other` is in it.
     pub fn has(self, other: StoredFlags) -> bool {

@@ -63,6 +63,8 @@ pub enum RevalidateReason {
     Purged,
     /// It says no-cache.
     NoCache,
+    /// It comes from where it may have been replaced unnoticed: a volume that was away.
+    Doubted,
     /// The client wants it validated: no-cache, or a max-age or min-fresh that it does not meet.
     Request,
     /// The route wants this request to fetch anew. What is held is not to be validated but replaced: send no
@@ -77,6 +79,7 @@ impl RevalidateReason {
             RevalidateReason::Stale => "stale",
             RevalidateReason::Purged => "soft-purged",
             RevalidateReason::NoCache => "no-cache",
+            RevalidateReason::Doubted => "doubted",
             RevalidateReason::Request => "request",
             RevalidateReason::Refresh => "refresh",
         }
@@ -142,6 +145,9 @@ fn objection(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<Revali
     if stored.facts.flags.has(StoredFlags::NO_CACHE) {
         return Some(RevalidateReason::NoCache);
     }
+    if stored.facts.flags.has(StoredFlags::DOUBTED) {
+        return Some(RevalidateReason::Doubted);
+    }
     let why = match stored.facts.flags.has(StoredFlags::PURGED) {
         true => RevalidateReason::Purged,
         false => RevalidateReason::Stale,
@@ -169,7 +175,8 @@ fn stale_use(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<StaleU
     if staleness < freshness.while_revalidate {
         return Some(StaleUse::WhileRevalidate);
     }
-    let forbids = stored.facts.flags.has(StoredFlags::MUST_REVALIDATE);
+    let flags = stored.facts.flags;
+    let forbids = flags.has(StoredFlags::MUST_REVALIDATE) || flags.has(StoredFlags::DOUBTED);
     match ask.directives.max_stale {
         Some(MaxStale::Any) if !forbids => Some(StaleUse::MaxStale),
         Some(MaxStale::Seconds(taken)) if !forbids && staleness <= seconds(taken) => Some(StaleUse::MaxStale),
@@ -216,7 +223,8 @@ pub fn error_reusable(ask: &Ask, stored: &Stored, failure: Failure, now: Now) ->
         return None;
     }
     let flags = stored.facts.flags;
-    if ask.directives.no_cache() || flags.has(StoredFlags::NO_CACHE) {
+    let needs_asking = flags.has(StoredFlags::NO_CACHE) || flags.has(StoredFlags::DOUBTED);
+    if ask.directives.no_cache() || needs_asking {
         return None;
     }
     let freshness = freshness(stored, now);

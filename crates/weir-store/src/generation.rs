@@ -20,7 +20,7 @@ use crate::ghost::GHOST_BYTES;
 use crate::head::{ALLOCATION_BYTES, Head, HeadRef};
 use crate::ledger::Stamp;
 use crate::queues::NODE_BYTES;
-use crate::tier::{Below, Gone, Place, SharedPut};
+use crate::tier::{Below, Gone, Place, SharedPut, Tier};
 
 /// How often a generation was used lately, at most (S3-FIFO, Yang et al., SOSP '23, §4).
 pub(crate) const USES_MAX: u8 = 3;
@@ -127,8 +127,10 @@ pub struct Generation {
     residence: AtomicU8,
     /// Its place in the queues; read and written under the shelf's lock.
     place: AtomicU32,
-    /// Its number on the volume; 0 while it is not there.
+    /// Its number on a volume; 0 while it is on none.
     object: AtomicU64,
+    /// The volume that it is on.
+    home: Mutex<Weak<Tier>>,
     /// Where its bytes are, if it came up from the volume.
     below: OnceLock<Below>,
     /// When its head was last written down anew.
@@ -323,7 +325,19 @@ impl Generation {
         self.object.load(Ordering::Acquire)
     }
 
+    /// The volume that it is on, or was last.
+    pub(crate) fn home(&self) -> Option<Arc<Tier>> {
+        self.home.lock().upgrade()
+    }
+
+    #[cfg(test)]
     pub(crate) fn set_object(&self, number: u64) {
+        self.object.store(number, Ordering::Release);
+    }
+
+    /// Says on which volume it is, by which number.
+    pub(crate) fn set_home(&self, number: u64, tier: &Arc<Tier>) {
+        *self.home.lock() = Arc::downgrade(tier);
         self.object.store(number, Ordering::Release);
     }
 
@@ -413,6 +427,7 @@ impl Generation {
             residence: AtomicU8::new(Residence::Filling.to_code()),
             place: AtomicU32::new(NO_PLACE),
             object: AtomicU64::new(0),
+            home: Mutex::default(),
             below: OnceLock::new(),
             refreshed: Mutex::new(None),
             is_rested: AtomicBool::new(false),

@@ -22,6 +22,7 @@ mod head;
 mod index;
 mod ledger;
 mod listing;
+mod placement;
 mod queues;
 #[cfg(test)]
 mod samples;
@@ -31,6 +32,7 @@ mod stocks;
 mod store;
 mod tier;
 pub mod volume;
+mod volumes;
 mod writer;
 
 pub use body::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece, Read};
@@ -45,5 +47,6 @@ pub use ledger::{
 pub use listing::{LISTED_MAX, LOOKED_MAX, Listed, Listing, Page, Unlisted};
 pub use stocks::{Live, SiteStocks, Stock};
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
-pub use tier::{Ask, Gone, Place, SweepUsage};
+pub use tier::{Ask, Gone, Place, Seating, Standing, SweepUsage, Twice};
+pub use volumes::{AttachError, Attached, VolumeState};
 pub use writer::{Full, Unsealed, Writer};

@@ -1,4 +1,4 @@
-//! What is cached, page by page: first what is in memory alone, in the order of its keys, then what is on the volume, by its
+//! What is cached, page by page: first what is in memory alone, in the order of its keys, then what is on each volume, by its
 //! catalogue in the order of keys, or without one in the order of writing.
 //!
 //! A page looks at no more than [`LOOKED_MAX`] records of the volume, so that it may be short, or empty, and not the last one.
@@ -16,7 +16,7 @@ use crate::catalogue::{Catalogue, cache_key, schema};
 use crate::generation::{Generation, Residence};
 use crate::ledger::{Judged, Stamp};
 use crate::shelf::Shelf;
-use crate::tier::{Tier, split_key};
+use crate::tier::{Standing, Tier, split_key};
 use crate::volume::number::{Cursor, Put as _};
 use crate::volume::{Place, ReadError, Record, codec};
 
@@ -175,29 +175,55 @@ impl Lister<'_> {
     }
 
     fn is_below(&self, generation: &Generation) -> bool {
-        self.shelf.tier.as_ref().is_some_and(|tier| tier.holds(generation))
+        self.shelf.tiers.hold(generation)
     }
 
-    /// What is on the volume.
+    /// What is on the volumes, one after another in the order of their identities, from a place in one of them on.
     fn below(&mut self, after: &[u8]) -> Result<Option<Vec<u8>>, Unlisted> {
-        let Some(tier) = &self.shelf.tier else { return Ok(None) };
-        if after.is_empty() && self.is_full() {
-            // The page is full of what is in memory; the next one begins below.
+        let (mut kind, from, mut rest) = match after.split_first() {
+            None => (None, 0, after),
+            Some((kind, after)) => {
+                let (id, rest) = after.split_first_chunk().ok_or(Unlisted::After)?;
+                (Some(*kind), u128::from_be_bytes(*id), rest)
+            }
+        };
+        let mut tiers: Vec<Arc<Tier>> = self.shelf.tiers.all().iter().map(Arc::clone).collect();
+        tiers.retain(|tier| tier.volume().id() >= from && tier.standing() != Standing::Ejected);
+        tiers.sort_unstable_by_key(|tier| tier.volume().id());
+        for tier in &tiers {
+            let id = tier.volume().id();
+            // A volume that went meanwhile took its place with it.
+            let (of_kind, of_rest) = if id == from { (kind, rest) } else { (None, &[][..]) };
+            (kind, rest) = (None, &[]);
+            let next = match self.on(tier, of_kind, of_rest)? {
+                None => continue,
+                Some((kind, next)) => [&[kind], &id.to_be_bytes()[..], &next[..]].concat(),
+            };
+            return Ok(Some(next));
+        }
+        Ok(None)
+    }
+
+    /// What is on one volume, from a place on; where to go on, by which order, unless that was all.
+    fn on(&mut self, tier: &Tier, kind: Option<u8>, after: &[u8]) -> Result<Option<(u8, Vec<u8>)>, Unlisted> {
+        if self.is_full() {
+            // The page is full of what came before; the next one begins here.
             let first = if rows_in_time(tier).is_some() { BY_ROWS } else { BY_PLACE };
-            return Ok(Some(vec![first]));
+            return Ok(Some((kind.unwrap_or(first), after.to_vec())));
         }
-        match after.split_first() {
+        let next = match kind {
             None => match rows_in_time(tier) {
-                Some(rows) => self.by_rows(tier, rows, &[]),
-                None => self.by_place(tier, &[]),
+                Some(rows) => self.by_rows(tier, rows, &[])?.map(|next| (BY_ROWS, next)),
+                None => self.by_place(tier, &[])?.map(|next| (BY_PLACE, next)),
             },
-            Some((&BY_ROWS, after)) => match tier.catalogue.as_ref().filter(|rows| !rows.is_broken()) {
-                Some(rows) => self.by_rows(tier, rows, after),
+            Some(BY_ROWS) => match tier.catalogue.as_ref().filter(|rows| !rows.is_broken()) {
+                Some(rows) => self.by_rows(tier, rows, after)?.map(|next| (BY_ROWS, next)),
                 // The order of rows means nothing to what comes instead of them.
-                None => Err(Unlisted::After),
+                None => return Err(Unlisted::After),
             },
-            Some((_, after)) => self.by_place(tier, after),
-        }
+            Some(_) => self.by_place(tier, after)?.map(|next| (BY_PLACE, next)),
+        };
+        Ok(next)
     }
 
     fn by_rows(&mut self, tier: &Tier, rows: &Catalogue, after: &[u8]) -> Result<Option<Vec<u8>>, Unlisted> {
@@ -215,7 +241,7 @@ impl Lister<'_> {
                 let is_end = looked < self.limit;
                 for (key, row) in found {
                     if self.is_full() {
-                        return Ok(Some([&[BY_ROWS], from.as_slice()].concat()));
+                        return Ok(Some(from));
                     }
                     self.looked += 1;
                     match tier.volume().record_at(row.hash, row.place) {
@@ -249,7 +275,7 @@ impl Lister<'_> {
         let mut next = None;
         let walked = tier.volume().walk_from(from, |record| {
             if self.is_full() {
-                let mut token = vec![BY_PLACE];
+                let mut token = Vec::new();
                 token.put_u64(record.place().segment);
                 token.put_u32(record.place().unit);
                 next = Some(token);

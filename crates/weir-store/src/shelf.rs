@@ -19,7 +19,7 @@ use crate::index::{Index, VARIANTS_MAX};
 use crate::ledger::{Judged, Ledger, Stamp};
 use crate::queues::{Queues, Victims};
 use crate::store::Settings;
-use crate::tier::Tier;
+use crate::tier::{Standing, Tier, Tiers};
 
 /// How many generations one step of the sweeper looks at.
 const SWEEP_STEP: usize = 256;
@@ -37,12 +37,14 @@ pub(crate) struct Shelf {
     pub(crate) ledger: Ledger,
     pub(crate) index: Index,
     pub(crate) counts: Counts,
-    /// The volume below, where there is one.
-    pub(crate) tier: Option<Arc<Tier>>,
+    /// The volumes below.
+    pub(crate) tiers: Tiers,
     sequence: AtomicU64,
     /// How many windows there are.
     windows: AtomicU64,
     state: Mutex<State>,
+    /// Up to which number marks were dropped; held while they are.
+    retiring: Mutex<Stamp>,
 }
 
 /// What the lock guards.
@@ -71,7 +73,7 @@ pub(crate) struct Counts {
 }
 
 impl Shelf {
-    pub(crate) fn new(settings: Settings, ledger: Ledger, tier: Option<Arc<Tier>>) -> Shelf {
+    pub(crate) fn new(settings: Settings, ledger: Ledger) -> Shelf {
         let swept = ledger.current();
         let state = State { queues: Queues::new(settings.memory_bytes), sweep: None, swept };
         Shelf {
@@ -79,7 +81,8 @@ impl Shelf {
             ledger,
             index: Index::new(),
             counts: Counts::default(),
-            tier,
+            tiers: Tiers::default(),
+            retiring: Mutex::new(Stamp::of(0)),
             sequence: AtomicU64::new(SEQUENCE_MIN),
             windows: AtomicU64::new(0),
             state: Mutex::new(state),
@@ -275,9 +278,7 @@ impl Shelf {
 
     /// Takes a generation out of the volume, too.
     fn drop_below(&self, generation: &Generation) {
-        if let Some(tier) = &self.tier {
-            tier.remove(generation);
-        }
+        self.tiers.remove(generation);
     }
 
     /// Gives a generation that came up from the volume its body of one block, where memory can be had.
@@ -346,6 +347,26 @@ impl Shelf {
         drop((retired, all));
     }
 
+    /// Takes those out of memory whose bytes lie on a volume that is let go alone.
+    pub(crate) fn let_go(&self, tier: &Arc<Tier>) {
+        let mut lost: Vec<Arc<Generation>> = Vec::new();
+        self.index.each(|generation| {
+            let is_there = generation.home().is_some_and(|home| Arc::ptr_eq(&home, tier));
+            if is_there && generation.is_below() {
+                lost.push(Arc::clone(generation));
+            }
+        });
+        for some in lost.chunks(SWEEP_STEP) {
+            let mut retired = Victims::new();
+            let mut state = self.state.lock();
+            for generation in some {
+                self.withdraw(&mut state, generation, Retirement::Evicted, &mut retired);
+            }
+            drop(state);
+            drop(retired);
+        }
+    }
+
     /// Turns a resting generation into a filling one, for a further writer.
     pub(crate) fn refill(&self, generation: &Arc<Generation>) {
         let mut state = self.state.lock();
@@ -387,7 +408,7 @@ impl Shelf {
         let is_kept = !generation.is_retired();
         drop(state);
         drop((retired, old));
-        if let Some(tier) = self.tier.as_ref().filter(|_| is_kept) {
+        if let Some(tier) = generation.home().filter(|_| is_kept) {
             tier.refresh(generation, &self.ledger);
         }
         is_kept
@@ -440,10 +461,38 @@ impl Shelf {
         state.sweep = None;
         state.swept = state.swept.max(until);
         // Dropping marks makes what is in flight dead: only under need. Where there is a volume, its sweeper drops them.
-        let is_alone = self.tier.as_ref().is_none_or(|tier| !tier.can_sweep());
+        let is_alone = !self.tiers.all().iter().any(|tier| tier.can_sweep());
         if is_alone && self.ledger.is_crowded() {
-            self.ledger.retire_marks(until);
+            self.drop_marks(until);
         }
+    }
+
+    /// Drops the marks that all volumes have been swept by. One that cannot be swept keeps them, until they are too many.
+    pub(crate) fn retire_swept(&self) {
+        let mut retired = self.retiring.lock();
+        let is_crowded = self.ledger.is_crowded();
+        let layout = self.tiers.all();
+        let waited_for = layout.iter().filter(|tier| match tier.standing() {
+            Standing::Ejected => false,
+            _ => tier.can_sweep() || !is_crowded,
+        });
+        let Some(until) = waited_for.map(|tier| Stamp::of(tier.volume().swept())).min() else { return };
+        if until <= *retired {
+            return;
+        }
+        self.sweep_all();
+        if self.drop_marks(until) {
+            *retired = until;
+        }
+    }
+
+    /// Drops the marks up to a number. What lies where it could not be swept is dead from then on.
+    fn drop_marks(&self, until: Stamp) -> bool {
+        for tier in self.tiers.all().iter().filter(|tier| tier.volume().swept() < until.number()) {
+            tier.set_dead_below(until);
+        }
+        self.ledger.retire_marks(until);
+        true
     }
 
     /// A place among the windows.

@@ -76,7 +76,7 @@ pub(crate) fn stocks(shelf: &Shelf) -> Vec<SiteStocks> {
     let mut add = |site: u64, act: &dyn Fn(&mut SiteStocks)| {
         act(sites.entry(site).or_insert_with(|| SiteStocks { site, ..SiteStocks::default() }));
     };
-    for tier in shelf.tier.iter() {
+    for tier in shelf.tiers.all().iter() {
         for (site, stock) in tier.volume().stocks() {
             add(site, &|own| {
                 own.volume += stock;
@@ -100,7 +100,7 @@ pub(crate) fn stocks(shelf: &Shelf) -> Vec<SiteStocks> {
 /// The drive fails.
 pub(crate) fn live(shelf: &Shelf, now: Now) -> Result<Live, ReadError> {
     let mut sites: BTreeMap<u64, Stock> = BTreeMap::new();
-    for tier in shelf.tier.iter() {
+    for tier in shelf.tiers.all().iter() {
         tier.volume().walk(|record| {
             if let Some(site) = site_if_live(shelf, record, now) {
                 let bytes = tier.volume().held(record).length();
@@ -139,7 +139,7 @@ fn in_memory(generation: &Generation) -> Stock {
 /// What a generation has in memory that is on no volume.
 fn beyond_volume(shelf: &Shelf, generation: &Generation) -> Stock {
     let own = in_memory(generation);
-    match shelf.tier.iter().find_map(|tier| tier.held_below(generation)) {
+    match shelf.tiers.all().iter().find_map(|tier| tier.held_below(generation)) {
         None => own,
         Some(below) => {
             let of_run = |run| below.gaps(run).map(|gap| gap.end - gap.start).sum::<u64>();

@@ -14,15 +14,17 @@ use weir_policy::{CacheKey, Interval, Now, Storable, Stored};
 use crate::body::{BLOCK_BYTES, Body, Piece};
 #[cfg(test)]
 use crate::catalogue::Progress;
-use crate::catalogue::{Catalogue, CatalogueUsage, Rows};
+use crate::catalogue::Rows;
 use crate::generation::{Generation, Retirement, overhead_bytes};
 use crate::head::{Head, detached, head_bytes};
 use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, Stamp};
 use crate::listing::{Listing, Page, Unlisted, list};
 use crate::shelf::Shelf;
 use crate::stocks::{Live, SiteStocks, live, stocks};
-use crate::tier::{Ask, Gone, Place, SweepUsage, Tier, start};
-use crate::volume::{ReadError, Verified, Volume, VolumeUsage};
+#[cfg(test)]
+use crate::tier::Tier;
+use crate::tier::{Ask, Gone, Place, Seating};
+use crate::volume::{ReadError, Volume};
 use crate::writer::{Kind, Writer};
 
 /// How many of its newest bytes a body keeps that has outgrown the store.
@@ -108,7 +110,7 @@ pub struct Usage {
 /// The house's objects. Cheap to clone: all clones are one store.
 #[derive(Debug, Clone)]
 pub struct Store {
-    shelf: Arc<Shelf>,
+    pub(crate) shelf: Arc<Shelf>,
 }
 
 impl Store {
@@ -125,7 +127,7 @@ impl Store {
 
     /// An empty store with these limits and that ledger.
     pub fn with_ledger(settings: Settings, ledger: Ledger) -> Store {
-        Store { shelf: Arc::new(Shelf::new(settings, ledger, None)) }
+        Store { shelf: Arc::new(Shelf::new(settings, ledger)) }
     }
 
     /// A store with these limits, that ledger and a volume below its memory. What the volume holds is found at once; what is
@@ -141,9 +143,9 @@ impl Store {
         rows: Option<Arc<dyn Rows>>,
         clock: fn() -> Now,
     ) -> std::io::Result<Store> {
-        let shelf = Arc::new(Shelf::new(settings, ledger, Some(Tier::new(volume, rows, clock))));
-        start(&shelf)?;
-        Ok(Store { shelf })
+        let store = Store::with_ledger(settings, ledger);
+        store.attach(volume, rows, Seating::of("volume", 1), clock).map_err(std::io::Error::other)?;
+        Ok(store)
     }
 
     /// As [`Store::with_volume`], without the thread: tests drive the sweeper.
@@ -155,37 +157,10 @@ impl Store {
         rows: Option<Arc<dyn Rows>>,
         clock: fn() -> Now,
     ) -> Store {
-        Store { shelf: Arc::new(Shelf::new(settings, ledger, Some(Tier::new(volume, rows, clock)))) }
-    }
-
-    /// What the catalogue of the volume takes, where there is one.
-    pub fn catalogue_usage(&self) -> Option<CatalogueUsage> {
-        self.shelf.tier.as_ref()?.catalogue.as_ref().map(Catalogue::usage)
-    }
-
-    /// What the sweeper of the volume has done, where there is one.
-    pub fn sweep_usage(&self) -> Option<SweepUsage> {
-        self.shelf.tier.as_ref().map(|tier| tier.sweep_usage())
-    }
-
-    /// The longest body that is kept, in bytes: half of the memory, or of the volume.
-    pub fn object_bytes_max(&self) -> u64 {
-        let below = self.volume_usage().map_or(0, |usage| usage.size_bytes / 2);
-        self.shelf.settings.object_bytes_max().max(below)
-    }
-
-    /// What the volume holds and what was done with it.
-    pub fn volume_usage(&self) -> Option<VolumeUsage> {
-        self.shelf.tier.as_ref().map(|tier| tier.usage())
-    }
-
-    /// Goes through all that the volume holds, checks every byte, and drops what is wrong; `None` without one. Blocks for as
-    /// long as reading the volume takes.
-    ///
-    /// # Errors
-    /// The drive fails.
-    pub fn verify(&self) -> Option<Result<Verified, ReadError>> {
-        self.shelf.tier.as_ref().map(|tier| tier.verify())
+        let store = Store::with_ledger(settings, ledger);
+        let tier = Tier::new(volume, rows, Seating::of("volume", 1), clock);
+        store.shelf.tiers.attach(&tier).unwrap();
+        store
     }
 
     /// What is held of each site, by tier, in the order of the sites' hashes. Looks through the memory's index; may block.
@@ -210,13 +185,6 @@ impl Store {
         list(&self.shelf, listing, now)
     }
 
-    /// Makes durable what was stored so far and takes nothing more: before the process ends. Blocks.
-    pub fn close(&self) {
-        if let Some(tier) = &self.shelf.tier {
-            tier.close();
-        }
-    }
-
     /// The newest generation under a key that `select` accepts (RFC 9111 §4.1) and no mark has made dead; what a soft
     /// mark concerns has been made stale. It may still be filling: see [`Generation::is_whole`]. Takes no lock, and writes
     /// no shared memory but one reference count (and, the first times, the use).
@@ -237,13 +205,11 @@ impl Store {
             generation.label.note_use();
         }
         let found = found.filter(|generation| !is_soft.get() || self.shelf.soften(generation));
-        match (&found, &self.shelf.tier) {
-            (None, Some(tier)) if tier.holds_more(digest, full, site, &self.shelf.index) => {
-                let key = CacheKey { digest, full: Bytes::copy_from_slice(full), site };
-                Found::Ask(Ask::new(&self.shelf, tier, key))
-            }
-            _ => Found::Ready(found),
+        if found.is_none() && self.shelf.tiers.hold_more(digest, full, site, &self.shelf.index) {
+            let key = CacheKey { digest, full: Bytes::copy_from_slice(full), site };
+            return Found::Ask(Ask::new(&self.shelf, key));
         }
+        Found::Ready(found)
     }
 
     /// All generations under a key that no mark has made dead, newest first: for a conditional request.
@@ -300,7 +266,7 @@ impl Store {
     ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
         let shelf = &self.shelf;
         let generation = self.generation(storable, key, stamp, length)?;
-        let stowing = shelf.tier.as_ref().and_then(|tier| tier.begin(&generation));
+        let stowing = shelf.tiers.begin(&generation);
         let end = length.unwrap_or(u64::MAX);
         // Invariant: a new body grows and takes writers.
         let id = generation.body.join_writer(0, end).unwrap_or_default();
@@ -331,7 +297,7 @@ impl Store {
         let generation = self.generation(storable, key, stamp, Some(length))?;
         generation.set_rested();
         // Held until the writer has taken it over.
-        let _put = self.shelf.tier.as_ref().and_then(|tier| tier.begin_part(&generation));
+        let _put = self.shelf.tiers.begin_part(&generation);
         self.shelf.begin(&generation);
         let writer = self.resume(&generation, interval).ok_or(NotAdmitted)?;
         Ok((generation, writer))
@@ -397,7 +363,7 @@ impl Store {
         };
         let span = (interval.start, interval.end);
         let mut writer = Writer::new(Arc::clone(&self.shelf), Arc::clone(generation), id, span, Kind::Gap);
-        let stowing = self.shelf.tier.as_ref().and_then(|tier| {
+        let stowing = generation.home().and_then(|tier| {
             tier.attach(generation);
             tier.resume(generation, interval.start)
         });
@@ -407,7 +373,7 @@ impl Store {
 
     /// Whether a generation is still being written to the volume: what is not found of it may be in a moment.
     pub fn is_going_down(&self, generation: &Generation) -> bool {
-        self.shelf.tier.as_ref().is_some_and(|tier| tier.is_going_down(generation))
+        generation.home().is_some_and(|tier| tier.is_going_down(generation))
     }
 
     /// What the volume has by now at `offset` of a body that memory keeps only a window of, as [`Generation::fetch`].
@@ -424,7 +390,7 @@ impl Store {
         offset: u64,
         max: usize,
     ) -> Result<Option<Piece>, Gone> {
-        if let Some(tier) = &self.shelf.tier {
+        if let Some(tier) = generation.home() {
             tier.attach(generation);
         }
         generation.fetch(place, offset, max).await
@@ -491,13 +457,13 @@ impl Store {
     /// Makes durable what was stored.
     #[cfg(test)]
     pub(crate) fn sync_for_tests(&self) -> bool {
-        self.shelf.tier.as_ref().is_some_and(|tier| tier.sync_for_tests())
+        self.shelf.tiers.all().iter().all(|tier| tier.sync_for_tests())
     }
 
     /// Lets the catalogue take in so many batches at most.
     #[cfg(test)]
     pub(crate) fn cover_for_tests(&self, batches: u64) {
-        if let Some(catalogue) = self.shelf.tier.as_ref().and_then(|tier| tier.catalogue.as_ref()) {
+        for catalogue in self.shelf.tiers.all().iter().filter_map(|tier| tier.catalogue.as_ref()) {
             let cover = || catalogue.cover(crate::samples::now()).unwrap() == Progress::More;
             let _ = (0..batches).take_while(|_| cover()).count();
         }

@@ -6,12 +6,13 @@
 
 mod ask;
 mod below;
+mod layout;
 mod stocks;
 mod stowing;
 mod sweeper;
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ use xxhash_rust::xxh3::Xxh3Default;
 pub use self::ask::Ask;
 pub(crate) use self::below::Below;
 pub use self::below::{Gone, Place};
+pub(crate) use self::layout::Tiers;
+pub use self::layout::Twice;
 pub(crate) use self::stowing::{Keeper, SharedPut, Stowing};
 pub use self::sweeper::SweepUsage;
 pub(crate) use self::sweeper::start;
@@ -31,7 +34,6 @@ use crate::budget::{BLOCK_OVERHEAD_BYTES, block};
 use crate::catalogue::{Catalogue, Recounted, Rows};
 use crate::generation::{Generation, overhead_bytes};
 use crate::head::{Head, detached, head_bytes};
-use crate::index::Index;
 use crate::ledger::{Judged, Ledger, Stamp};
 use crate::shelf::Shelf;
 use crate::volume::codec;
@@ -48,10 +50,52 @@ const GOING_DOWN_LOOKED_THROUGH: usize = 64;
 /// Up to so many bytes a body comes up into memory with its head.
 const SMALL_BYTES_MAX: u64 = BLOCK_BYTES as u64;
 
+/// How a volume stands with those who want something of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Standing {
+    /// It stores and serves.
+    Up,
+    /// There is no room, since others have filled the file system: it serves.
+    Full,
+    /// Nothing can be written: it serves what it has.
+    ReadOnly,
+    /// It does not keep up: nobody waits for it, and nothing is stored.
+    Slow,
+    /// It is asked nothing more.
+    Ejected,
+}
+
+/// What a volume is told when it is attached.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Seating {
+    /// What people call it: the path of its folder.
+    pub name: Arc<str>,
+    /// Its share of the keys, beside the others' weights.
+    pub weight: u64,
+    /// What was asked for before this number of the ledger is asked about before it is used: the volume was away.
+    pub trusted_from: Stamp,
+    /// What was asked for before this number is gone: marks were dropped while the volume was away.
+    pub dead_below: Stamp,
+}
+
+impl Seating {
+    /// Of a volume that was never away.
+    pub fn of(name: &str, weight: u64) -> Seating {
+        Seating { name: name.into(), weight, trusted_from: Stamp::of(0), dead_below: Stamp::of(0) }
+    }
+}
+
 /// A volume below the shelf.
 #[derive(Debug)]
 pub(crate) struct Tier {
     volume: Arc<Volume>,
+    name: Arc<str>,
+    weight: AtomicU64,
+    trusted_from: Stamp,
+    dead_below: AtomicU64,
+    is_draining: AtomicBool,
+    /// It does not keep up.
+    is_slow: AtomicBool,
     clock: fn() -> Now,
     /// Bodies whose rest waits for room.
     late: stowing::Line,
@@ -67,11 +111,22 @@ pub(crate) struct Tier {
 }
 
 impl Tier {
-    pub(crate) fn new(volume: Volume, rows: Option<Arc<dyn Rows>>, clock: fn() -> Now) -> Arc<Tier> {
+    pub(crate) fn new(
+        volume: Volume,
+        rows: Option<Arc<dyn Rows>>,
+        seating: Seating,
+        clock: fn() -> Now,
+    ) -> Arc<Tier> {
         let volume = Arc::new(volume);
         let catalogue = rows.map(|rows| Catalogue::new(rows, Arc::clone(&volume)));
         Arc::new(Tier {
             volume,
+            name: seating.name,
+            weight: AtomicU64::new(seating.weight),
+            trusted_from: seating.trusted_from,
+            dead_below: AtomicU64::new(seating.dead_below.number()),
+            is_draining: AtomicBool::new(false),
+            is_slow: AtomicBool::new(false),
             clock,
             late: stowing::Line::default(),
             unkept: AtomicU64::new(0),
@@ -138,10 +193,62 @@ impl Tier {
         }
     }
 
-    /// Whether the volume may hold more under a key than has come up. Looks at memory alone.
-    pub(crate) fn holds_more(&self, digest: u128, full: &[u8], site: u64, index: &Index) -> bool {
-        let below = self.volume.find(digest_below(full, site)).len();
-        below > 0 && below > index.all(digest).iter().filter(|generation| generation.object() > 0).count()
+    /// How it stands.
+    pub(crate) fn standing(&self) -> Standing {
+        match self.volume.health() {
+            Health::Ejected => Standing::Ejected,
+            _ if self.is_slow.load(Ordering::Relaxed) => Standing::Slow,
+            Health::ReadOnly => Standing::ReadOnly,
+            Health::Well if self.volume.is_full() => Standing::Full,
+            Health::Well => Standing::Up,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(crate) fn weight(&self) -> u64 {
+        self.weight.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_weight(&self, weight: u64) {
+        self.weight.store(weight, Ordering::Relaxed);
+    }
+
+    /// Whether it is being emptied: it serves, and stores nothing more.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_draining(&self, is_draining: bool) {
+        self.is_draining.store(is_draining, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_slow(&self, is_slow: bool) {
+        self.is_slow.store(is_slow, Ordering::Relaxed);
+    }
+
+    /// What was asked for before this number of the ledger is asked about before it is used.
+    pub(crate) fn trusted_from(&self) -> Stamp {
+        self.trusted_from
+    }
+
+    /// What was asked for before this number of the ledger is gone from here.
+    pub(crate) fn dead_below(&self) -> Stamp {
+        Stamp::of(self.dead_below.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_dead_below(&self, until: Stamp) {
+        self.dead_below.fetch_max(until.number(), Ordering::AcqRel);
+    }
+
+    /// How many records there may be under a digest. Looks at memory alone.
+    pub(crate) fn count_of(&self, digest: u128) -> usize {
+        match self.standing() {
+            Standing::Ejected => 0,
+            _ => self.volume.find(digest).len(),
+        }
     }
 
     /// Begins to write a generation down; `None` where the volume takes nothing.
@@ -149,11 +256,11 @@ impl Tier {
         Some(Stowing::new(self.begin_put(generation)?, Arc::clone(self)))
     }
 
-    fn begin_put(&self, generation: &Generation) -> Option<Put> {
+    fn begin_put(self: &Arc<Tier>, generation: &Generation) -> Option<Put> {
         let head = codec::encode(&generation.head().stored, (self.clock)());
         let (key, stamp) = (key_below(generation.key()), generation.stamp().number());
         let put = self.volume.begin(&key, Bytes::from(head), stamp, generation.length()).ok()?;
-        generation.set_object(put.number());
+        generation.set_home(put.number(), self);
         self.note_going_down(put.number(), put.fate());
         Some(put)
     }
@@ -175,12 +282,9 @@ impl Tier {
             .is_some_and(|fate| fate.ended().is_none())
     }
 
-    /// Takes a generation out of the volume. Where even that cannot be said, it is outdone when it comes up again.
-    pub(crate) fn remove(&self, generation: &Generation) {
-        if generation.object() > 0 {
-            let key = generation.key();
-            let _ = self.volume.remove(digest_below(&key.full, key.site), generation.object());
-        }
+    /// Takes an object out.
+    fn remove(&self, named: Named) {
+        let _ = self.volume.remove(named.digest, named.object);
     }
 
     /// Writes a generation's new head down, at most every [`REFRESH_INTERVAL`]. Where it cannot be, the old one stays, and what
@@ -205,8 +309,16 @@ impl Tier {
     /// Makes a generation of a record, in memory with its head, and with its body where that is small.
     fn raise(self: &Arc<Tier>, shelf: &Shelf, key: &CacheKey, record: Record) {
         let Some(length) = record.length else { return };
-        let Ok(stored) = codec::decode(&record.head, (self.clock)()) else { return };
-        let stored = detached(stored);
+        let now = (self.clock)();
+        let Ok(stored) = codec::decode(&record.head, now) else { return };
+        if record.asked < self.dead_below().number() {
+            self.remove(Named { digest: record.digest, object: record.number });
+            return;
+        }
+        let mut stored = detached(stored);
+        if record.asked < self.trusted_from.number() {
+            stored.doubt(now.mono);
+        }
         let charge = |bytes| shelf.charge(bytes);
         let small = self.small(shelf, &record, length);
         let (number, stamp) = (record.number, Stamp::of(record.stamp));
@@ -218,7 +330,7 @@ impl Tier {
         };
         let body = small.unwrap_or_else(|| Body::elsewhere(length));
         let generation = Generation::new(key.clone(), number, stamp, Head::new(stored, head), body, own);
-        generation.set_object(number);
+        generation.set_home(number, self);
         if let Some((record, _)) = below {
             generation.set_below(Below::new(Arc::clone(self), record));
         }

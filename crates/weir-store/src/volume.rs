@@ -40,6 +40,7 @@ mod tests;
 mod threads;
 mod usage;
 mod verify;
+mod waits;
 
 #[cfg(any(test, feature = "testing"))]
 pub use disk::{CrashDisk, Fault};
@@ -61,6 +62,7 @@ pub use superblock::NotAVolume;
 pub use threads::Busy;
 pub use usage::{Health, VolumeUsage};
 pub use verify::Verified;
+pub use waits::Answer;
 
 /// The shortest segment in bytes.
 pub(crate) const SEGMENT_BYTES_MIN: u64 = 64 << 10;

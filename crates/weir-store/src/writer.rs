@@ -301,7 +301,7 @@ impl Writer {
         if self.generation.is_retired() {
             return;
         }
-        let stowing = self.shelf.tier.as_ref().and_then(|tier| tier.begin(&self.generation));
+        let stowing = self.shelf.tiers.begin(&self.generation);
         if let (Some(stowing), Some(length)) = (stowing, self.generation.length()) {
             stowing.finish(&self.generation, length, Keeper::Memory, |_| {});
         }

@@ -214,7 +214,14 @@ impl Weir {
     /// The value of one series of `/metrics`, e.g. `weir_requests_total{site="x"}`; `None` where it is not there.
     pub fn metric(&self, series: &str) -> Option<f64> {
         let text = self.admin_get("/metrics").text();
-        text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.trim().parse().ok())
+        let values = text.lines().filter_map(|line| {
+            let rest = line.strip_prefix(series)?;
+            let value =
+                rest.strip_prefix(' ').or_else(|| Some(rest.strip_prefix('{')?.split_once("} ")?.1))?;
+            value.trim().parse::<f64>().ok()
+        });
+        // A name alone is the sum of its series.
+        values.reduce(|one, other| one + other)
     }
 
     /// The pid.

@@ -1,6 +1,7 @@
 //! Opening the volume that the configuration names.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use anyhow::Context;
 use weir_config::model;
@@ -18,24 +19,44 @@ const ROWS_SHARE: u64 = 16;
 const ROWS_BYTES_MIN: u64 = 4 << 20;
 const ROWS_BYTES_MAX: u64 = 64 << 20;
 /// Below this there is none: it would take too much of the cache's.
-#[cfg(feature = "rocksdb")]
 const ROWS_MEMORY_BYTES_MIN: u64 = 32 << 20;
 
-/// The memory that a catalogue takes of the cache's, in bytes.
-pub(crate) fn rows_memory_bytes(memory_bytes: u64) -> u64 {
-    (memory_bytes / ROWS_SHARE).clamp(ROWS_BYTES_MIN, ROWS_BYTES_MAX)
+/// How the memory of the cache is shared among what needs some.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share {
+    /// What is left for responses.
+    pub(crate) store_bytes: u64,
+    /// For the catalogue of one volume; 0 where there is none.
+    rows_bytes: u64,
+    /// For what waits to be written to one volume.
+    queue_bytes: u64,
+}
+
+impl Share {
+    /// Of so much memory, for so many volumes at most.
+    pub(crate) fn of(memory_bytes: u64, volumes: usize) -> Share {
+        let count = volumes.max(1) as u64;
+        let all_rows = (memory_bytes / ROWS_SHARE).clamp(ROWS_BYTES_MIN, ROWS_BYTES_MAX);
+        let has_rows = cfg!(feature = "rocksdb") && volumes > 0 && memory_bytes >= ROWS_MEMORY_BYTES_MIN;
+        let rows_bytes = if has_rows { (all_rows / count).max(ROWS_BYTES_MIN) } else { 0 };
+        Share {
+            store_bytes: memory_bytes.saturating_sub(rows_bytes * count),
+            rows_bytes,
+            queue_bytes: memory_bytes / QUEUE_SHARE / count,
+        }
+    }
 }
 
 /// Opens the rows of a volume's catalogue. Those that are damaged are taken away and made anew; where there can be none, the
 /// volume is walked instead.
 #[cfg(feature = "rocksdb")]
-pub(crate) fn rows(of: &model::Volume, volume: &Volume, memory_bytes: u64) -> Option<Arc<dyn Rows>> {
-    if memory_bytes < ROWS_MEMORY_BYTES_MIN {
+pub(crate) fn rows(of: &model::Volume, volume: &Volume, share: &Share) -> Option<Arc<dyn Rows>> {
+    if share.rows_bytes == 0 {
         return None;
     }
     let folder = of.path.0.join("catalogue");
     let settings = weir_rocks::Settings {
-        memory_bytes: usize::try_from(rows_memory_bytes(memory_bytes)).unwrap_or(usize::MAX),
+        memory_bytes: usize::try_from(share.rows_bytes).unwrap_or(usize::MAX),
         ..weir_rocks::Settings::default()
     };
     let wanted = weir_store::catalogue::wanted(volume);
@@ -55,15 +76,20 @@ pub(crate) fn rows(of: &model::Volume, volume: &Volume, memory_bytes: u64) -> Op
 
 /// Without RocksDB there are none.
 #[cfg(not(feature = "rocksdb"))]
-pub(crate) fn rows(_: &model::Volume, _: &Volume, _: u64) -> Option<Arc<dyn Rows>> {
+pub(crate) fn rows(_: &model::Volume, _: &Volume, _: &Share) -> Option<Arc<dyn Rows>> {
     None
 }
 
-/// Opens the volume, or makes it. Blocks for as long as recovery takes.
+/// Opens the volume, or makes it; with its weight. `numbers` is where all volumes of the house get the numbers of their objects
+/// from. Blocks for as long as recovery takes.
 ///
 /// # Errors
 /// A sentence that says what to do.
-pub(crate) fn open(of: &model::Volume, memory_bytes: u64) -> anyhow::Result<Volume> {
+pub(crate) fn open(
+    of: &model::Volume,
+    share: &Share,
+    numbers: &Arc<AtomicU64>,
+) -> anyhow::Result<(Volume, u64)> {
     let path = &of.path.0;
     let said = || format!("cannot use the volume {}", path.display());
     let disk = OsDisk::take(path).map_err(|error| match error.kind() {
@@ -80,7 +106,8 @@ pub(crate) fn open(of: &model::Volume, memory_bytes: u64) -> anyhow::Result<Volu
     let begun = weir_edge::now().mono;
     let mut settings = VolumeSettings::of(size_bytes, Clock::new(move || weir_edge::now().since(begun)));
     // What waits to be written holds its blocks in memory.
-    settings.queue_bytes = settings.queue_bytes.min(memory_bytes / QUEUE_SHARE);
+    settings.queue_bytes = settings.queue_bytes.min(share.queue_bytes);
+    settings.numbers = Arc::clone(numbers);
     let (volume, found) = Volume::open(Arc::new(disk), &settings).with_context(said)?;
     tracing::info!(
         objects = found.objects,
@@ -91,5 +118,10 @@ pub(crate) fn open(of: &model::Volume, memory_bytes: u64) -> anyhow::Result<Volu
         "volume {} of {size_bytes} bytes is open",
         path.display()
     );
-    Ok(volume)
+    Ok((volume, weight(of, size_bytes)))
+}
+
+/// Its share of the keys, beside the others': by default its size in MiB.
+pub(crate) fn weight(of: &model::Volume, size_bytes: u64) -> u64 {
+    of.weight.map_or((size_bytes >> 20).max(1), |weight| u64::from(weight.get()))
 }

@@ -20,8 +20,9 @@ use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
 use weir_store::catalogue::CatalogueUsage;
-use weir_store::volume::{Health, VolumeUsage};
-use weir_store::{Force, Ledger, LedgerFolder, MARKS_MAX, Settings, Stamp, Store, Unwritten};
+use weir_store::{
+    Force, Ledger, LedgerFolder, MARKS_MAX, Seating, Settings, Stamp, Standing, Store, Unwritten, VolumeState,
+};
 
 use crate::logs::{self, LogChoice, Terminal};
 use crate::volume;
@@ -90,17 +91,18 @@ impl House {
         let ledger = Ledger::open(MARKS_MAX, Box::new(files), weir_edge::now())
             .with_context(|| format!("cannot use the state folder {}", state.display()))?;
         let memory_bytes = loaded.memory_bytes();
-        let store = match loaded.config.cache.volume.first() {
-            Some(of) => {
-                let volume = volume::open(of, memory_bytes)?;
-                let rows = volume::rows(of, &volume, memory_bytes);
-                let taken_bytes = rows.as_ref().map_or(0, |_| volume::rows_memory_bytes(memory_bytes));
-                let settings = Settings::of(memory_bytes.saturating_sub(taken_bytes));
-                Store::with_volume(settings, ledger, volume, rows, weir_edge::now)
-                    .context("cannot start the thread that sweeps the volume; raise the limit of threads")?
-            }
-            None => Store::with_ledger(Settings::of(memory_bytes), ledger),
-        };
+        let volumes = &loaded.config.cache.volume;
+        let share = volume::Share::of(memory_bytes, volumes.len());
+        let store = Store::with_ledger(Settings::of(share.store_bytes), ledger);
+        let numbers = Arc::default();
+        for of in volumes {
+            let (volume, weight) = volume::open(of, &share, &numbers)?;
+            let rows = volume::rows(of, &volume, &share);
+            let seating = Seating::of(&of.path.to_string(), weight);
+            store
+                .attach(volume, rows, seating, weir_edge::now)
+                .with_context(|| format!("cannot use the volume {}", of.path))?;
+        }
         let edge = Edge::start(compile(loaded, &observatory), workers, observatory.clone(), store)?;
         Ok(House {
             edge,
@@ -196,15 +198,24 @@ impl Extent {
     }
 }
 
-fn volume_use(usage: VolumeUsage, edge: &Edge) -> VolumeUse {
-    let sweeps = edge.sweep_usage().unwrap_or_default();
-    let health = match usage.health {
-        Health::Well => "well",
-        Health::ReadOnly => "read-only",
-        Health::Ejected => "ejected",
+fn volume_use(state: VolumeState) -> VolumeUse {
+    let VolumeState { usage, sweeps, .. } = state;
+    let standing = match state.standing {
+        Standing::Up => "up",
+        Standing::Full => "full",
+        Standing::ReadOnly => "read-only",
+        Standing::Slow => "slow",
+        Standing::Ejected => "ejected",
     };
     VolumeUse {
-        health: health.to_owned(),
+        path: state.name.to_string(),
+        id: format!("{:032x}", state.id),
+        state: standing.to_owned(),
+        why: None,
+        retry_s: None,
+        drain: None,
+        suspect: state.trusted_from > Stamp::of(0),
+        weight: state.weight,
         objects: usage.objects,
         used_bytes: usage.used_bytes,
         size_bytes: usage.size_bytes,
@@ -217,7 +228,7 @@ fn volume_use(usage: VolumeUsage, edge: &Edge) -> VolumeUse {
         segments_freed: usage.segments_freed,
         sweeps: sweeps.passes,
         sweeps_failed: sweeps.failed,
-        catalogue: edge.catalogue_usage().map(catalogue_use),
+        catalogue: state.catalogue.map(catalogue_use),
         damaged: usage.damaged,
         queue_full: usage.queue_full,
         read_errors: usage.read_errors,
@@ -264,7 +275,7 @@ impl DataPlane for House {
                 memory_bytes_max: usage.limit_bytes,
                 evicted: usage.evicted,
             },
-            volume: self.edge.volume_usage().map(|usage| volume_use(usage, &self.edge)),
+            volumes: self.edge.store().volumes().into_iter().map(volume_use).collect(),
             ledger: self.ledger(),
             upstreams: self.upstreams(),
         }
@@ -293,17 +304,22 @@ impl DataPlane for House {
     }
 
     fn verify(&self) -> Result<Verified, String> {
-        let verified = self.edge.verify().ok_or("this Weir has no volume")?;
-        let found = verified.map_err(|error| format!("the volume cannot be read: {error}"))?;
-        Ok(Verified {
-            objects: found.objects,
-            partial: found.partial,
-            body_bytes: found.body_bytes,
-            damaged: found.damaged,
-            moved: found.moved,
-            rows_missing: found.rows_missing,
-            rows_superfluous: found.rows_superfluous,
-        })
+        let all = self.edge.store().verify();
+        if all.is_empty() {
+            return Err("this Weir has no volume".to_owned());
+        }
+        let mut sum = Verified::default();
+        for (name, verified) in all {
+            let found = verified.map_err(|error| format!("the volume {name} cannot be read: {error}"))?;
+            sum.objects += found.objects;
+            sum.partial += found.partial;
+            sum.body_bytes += found.body_bytes;
+            sum.damaged += found.damaged;
+            sum.moved += found.moved;
+            sum.rows_missing += found.rows_missing;
+            sum.rows_superfluous += found.rows_superfluous;
+        }
+        Ok(sum)
     }
 
     fn list(&self, order: &ListOrder) -> Result<Listing, String> {

@@ -132,8 +132,12 @@ fn what_is_not_there_yet_is_not_taken() {
     for (text, sentence) in [
         ("[cache]\ndisk = \"10GiB\"", "unknown key `disk` in `cache`"),
         (
-            "[[cache.volume]]\npath = \"/a\"\n[[cache.volume]]\npath = \"/b\"",
-            "there is one `[[cache.volume]]` already, and one is all there may be",
+            "[[cache.volume]]\npath = \"/a\"\n[[cache.volume]]\npath = \"/a/\"",
+            "two volumes have the same folder",
+        ),
+        (
+            "[[cache.volume]]\npath = \"/a/b\"\n[[cache.volume]]\npath = \"/a\"",
+            "one volume's folder is inside another's",
         ),
     ] {
         let found = crate::sample::sentences(text);

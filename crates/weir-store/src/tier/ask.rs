@@ -1,75 +1,75 @@
-//! Asking the volume what it holds under a key.
+//! Asking the volumes what they hold under a key.
 
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tokio::sync::oneshot;
 use weir_policy::CacheKey;
 
-use super::{Tier, key_below};
+use super::{Standing, Tier, key_below};
 use crate::shelf::Shelf;
 use crate::volume::{Candidate, ReadError};
 
-/// A question to the volume: what it holds under a key.
+/// What has to be waited for: the volume, and what it may hold.
+type Waiting = SmallVec<[(Arc<Tier>, Candidate); 2]>;
+
+/// A question to the volumes: what they hold under a key.
 #[derive(Debug)]
 pub struct Ask {
     shelf: Arc<Shelf>,
-    tier: Arc<Tier>,
     key: CacheKey,
 }
 
 impl Ask {
-    pub(crate) fn new(shelf: &Arc<Shelf>, tier: &Arc<Tier>, key: CacheKey) -> Ask {
-        Ask { shelf: Arc::clone(shelf), tier: Arc::clone(tier), key }
+    pub(crate) fn new(shelf: &Arc<Shelf>, key: CacheKey) -> Ask {
+        Ask { shelf: Arc::clone(shelf), key }
     }
 
-    /// Brings up what the volume holds under the key: then look again. What lies in the page cache is read at once, the
-    /// rest by the volume's threads; where they are too busy it stays a miss.
+    /// Brings up what the volumes hold under the key: then look again. What lies in the page cache is read at once, the
+    /// rest by the volumes' threads, those of several at the same time; where they are too busy, or too slow, it stays a miss.
     ///
     /// # Cancel safety
     /// Safe: what comes up comes up all the same.
     pub async fn run(self) {
         let waiting = self.at_once();
-        if waiting.is_empty() {
-            return;
+        let mut asked = SmallVec::<[_; 2]>::new();
+        for (tier, candidate) in waiting.into_iter().filter(|(tier, _)| tier.standing() != Standing::Slow) {
+            let (shelf, below, key) = (Arc::clone(&self.shelf), Arc::clone(&tier), self.key.clone());
+            let job = move || bring(&shelf, &below, &key, candidate);
+            asked.extend(tier.volume.ask(job));
         }
-        let volume = Arc::clone(&self.tier.volume);
-        let (done, wait) = oneshot::channel();
-        let job = move || {
-            self.wait_for(&waiting);
-            let _ = done.send(());
-        };
-        if volume.on_reader(job).is_ok() {
-            let _ = wait.await;
+        for answer in asked {
+            answer.await;
         }
     }
 
     /// As [`Ask::run`], for threads that may block.
     pub fn wait(self) {
-        let waiting = self.at_once();
-        self.wait_for(&waiting);
+        for (tier, candidate) in self.at_once() {
+            bring(&self.shelf, &tier, &self.key, candidate);
+        }
     }
 
     /// Brings up what lies in the page cache; returns the rest.
-    fn at_once(&self) -> SmallVec<[Candidate; 2]> {
+    fn at_once(&self) -> Waiting {
         let key = key_below(&self.key);
-        let mut waiting = SmallVec::new();
-        for candidate in self.tier.volume.find(key.digest) {
-            match self.tier.volume.try_record(candidate, &key) {
-                Ok(Some(record)) => self.tier.raise(&self.shelf, &self.key, record),
-                Err(ReadError::NotResident) => waiting.push(candidate),
-                Ok(None) | Err(ReadError::Gone | ReadError::Device(_)) => {}
+        let mut waiting = Waiting::new();
+        let layout = self.shelf.tiers.all();
+        for tier in layout.iter().filter(|tier| tier.standing() != Standing::Ejected) {
+            for candidate in tier.volume.find(key.digest) {
+                match tier.volume.try_record(candidate, &key) {
+                    Ok(Some(record)) => tier.raise(&self.shelf, &self.key, record),
+                    Err(ReadError::NotResident) => waiting.push((Arc::clone(tier), candidate)),
+                    Ok(None) | Err(ReadError::Gone | ReadError::Device(_)) => {}
+                }
             }
         }
         waiting
     }
+}
 
-    fn wait_for(&self, candidates: &[Candidate]) {
-        let key = key_below(&self.key);
-        for candidate in candidates {
-            if let Ok(Some(record)) = self.tier.volume.record(*candidate, &key) {
-                self.tier.raise(&self.shelf, &self.key, record);
-            }
-        }
+/// Brings up what a candidate is. May wait for the drive.
+fn bring(shelf: &Shelf, tier: &Arc<Tier>, key: &CacheKey, candidate: Candidate) {
+    if let Ok(Some(record)) = tier.volume.record(candidate, &key_below(key)) {
+        tier.raise(shelf, key, record);
     }
 }

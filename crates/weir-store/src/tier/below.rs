@@ -5,13 +5,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::ArcSwap;
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
 use weir_policy::{CacheKey, Interval, Intervals};
 
-use super::{Tier, key_below};
+use super::{Standing, Tier, key_below};
 use crate::body::Piece;
 use crate::generation::Generation;
-use crate::volume::{Part, Position, ReadError, Record};
+use crate::volume::{Answer, Part, Position, ReadError, Record};
 
 /// The bytes are there no more, or are not what was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -78,12 +77,9 @@ impl Below {
             return;
         }
         let (tier, key, number) = (Arc::clone(&self.tier), key.clone(), self.record.load().number);
-        let (done, wait) = oneshot::channel();
-        let job = move || {
-            let _ = done.send(tier.newest(&key, number, Wait::Device));
-        };
-        if self.tier.volume.on_reader(job).is_ok()
-            && let Ok(Ok(Some(record))) = wait.await
+        let job = move || tier.newest(&key, number, Wait::Device);
+        if let Some(answer) = self.tier.ask(job)
+            && let Some(Ok(Some(record))) = answer.await
         {
             self.take(record);
         }
@@ -143,21 +139,24 @@ impl Below {
         }
         let tier = Arc::clone(&self.tier);
         let mut position = std::mem::take(&mut place.0);
-        let (done, wait) = oneshot::channel();
-        let job = move || {
-            let result = tier.volume.read(&record, &mut position, offset, max);
-            let _ = done.send((result, position));
-        };
-        if self.tier.volume.on_reader(job).is_err() {
-            return Err(ReadError::NotResident);
-        }
-        let (result, position) = wait.await.map_err(|_| ReadError::Gone)?;
+        let job = move || (tier.volume.read(&record, &mut position, offset, max), position);
+        let answer = self.tier.ask(job).ok_or(ReadError::NotResident)?;
+        // Where it does not come in time, the drive may still have it.
+        let (result, position) = answer.await.ok_or(ReadError::NotResident)?;
         place.0 = position;
         result
     }
 }
 
 impl Tier {
+    /// Lets a thread of the volume's do something that may wait for the drive; `None` where it does not keep up.
+    fn ask<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Option<Answer<T>> {
+        match self.standing() {
+            Standing::Slow | Standing::Ejected => None,
+            Standing::Up | Standing::Full | Standing::ReadOnly => self.volume.ask(job),
+        }
+    }
+
     /// Says of a generation that began in memory where it lies on the volume, so that what lies there can leave memory.
     pub(crate) fn attach(self: &Arc<Tier>, generation: &Generation) {
         let object = generation.object();

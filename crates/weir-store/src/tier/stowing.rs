@@ -6,7 +6,7 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::{LATE_PAUSE, LATE_TRIES_MAX, Tier, digest_below};
+use super::{LATE_PAUSE, LATE_TRIES_MAX, Tier, Tiers, digest_below};
 use crate::body::{BLOCK_BYTES, Body, Piece, Read};
 use crate::generation::Generation;
 use crate::volume::Put;
@@ -54,6 +54,23 @@ impl Hand {
             Hand::Own(put) => Some(put),
             Hand::Shared(shared) => shared.0.as_ref(),
         }
+    }
+}
+
+impl Tiers {
+    /// Begins to write a generation down where it belongs; `None` where nothing is taken.
+    pub(crate) fn begin(&self, generation: &Generation) -> Option<Stowing> {
+        self.of(generation)?.begin(generation)
+    }
+
+    /// As [`Tiers::begin`], for what comes in parts from the start: see [`Tier::begin_part`].
+    pub(crate) fn begin_part(&self, generation: &Generation) -> Option<Arc<SharedPut>> {
+        self.of(generation)?.begin_part(generation)
+    }
+
+    fn of(&self, generation: &Generation) -> Option<Arc<Tier>> {
+        let key = generation.key();
+        self.home(digest_below(&key.full, key.site))
     }
 }
 

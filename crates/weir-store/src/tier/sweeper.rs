@@ -14,6 +14,9 @@
 //! 6. The marks up to `until` become one of everything. It concerns only what is old and neither on the volume nor in memory: what
 //!    comes after that was asked for before the barrier, and is not stored.
 //!
+//! Of several volumes each does 1 to 4 for itself, on a thread of its own; 5 and 6 are done up to the least of their numbers
+//! ([`Shelf::retire_swept`]).
+//!
 //! After a crash before 4 the marks are there; after it, the removals are durable. Removals are records of the log, so that they
 //! hold for an index made anew as well; where the log could not take one, the sync of step 2 fails.
 
@@ -105,24 +108,23 @@ impl Drop for Thread {
     }
 }
 
-/// Starts the thread that covers and sweeps, where there is a volume. It ends with the shelf.
+/// Starts the thread that covers and sweeps a volume. It ends with the shelf, or when the volume is let go.
 ///
 /// # Errors
 /// The system has no thread to spare.
-pub(crate) fn start(shelf: &Arc<Shelf>) -> std::io::Result<()> {
-    let Some(tier) = &shelf.tier else { return Ok(()) };
-    let (weak, own) = (Arc::downgrade(shelf), Arc::clone(&tier.thread));
-    let work = move || run(&weak, &own);
+pub(crate) fn start(shelf: &Arc<Shelf>, tier: &Arc<Tier>) -> std::io::Result<()> {
+    let (weak, below, own) = (Arc::downgrade(shelf), Arc::downgrade(tier), Arc::clone(&tier.thread));
+    let work = move || run(&weak, &below, &own);
     let handle = std::thread::Builder::new().name("weir-catalogue".to_owned()).spawn(work)?;
     *tier.thread.handle.lock() = Some(handle);
     Ok(())
 }
 
-fn run(shelf: &Weak<Shelf>, thread: &Thread) {
+fn run(shelf: &Weak<Shelf>, tier: &Weak<Tier>, thread: &Thread) {
     let mut sweeper = Sweeper::default();
     while !thread.pause(TICK) {
-        let Some(shelf) = shelf.upgrade() else { return };
-        sweeper.tick(&shelf);
+        let Some((shelf, tier)) = shelf.upgrade().zip(tier.upgrade()) else { return };
+        sweeper.tick(&shelf, &tier);
     }
 }
 
@@ -165,8 +167,7 @@ pub(crate) struct Sweeper {
 
 impl Sweeper {
     /// What is due. Blocks for as long as that takes.
-    pub(crate) fn tick(&mut self, shelf: &Arc<Shelf>) {
-        let Some(tier) = &shelf.tier else { return };
+    pub(crate) fn tick(&mut self, shelf: &Arc<Shelf>, tier: &Arc<Tier>) {
         let now = (tier.clock)();
         tier.cover_all();
         let volume = &tier.volume;
@@ -247,8 +248,7 @@ impl Sweeper {
         pass.settle()?;
         self.ended.clear();
         volume.set_swept(until.number()).map_err(|_| Stuck::Failed)?;
-        shelf.sweep_all();
-        shelf.ledger.retire_marks(until);
+        shelf.retire_swept();
         volume.reclaim().map_err(|_| Stuck::Failed)?;
         Ok(())
     }
@@ -256,7 +256,8 @@ impl Sweeper {
     /// A whole pass now, for tests that drive it.
     #[cfg(test)]
     pub(crate) fn pass(&mut self, shelf: &Arc<Shelf>) -> Result<(), Stuck> {
-        let Some(tier) = &shelf.tier else { return Ok(()) };
+        let layout = shelf.tiers.all();
+        let Some(tier) = layout.iter().next() else { return Ok(()) };
         if let Course::Idle = self.course {
             self.course = Course::Seen(shelf.ledger.current(), (tier.clock)());
         }
@@ -501,7 +502,15 @@ impl Pass<'_> {
         let Some((site, full)) = split_key(&record.key) else { return Fate::Stays };
         let key: CacheKey = cache_key(site, full);
         // What cannot be read cannot be used, but perhaps by another version; nor can it be told what concerns it.
-        let Ok(mut stored) = codec::decode(&record.head, (self.tier.clock)()) else { return Fate::Goes };
+        let now = (self.tier.clock)();
+        let Ok(mut stored) = codec::decode(&record.head, now) else { return Fate::Goes };
+        if record.asked < self.tier.dead_below().number() {
+            return Fate::Goes;
+        }
+        // What is written anew bears a number that would be trusted.
+        if record.asked < self.tier.trusted_from.number() {
+            stored.doubt(now.mono);
+        }
         match self.shelf.ledger.judge(&key, &stored.tags, Stamp::of(record.stamp)) {
             Judged::Alive => Fate::Stays,
             Judged::Dead => Fate::Goes,

@@ -173,7 +173,7 @@ fn what_was_replaced_retired_or_abandoned_does_not_come_back() {
     for number in 2..5 {
         assert!(find(&store, number).is_none(), "{number} came back");
     }
-    assert_eq!(store.volume_usage().unwrap().objects, 1);
+    assert_eq!(store.volumes()[0].usage.objects, 1);
 }
 
 #[test]
@@ -277,7 +277,7 @@ fn bytes_that_changed_are_a_miss_and_never_come_out() {
 /// Waits for the first checkpoint. A volume that is closed in the middle of it reads all of its segments the next time, and
 /// finds what is damaged by itself.
 fn checkpointed(store: &Store) {
-    let written = || store.volume_usage().unwrap().checkpoint_bytes;
+    let written = || store.volumes()[0].usage.checkpoint_bytes;
     for _ in 0..100 {
         let before = written();
         std::thread::sleep(std::time::Duration::from_millis(200));

@@ -11,6 +11,7 @@ mod room;
 mod sync;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -319,6 +320,8 @@ impl Engine {
     /// True while there is more to do at once.
     pub(crate) fn step(&mut self, now: Duration, is_pressed: bool) -> bool {
         self.now = now;
+        self.shared.counters.is_full.store(now < self.paused_until, Ordering::Relaxed);
+        self.shared.counters.owes.store(!self.owed.is_empty(), Ordering::Relaxed);
         self.flush_due(is_pressed);
         self.sync_due();
         let more = self.step_dropping();

@@ -5,10 +5,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use bytes::Bytes;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+use tokio::sync::oneshot;
 use weir_policy::{CacheKey, Intervals};
 
 use super::disk::Disk;
@@ -20,12 +22,13 @@ use super::put::{Ended, Fate};
 use super::reader::{Candidate, Part, Position, ReadError, Record, Wait};
 use super::recover::{OpenError, Recovered, open};
 use super::running::{Named, Running};
-use super::settings::VolumeSettings;
+use super::settings::{Clock, SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
 use super::shared::Shared;
 use super::stocks::owner_of;
 use super::threads::{Busy, Readers, start_writer};
 use super::usage::{Counters, Health, VolumeUsage};
 use super::verify::{Verified, verify, walk};
+use super::waits::{Answer, Waits};
 use crate::stocks::Stock;
 
 /// A volume, open. Dropping it writes what waits, and ends its threads.
@@ -33,11 +36,13 @@ use crate::stocks::Stock;
 pub struct Volume {
     pub(super) shared: Arc<Shared>,
     intake: Arc<Intake>,
-    next_object: AtomicU64,
+    next_object: Arc<AtomicU64>,
     pub(super) running: Running,
     pub(super) was_rebuilt: bool,
     readers: Mutex<Option<Readers>>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    waits: Arc<Waits>,
+    clock: Clock,
 }
 
 impl Volume {
@@ -48,7 +53,8 @@ impl Volume {
     pub fn open(disk: Arc<dyn Disk>, settings: &VolumeSettings) -> Result<(Volume, Recovered), OpenError> {
         let (shared, engine, recovered) = open(disk, settings)?;
         let intake = Arc::new(Intake::new(settings.queue_bytes));
-        let next_object = AtomicU64::new(engine.next_object());
+        let next_object = Arc::clone(&settings.numbers);
+        next_object.fetch_max(engine.next_object(), Ordering::AcqRel);
         let failed = |source| OpenError::Drive { act: "starting a thread", source };
         let readers = Readers::start(settings.readers, &shared).map_err(failed)?;
         let writer = start_writer(engine, Arc::clone(&intake), settings.clock.clone()).map_err(failed)?;
@@ -60,6 +66,8 @@ impl Volume {
             was_rebuilt: recovered.was_rebuilt,
             readers: Mutex::new(Some(readers)),
             writer: Mutex::new(Some(writer)),
+            waits: Arc::default(),
+            clock: settings.clock.clone(),
         };
         Ok((volume, recovered))
     }
@@ -159,6 +167,32 @@ impl Volume {
     /// [`Busy`] where too much waits already: treat the object as absent.
     pub fn on_reader(&self, job: impl FnOnce() + Send + 'static) -> Result<(), Busy> {
         self.readers.lock().as_ref().ok_or(Busy)?.run(Box::new(job))
+    }
+
+    /// Runs something on a thread of the volume's that may wait for the drive, and says what came of it; nothing where that takes
+    /// longer than [`Volume::give_up`] allows, and no answer at all where too much waits already.
+    ///
+    /// # Cancel safety
+    /// Safe: the job is done all the same.
+    pub fn ask<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Option<Answer<T>> {
+        let (say, said) = oneshot::channel();
+        let (pending, answer) = self.waits.begin(self.clock.now(), said);
+        let job = move || {
+            let _ = say.send(job());
+            drop(pending);
+        };
+        self.on_reader(job).ok().map(|()| answer)
+    }
+
+    /// Lets those go who have waited for its reading threads for longer than that; how many. They see a miss.
+    pub fn give_up(&self, patience: Duration) -> usize {
+        self.clock.now().checked_sub(patience).map_or(0, |moment| self.waits.give_up_before(moment))
+    }
+
+    /// For how long the oldest job has kept its thread, or waited for one; zero where there is none.
+    pub fn stuck_for(&self) -> Duration {
+        let since = |began| self.clock.now().saturating_sub(began);
+        self.waits.oldest().map_or(Duration::ZERO, since)
     }
 
     /// Begins to store an object. `length` is that of its body, where it is known; `stamp` is kept with it. It is found
@@ -302,6 +336,22 @@ impl Volume {
     /// What it holds, and what was done.
     pub fn usage(&self) -> VolumeUsage {
         VolumeUsage { queued_bytes: self.intake.waiting_bytes(), ..self.shared.usage() }
+    }
+
+    /// Changes the ceiling of all its files together, in bytes. A smaller one is reached as soon as the oldest has gone.
+    pub fn resize(&self, size_bytes: u64) {
+        let size_bytes = size_bytes.clamp(SIZE_BYTES_MIN, SIZE_BYTES_MAX);
+        self.shared.size_bytes.store(size_bytes, Ordering::Release);
+    }
+
+    /// Whether removals could not be written yet, so that after a restart something may be back.
+    pub fn owes(&self) -> bool {
+        self.shared.counters.owes.load(Ordering::Relaxed)
+    }
+
+    /// Whether storing rests, since there was no room.
+    pub fn is_full(&self) -> bool {
+        self.shared.counters.is_full.load(Ordering::Relaxed)
     }
 
     /// How it fares.

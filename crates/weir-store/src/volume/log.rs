@@ -152,7 +152,7 @@ impl Volume {
 
     /// The ceiling in bytes.
     pub(crate) fn size_bytes(&self) -> u64 {
-        self.shared.size_bytes
+        self.shared.size_bytes()
     }
 
     /// What all files take, in bytes.

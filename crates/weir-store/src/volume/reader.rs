@@ -78,6 +78,8 @@ pub struct Record {
     pub number: u64,
     /// The stamp that was stored with it, or up to which it was judged by a sweep, whichever is larger.
     pub stamp: u64,
+    /// The stamp that was stored with it.
+    pub asked: u64,
     /// The digest of its key.
     pub digest: u128,
     /// The full key.
@@ -276,6 +278,7 @@ impl Shared {
         Ok(Record {
             number: header.number,
             stamp,
+            asked: header.stamp,
             digest: header.digest,
             key: own.split_to(described.key.len()),
             head: own,

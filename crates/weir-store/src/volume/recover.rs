@@ -108,7 +108,7 @@ pub(crate) fn open(
     let shared = Arc::new(Shared {
         disk,
         superblock,
-        size_bytes: settings.size_bytes,
+        size_bytes: AtomicU64::new(settings.size_bytes),
         index: known.index,
         segments,
         space,

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use super::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
@@ -73,6 +74,9 @@ pub struct VolumeSettings {
     pub readers: usize,
     /// The clock.
     pub clock: Clock,
+    /// From where objects get their numbers: one for all volumes of a house, so that of two that lie on two volumes the newer
+    /// one can be told.
+    pub numbers: Arc<AtomicU64>,
     /// The length of a segment, where another than the one by size is wanted; a volume keeps what it was made with.
     pub segment_bytes: Option<u64>,
     /// Identity and secret of a new volume; chosen at random where there is none.
@@ -89,6 +93,7 @@ impl VolumeSettings {
             queue_bytes: QUEUE_BYTES,
             readers: READERS,
             clock,
+            numbers: Arc::default(),
             segment_bytes: None,
             identity: None,
             journal_bytes_min: None,

@@ -15,7 +15,8 @@ use super::usage::{Counters, VolumeUsage};
 pub(crate) struct Shared {
     pub(crate) disk: Arc<dyn Disk>,
     pub(crate) superblock: Superblock,
-    pub(crate) size_bytes: u64,
+    /// The ceiling of all files.
+    pub(crate) size_bytes: AtomicU64,
     pub(crate) index: Index,
     pub(crate) segments: Segments,
     pub(crate) space: Arc<Space>,
@@ -27,11 +28,16 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
+    /// The ceiling of all files, in bytes.
+    pub(crate) fn size_bytes(&self) -> u64 {
+        self.size_bytes.load(Ordering::Acquire)
+    }
+
     pub(crate) fn usage(&self) -> VolumeUsage {
         let counters = &self.counters;
         let of = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
         VolumeUsage {
-            size_bytes: self.size_bytes,
+            size_bytes: of(&self.size_bytes),
             used_bytes: self.space.used_bytes(),
             objects: self.index.len(),
             segments: self.segments.len() as u64,

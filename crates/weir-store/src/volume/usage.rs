@@ -1,7 +1,7 @@
 //! What a volume holds, what was done, and how it fares.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::settings::{READ_ERRORS_MAX, WRITE_ERRORS_MAX};
 
@@ -80,6 +80,10 @@ pub(crate) struct Counters {
     pub(crate) full: AtomicU64,
     pub(crate) queue_full: AtomicU64,
     pub(crate) durable_epoch: AtomicU64,
+    /// Storing rests, since there was no room.
+    pub(crate) is_full: AtomicBool,
+    /// Removals could not be written.
+    pub(crate) owes: AtomicBool,
     /// Set when a thread of the volume has panicked or the file system lets nothing be written.
     stopped: AtomicU64,
 }

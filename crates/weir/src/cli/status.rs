@@ -65,7 +65,7 @@ fn show(status: &Status) -> String {
     }
     line("bytes", &bytes(status));
     line("cache", &cache(status));
-    if let Some(volume) = &status.volume {
+    for volume in &status.volumes {
         line("volume", &below(volume));
     }
     line("ledger", &ledger(status));
@@ -157,13 +157,14 @@ fn cache(status: &Status) -> String {
 
 fn below(volume: &VolumeUse) -> String {
     let mut text = format!(
-        "{}, {} of {} on disk",
+        "{}: {}, {} of {}",
+        volume.path,
         counted(usize::try_from(volume.objects).unwrap_or(usize::MAX), "object"),
         size(volume.used_bytes),
         size(volume.size_bytes)
     );
-    if volume.health != "well" {
-        let _ = write!(text, ", {}", volume.health);
+    if volume.state != "up" {
+        let _ = write!(text, ", {}", volume.state);
     }
     for (count, what) in [
         (volume.evicted, "evicted"),

@@ -84,13 +84,13 @@ fn a_purged_tag_gives_its_space_back() {
     purge(&weir, &["--tag", "goes"]);
     assert_eq!(status(&weir, "/ledger/marks"), 1);
     until("the mark is dropped", || status(&weir, "/ledger/marks") == 0);
-    assert_eq!(status(&weir, "/volume/objects"), 10);
+    assert_eq!(status(&weir, "/volumes/0/objects"), 10);
     purge(&weir, &["--tag", "stays"]);
     until("the other mark is dropped", || status(&weir, "/ledger/marks") == 0);
-    assert_eq!(status(&weir, "/volume/objects"), 0);
+    assert_eq!(status(&weir, "/volumes/0/objects"), 0);
     // The segment that is being written stays.
     until("the files are gone", || taken(&volume(&weir)) < full / 3);
-    assert!(status(&weir, "/volume/used_bytes") < full / 2);
+    assert!(status(&weir, "/volumes/0/used_bytes") < full / 2);
     assert!(weir.metric("weir_volume_segments_freed_total") > Some(2.0));
     assert_eq!(weir.metric("weir_volume_objects"), Some(0.0));
 }
@@ -106,7 +106,7 @@ fn a_kill_in_the_middle_of_a_sweep_brings_nothing_back() {
         weir.start_again();
         assert_purged(&origin, &weir);
         until("the mark is dropped", || status(&weir, "/ledger/marks") == 0);
-        assert_eq!(status(&weir, "/volume/objects"), 14);
+        assert_eq!(status(&weir, "/volumes/0/objects"), 14);
         weir.signal("KILL");
         weir.start_again();
         let found = weir.get("/0");
@@ -120,7 +120,7 @@ fn what_was_purged_softly_is_asked_about_also_when_its_mark_has_gone() {
     let mut weir = filled(&origin);
     purge(&weir, &["--soft", "--tag", "goes"]);
     until("the mark is dropped", || status(&weir, "/ledger/marks") == 0);
-    assert_eq!(status(&weir, "/volume/objects"), OBJECTS as u64);
+    assert_eq!(status(&weir, "/volumes/0/objects"), OBJECTS as u64);
     weir.signal("KILL");
     weir.start_again();
     assert!(weir.get("/0").is_hit());

@@ -51,12 +51,12 @@ fn a_purged_tag_gives_its_space_back_and_its_mark_goes() {
             world.store(number, 60_000, if number < 50 { 1 } else { 2 });
         }
         world.settle();
-        let full = world.store.volume_usage().unwrap();
+        let full = world.store.volumes()[0].usage;
         assert_eq!(full.objects, 60);
         world.purge(Target::Tag(1), Force::Hard);
         assert_eq!(world.store.ledger().marks(), 1);
         assert_eq!(world.pass(), Ok(()));
-        let swept = world.store.volume_usage().unwrap();
+        let swept = world.store.volumes()[0].usage;
         assert_eq!((swept.objects, swept.swept), (10, 50));
         assert_eq!(world.store.ledger().marks(), 0);
         // The segments in between go; what is left is the newest ones, with those that are alive and what says who is not.
@@ -65,7 +65,7 @@ fn a_purged_tag_gives_its_space_back_and_its_mark_goes() {
         world.assert_true();
         world.crash();
         world.assert_true();
-        assert_eq!(world.store.volume_usage().unwrap().objects, 10);
+        assert_eq!(world.store.volumes()[0].usage.objects, 10);
     }
 }
 
@@ -91,7 +91,7 @@ fn a_crash_at_every_operation_of_a_pass() {
             world.settle();
             assert_eq!(world.pass(), Ok(()));
             world.assert_true();
-            assert_eq!(world.store.volume_usage().unwrap().objects, 8);
+            assert_eq!(world.store.volumes()[0].usage.objects, 8);
             if !was_cut {
                 break;
             }
@@ -158,7 +158,7 @@ fn a_fill_that_was_under_way_is_waited_for() {
         world.purge(Target::Tag(1), Force::Hard);
         assert_eq!(world.pass(), Err(Stuck::Arriving));
         // What was there is taken out all the same, that part of the fill included which was published.
-        assert_eq!(world.store.volume_usage().unwrap().objects, 1);
+        assert_eq!(world.store.volumes()[0].usage.objects, 1);
         assert_eq!(world.store.ledger().marks(), 1);
         world.push(&mut purged, 100_000);
         world.seal(purged);
@@ -224,7 +224,7 @@ fn a_recount_mends_the_catalogue() {
     let full = world.rows.content();
     assert_eq!(full.len(), 1 + 20 * 3);
     let verify = |world: &World| {
-        let verified = world.store.verify().unwrap().unwrap();
+        let verified = world.store.verify().remove(0).1.unwrap();
         (verified.objects, verified.rows_missing, verified.rows_superfluous)
     };
     assert_eq!(verify(&world), (20, 0, 0));
@@ -257,7 +257,7 @@ fn rows_that_fail_are_done_without() {
     assert_eq!(world.pass(), Err(Stuck::Failed));
     assert_eq!(world.store.ledger().marks(), 1);
     assert_eq!(world.pass(), Ok(()));
-    assert_eq!(world.store.volume_usage().unwrap().objects, 15);
+    assert_eq!(world.store.volumes()[0].usage.objects, 15);
 }
 
 /// A volume that takes nothing more keeps its marks; memory is swept as ever.

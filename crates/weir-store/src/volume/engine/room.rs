@@ -48,7 +48,7 @@ impl Engine {
         // What readers hold of a dropped segment counts until they let go: more than is needed is not dropped for it.
         let mut tries = 0;
         loop {
-            let lacking = (self.shared.space.used_bytes() + bytes).saturating_sub(self.shared.size_bytes);
+            let lacking = (self.shared.space.used_bytes() + bytes).saturating_sub(self.shared.size_bytes());
             if lacking == 0 {
                 return Ok(());
             }
@@ -78,6 +78,6 @@ impl Engine {
         let half = self.segment_bytes() / 2;
         let is_half_full = self.open.as_ref().is_some_and(|open| open.segment.end() > half);
         let wanted = if is_half_full { self.segment_bytes() + self.index_growth() } else { 0 };
-        used + wanted > self.shared.size_bytes
+        used + wanted > self.shared.size_bytes()
     }
 }

@@ -384,8 +384,8 @@ impl World {
         assert_eq!(self.pass(), Ok(()));
         assert_eq!(self.store.ledger().marks(), 0);
         self.assert_true();
-        let verified = self.store.verify().unwrap().unwrap();
-        let usage = self.store.volume_usage().unwrap();
+        let verified = self.store.verify().remove(0).1.unwrap();
+        let usage = self.store.volumes()[0].usage;
         assert_eq!((verified.damaged, verified.objects), (0, usage.objects));
     }
 }

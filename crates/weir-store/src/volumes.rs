@@ -1,0 +1,187 @@
+//! The volumes below a store: attached, weighed, emptied and let go while it runs.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use weir_policy::Now;
+
+use crate::catalogue::{Catalogue, CatalogueUsage, Rows};
+use crate::ledger::Stamp;
+use crate::store::Store;
+use crate::tier::{Seating, Standing, SweepUsage, Tier, Twice, start};
+use crate::volume::{ReadError, Verified, Volume, VolumeUsage};
+
+/// Why a volume is not attached; it is closed.
+#[derive(Debug, thiserror::Error)]
+pub enum AttachError {
+    /// One of that identity is there.
+    #[error(transparent)]
+    Twice(#[from] Twice),
+    /// The thread that sweeps cannot be started.
+    #[error("the thread that sweeps cannot be started: {0}")]
+    Thread(io::Error),
+}
+
+/// How a volume stands, and what it holds.
+#[derive(Debug, Clone)]
+pub struct VolumeState {
+    /// Which one it is.
+    pub id: u128,
+    /// What people call it.
+    pub name: Arc<str>,
+    /// Its share of the keys, beside the others' weights.
+    pub weight: u64,
+    /// How it stands.
+    pub standing: Standing,
+    /// Whether it is being emptied.
+    pub is_draining: bool,
+    /// What was asked for before this number is asked about before it is used.
+    pub trusted_from: Stamp,
+    /// What was asked for before this number is gone from there.
+    pub dead_below: Stamp,
+    /// Removals could not be written: after a restart something may be back.
+    pub owes: bool,
+    /// What it holds, and what was done with it.
+    pub usage: VolumeUsage,
+    /// What its sweeper has done.
+    pub sweeps: SweepUsage,
+    /// What its catalogue takes, where there is one.
+    pub catalogue: Option<CatalogueUsage>,
+}
+
+/// A volume that is attached.
+#[derive(Debug, Clone)]
+pub struct Attached {
+    tier: Arc<Tier>,
+}
+
+impl Attached {
+    /// Which one it is.
+    pub fn id(&self) -> u128 {
+        self.tier.volume().id()
+    }
+
+    /// How it stands.
+    pub fn standing(&self) -> Standing {
+        self.tier.standing()
+    }
+
+    /// Says whether it keeps up. While it does not, nobody waits for it and nothing is stored there.
+    pub fn set_slow(&self, is_slow: bool) {
+        self.tier.set_slow(is_slow);
+    }
+
+    /// Says whether it is being emptied: it serves, and nothing more is stored there.
+    pub fn set_draining(&self, is_draining: bool) {
+        self.tier.set_draining(is_draining);
+    }
+
+    /// Changes the ceiling of all its files together, in bytes. A smaller one is reached as soon as the oldest has gone.
+    pub fn resize(&self, size_bytes: u64) {
+        self.tier.volume().resize(size_bytes);
+    }
+
+    /// The volume itself.
+    pub fn volume(&self) -> &Volume {
+        self.tier.volume()
+    }
+
+    /// Lets those go who have waited for its threads for longer than `patience`; how many.
+    pub fn give_up(&self, patience: Duration) -> usize {
+        self.tier.volume().give_up(patience)
+    }
+
+    /// How it stands, and what it holds.
+    pub fn state(&self) -> VolumeState {
+        self.tier.state()
+    }
+}
+
+impl Tier {
+    fn state(&self) -> VolumeState {
+        VolumeState {
+            id: self.volume().id(),
+            name: Arc::clone(self.name()),
+            weight: self.weight(),
+            standing: self.standing(),
+            is_draining: self.is_draining(),
+            trusted_from: self.trusted_from(),
+            dead_below: self.dead_below(),
+            owes: self.volume().owes(),
+            usage: self.usage(),
+            sweeps: self.sweep_usage(),
+            catalogue: self.catalogue.as_ref().map(Catalogue::usage),
+        }
+    }
+}
+
+impl Store {
+    /// Puts a volume below the memory: what it holds is found from now on, and its share of what comes is stored there. What is
+    /// searched on it is found by `rows`, where there are some, else by walking over it; they were opened with
+    /// [`catalogue::wanted`](crate::catalogue::wanted) of that volume.
+    ///
+    /// # Errors
+    /// [`AttachError`].
+    pub fn attach(
+        &self,
+        volume: Volume,
+        rows: Option<Arc<dyn Rows>>,
+        seating: Seating,
+        clock: fn() -> Now,
+    ) -> Result<Attached, AttachError> {
+        let tier = Tier::new(volume, rows, seating, clock);
+        self.shelf.tiers.attach(&tier)?;
+        if let Err(error) = start(&self.shelf, &tier) {
+            self.shelf.tiers.detach(&tier);
+            return Err(AttachError::Thread(error));
+        }
+        Ok(Attached { tier })
+    }
+
+    /// Lets a volume go: nothing more is asked of it or stored there. What memory has of it stays, but for what has its bytes
+    /// there alone. Its files are closed by [`Attached::close`], which may block.
+    pub fn detach(&self, attached: &Attached) {
+        self.shelf.tiers.detach(&attached.tier);
+        self.shelf.let_go(&attached.tier);
+    }
+
+    /// Changes a volume's share of what comes; what is there stays where it is.
+    pub fn weigh(&self, attached: &Attached, weight: u64) {
+        attached.tier.set_weight(weight);
+        self.shelf.tiers.weigh();
+    }
+
+    /// The volumes that are attached.
+    pub fn volumes(&self) -> Vec<VolumeState> {
+        self.shelf.tiers.all().iter().map(|tier| tier.state()).collect()
+    }
+
+    /// The longest body that is kept, in bytes: half of the memory, or of the largest volume.
+    pub fn object_bytes_max(&self) -> u64 {
+        let layout = self.shelf.tiers.all();
+        let below = layout.iter().map(|tier| tier.volume().size_bytes() / 2).max();
+        self.shelf.settings.object_bytes_max().max(below.unwrap_or(0))
+    }
+
+    /// Goes through all that the volumes hold, checks every byte, and drops what is wrong. Blocks for as long as reading them
+    /// takes. By name: what was found, or that the drive fails.
+    pub fn verify(&self) -> Vec<(Arc<str>, Result<Verified, ReadError>)> {
+        let layout = self.shelf.tiers.all();
+        layout.iter().map(|tier| (Arc::clone(tier.name()), tier.verify())).collect()
+    }
+
+    /// Makes durable what was stored so far and takes nothing more: before the process ends. Blocks.
+    pub fn close(&self) {
+        for tier in self.shelf.tiers.all().iter() {
+            tier.close();
+        }
+    }
+}
+
+impl Attached {
+    /// Makes durable what was stored there and ends its threads. Blocks, for as long as the drive does.
+    pub fn close(&self) {
+        self.tier.close();
+    }
+}
