@@ -113,6 +113,9 @@ pub struct Verified {
     pub damaged: u64,
     /// Objects that went, or moved, while they were looked for.
     pub moved: u64,
+    /// Sites of which something else is held than was counted; that was set right.
+    #[serde(default)]
+    pub stocks_wrong: u64,
     /// Rows that the catalogue lacked, and that were added.
     #[serde(default)]
     pub rows_missing: u64,

@@ -14,11 +14,11 @@ use crate::catalogue::cache_key;
 use crate::generation::{Generation, Residence};
 use crate::ledger::{Judged, Stamp};
 use crate::shelf::Shelf;
-use crate::tier::split_key;
+use crate::tier::{Tier, split_key};
 use crate::volume::{ReadError, Record, codec};
 
 /// How much of something there is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stock {
     /// Objects, those that are held in part included: one for each version of a variant.
     pub objects: u64,
@@ -85,7 +85,7 @@ pub(crate) fn stocks(shelf: &Shelf) -> Vec<SiteStocks> {
         }
     }
     for generation in at_rest(shelf) {
-        let (own, beyond) = (in_memory(&generation), beyond_volume(shelf, &generation));
+        let (own, beyond) = (in_memory(&generation), beyond_volume(&generation));
         add(generation.key().site, &|site| {
             site.memory += own;
             site.held += beyond;
@@ -102,7 +102,7 @@ pub(crate) fn live(shelf: &Shelf, now: Now) -> Result<Live, ReadError> {
     let mut sites: BTreeMap<u64, Stock> = BTreeMap::new();
     for tier in shelf.tiers.all().iter() {
         tier.volume().walk(|record| {
-            if let Some(site) = site_if_live(shelf, record, now) {
+            if let Some(site) = site_if_live(shelf, tier, record, now) {
                 let bytes = tier.volume().held(record).length();
                 *sites.entry(site).or_default() += Stock { objects: 1, bytes };
             }
@@ -111,7 +111,7 @@ pub(crate) fn live(shelf: &Shelf, now: Now) -> Result<Live, ReadError> {
     }
     for generation in at_rest(shelf) {
         let is_alive = shelf.judge(&generation.label) == Judged::Alive;
-        let beyond = beyond_volume(shelf, &generation);
+        let beyond = beyond_volume(&generation);
         if is_alive && !beyond.is_empty() && is_fresh(&generation.head().stored, now) {
             *sites.entry(generation.key().site).or_default() += beyond;
         }
@@ -137,9 +137,9 @@ fn in_memory(generation: &Generation) -> Stock {
 }
 
 /// What a generation has in memory that is on no volume.
-fn beyond_volume(shelf: &Shelf, generation: &Generation) -> Stock {
+fn beyond_volume(generation: &Generation) -> Stock {
     let own = in_memory(generation);
-    match shelf.tiers.all().iter().find_map(|tier| tier.held_below(generation)) {
+    match generation.home().and_then(|home| home.held_below(generation)) {
         None => own,
         Some(below) => {
             let of_run = |run| below.gaps(run).map(|gap| gap.end - gap.start).sum::<u64>();
@@ -149,7 +149,7 @@ fn beyond_volume(shelf: &Shelf, generation: &Generation) -> Stock {
 }
 
 /// The site of a record, if what it says is of use.
-fn site_if_live(shelf: &Shelf, record: &Record, now: Now) -> Option<u64> {
+fn site_if_live(shelf: &Shelf, tier: &Arc<Tier>, record: &Record, now: Now) -> Option<u64> {
     let (site, full) = split_key(&record.key)?;
     let stored = codec::decode(&record.head, now).ok()?;
     let key = cache_key(site, full);
@@ -158,7 +158,8 @@ fn site_if_live(shelf: &Shelf, record: &Record, now: Now) -> Option<u64> {
     }
     // A head that came since stands in memory first.
     let above = shelf.index.all(key.digest);
-    let own = above.iter().find(|generation| generation.object() == record.number);
+    let is_here = |generation: &Generation| generation.home().is_some_and(|home| Arc::ptr_eq(&home, tier));
+    let own = above.iter().find(|generation| generation.object() == record.number && is_here(generation));
     let is_of_use = match own {
         Some(own) => is_fresh(&own.head().stored, now),
         None => is_fresh(&stored, now),

@@ -316,6 +316,7 @@ impl DataPlane for House {
             sum.body_bytes += found.body_bytes;
             sum.damaged += found.damaged;
             sum.moved += found.moved;
+            sum.stocks_wrong += found.stocks_wrong;
             sum.rows_missing += found.rows_missing;
             sum.rows_superfluous += found.rows_superfluous;
         }

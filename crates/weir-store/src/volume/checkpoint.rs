@@ -14,14 +14,18 @@ use super::disk::{Disk, DiskFile};
 use super::index::{Index, Location};
 use super::journal::FOLDER;
 use super::number::{Cursor, Put, TooShort};
-use super::superblock::{Superblock, VERSION};
+use super::stocks::Rows;
+use super::superblock::{INDEX_VERSION, Superblock};
+use crate::stocks::Stock;
 
 const MAGIC: &[u8; 8] = b"WeirCkp\n";
 const PART_MAGIC: u32 = 0x7472_5057; // "WPrt"
 const HEADER_BYTES: usize = 80;
-/// Where the preface says how many segments it has.
+/// Where the preface says how many segments, and cells of the stocks, it has.
 const SEGMENTS_AT: usize = 72;
 const SEGMENT_ENTRY_BYTES: usize = 16;
+/// What a cell of the stocks takes, in bytes.
+const CELL_BYTES: usize = 32;
 pub(crate) const PART_HEADER_BYTES: usize = 32;
 /// A part has at least so many bytes, unless it is the last one.
 pub(crate) const PART_BYTES: usize = 256 << 10;
@@ -40,14 +44,18 @@ pub(crate) struct Preface {
     pub(crate) shard_bits: u32,
     /// Each segment with the unit up to which it was durable.
     pub(crate) segments: BTreeMap<u64, u32>,
+    /// What each segment held of each owner when it began.
+    pub(crate) stocks: Rows,
 }
 
 impl Preface {
     fn to_bytes(&self, superblock: &Superblock) -> Vec<u8> {
-        let mut out = Vec::with_capacity(HEADER_BYTES + self.segments.len() * SEGMENT_ENTRY_BYTES);
+        let cells = self.stocks.cells();
+        let lists = self.segments.len() * SEGMENT_ENTRY_BYTES + cells.len() * CELL_BYTES;
+        let mut out = Vec::with_capacity(HEADER_BYTES + lists);
         out.put_u64(0);
         out.put(MAGIC);
-        out.put_u32(VERSION);
+        out.put_u32(INDEX_VERSION);
         out.put_u32(self.shard_bits);
         out.put_u128(superblock.id);
         out.put_u64(self.number);
@@ -55,12 +63,15 @@ impl Preface {
         out.put_u64(self.epoch);
         out.put_u64(self.next_object);
         out.put_u32(u32::try_from(self.segments.len()).unwrap_or(u32::MAX));
-        out.put_u32(0);
+        out.put_u32(u32::try_from(cells.len()).unwrap_or(u32::MAX));
         assert_eq!(out.len(), HEADER_BYTES);
         for (segment, unit) in &self.segments {
             out.put_u64(*segment);
             out.put_u32(*unit);
             out.put_u32(0);
+        }
+        for (segment, owner, stock) in cells {
+            [segment, owner, stock.objects, stock.bytes].iter().for_each(|number| out.put_u64(*number));
         }
         seal(out, superblock)
     }
@@ -78,20 +89,24 @@ impl Preface {
         let version = cursor.u32()?;
         let shard_bits = cursor.u32()?;
         let id = cursor.u128()?;
-        if magic != MAGIC || version != VERSION || id != superblock.id {
+        if magic != MAGIC || version != INDEX_VERSION || id != superblock.id {
             return Ok(None);
         }
         let (number, journal) = (cursor.u64()?, cursor.u64()?);
         let (epoch, next_object) = (cursor.u64()?, cursor.u64()?);
-        let count = cursor.u32()?;
-        cursor.u32()?;
+        let (count, cells) = (cursor.u32()?, cursor.u32()?);
         let mut segments = BTreeMap::new();
         for _ in 0..count {
             let segment = cursor.u64()?;
             segments.insert(segment, cursor.u32()?);
             cursor.u32()?;
         }
-        Ok(Some(Preface { number, journal, epoch, next_object, shard_bits, segments }))
+        let mut stocks = Rows::default();
+        for _ in 0..cells {
+            let (segment, owner) = (cursor.u64()?, cursor.u64()?);
+            stocks.set(segment, owner, Stock { objects: cursor.u64()?, bytes: cursor.u64()? });
+        }
+        Ok(Some(Preface { number, journal, epoch, next_object, shard_bits, segments, stocks }))
     }
 }
 
@@ -119,10 +134,11 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
 }
 
 /// What a checkpoint of that many entries takes in bytes, at most.
-pub(crate) fn bytes_for(entries: u64, shards: usize, segments: usize) -> u64 {
+pub(crate) fn bytes_for(entries: u64, shards: usize, segments: usize, cells: usize) -> u64 {
     let entries = entries * 8 + shards as u64 * 4;
     let parts = entries / PART_BYTES as u64 + 2;
-    entries + parts * PART_HEADER_BYTES as u64 + (HEADER_BYTES + segments * SEGMENT_ENTRY_BYTES) as u64
+    let preface = HEADER_BYTES + segments * SEGMENT_ENTRY_BYTES + cells * CELL_BYTES;
+    entries + parts * PART_HEADER_BYTES as u64 + preface as u64
 }
 
 /// A checkpoint that is being written.
@@ -248,8 +264,10 @@ fn part(
 pub(crate) fn read(file: &dyn DiskFile, superblock: &Superblock, number: u64) -> Option<(Preface, Index)> {
     let mut parts = Parts { file, length: file.length().ok()?, at: 0 };
     let header = parts.peek(HEADER_BYTES)?;
-    let segments = Cursor::new(&header[SEGMENTS_AT..]).u32().ok()? as usize;
-    let preface = parts.take(HEADER_BYTES.checked_add(segments.checked_mul(SEGMENT_ENTRY_BYTES)?)?)?;
+    let mut counts = Cursor::new(&header[SEGMENTS_AT..]);
+    let (segments, cells) = (counts.u32().ok()? as usize, counts.u32().ok()? as usize);
+    let lists = segments.checked_mul(SEGMENT_ENTRY_BYTES)?.checked_add(cells.checked_mul(CELL_BYTES)?)?;
+    let preface = parts.take(HEADER_BYTES.checked_add(lists)?)?;
     let (preface, _) = Preface::read(&preface, superblock)?;
     if preface.number != number || preface.shard_bits != superblock.shard_bits {
         return None;

@@ -7,6 +7,8 @@
 
 mod evict;
 mod puts;
+mod recount;
+mod removals;
 mod room;
 mod sync;
 
@@ -27,11 +29,13 @@ use super::record::{Header, Place, Table, UNIT_BYTES, describe};
 use super::segment::{Charge, Segment, path};
 use super::settings::{EXTENT_BYTES_MAX, FULL_PAUSE};
 use super::shared::Shared;
+use super::stocks::{Books, Counted};
 use super::usage::{Counters, Health};
 
 pub(crate) use evict::Dropping;
-use puts::Owed;
 pub(crate) use puts::{End, Put};
+use recount::Recounting;
+use removals::Owed;
 
 static PADDING: [u8; UNIT_BYTES as usize] = [0; UNIT_BYTES as usize];
 
@@ -64,6 +68,9 @@ pub(crate) struct Engine {
     /// The unit up to which each segment is durable, as the journal has it.
     durable: BTreeMap<u64, u32>,
     epoch: u64,
+    /// What is held of each owner.
+    pub(crate) books: Books,
+    recounting: Recounting,
     checkpoint: Option<Writing>,
     /// A checkpoint is wanted, whatever the journal's length.
     wants_checkpoint: bool,
@@ -97,6 +104,7 @@ pub(crate) struct Start {
     pub(crate) pending: Vec<Change>,
     pub(crate) durable: BTreeMap<u64, u32>,
     pub(crate) epoch: u64,
+    pub(crate) books: Books,
     pub(crate) wants_checkpoint: bool,
     pub(crate) are_names_new: bool,
     pub(crate) journal_bytes_min: u64,
@@ -116,6 +124,8 @@ impl Engine {
             pending: start.pending,
             durable: start.durable,
             epoch: start.epoch,
+            books: start.books,
+            recounting: Recounting::default(),
             checkpoint: None,
             wants_checkpoint: start.wants_checkpoint,
             checkpoint_after: Duration::ZERO,
@@ -285,9 +295,10 @@ impl Engine {
         for shard in 0..self.shared.index.shards() {
             self.shared.index.retain(shard, |location| !is_lost(location));
         }
+        self.books.forget(&self.shared, is_lost);
         self.pending.retain(|change| match change {
             Change::Add(_, location) | Change::Remove(_, location) => !is_lost(*location),
-            Change::Durable { .. } | Change::Dropped { .. } => true,
+            Change::Durable { .. } | Change::Dropped { .. } | Change::Stock { .. } => true,
         });
         for put in self.puts.values_mut() {
             put.published = put.published.filter(|location| !is_lost(*location));
@@ -295,25 +306,42 @@ impl Engine {
     }
 
     /// Puts a record into the index, in place of an older one of the same object.
-    fn index_record(&mut self, hash: KeyHash, place: Place, older: Option<Location>) -> Location {
+    fn index_record(
+        &mut self,
+        hash: KeyHash,
+        place: Place,
+        older: Option<(Location, &Counted)>,
+        counted: &Counted,
+    ) -> Location {
         let location = self.shared.segments.geometry.location(place);
-        if let Some(older) = older {
-            self.unindex(hash, older);
+        if let Some((older, counted)) = older {
+            self.unindex(hash, older, Some(counted));
         }
         if self.shared.index.insert(hash, location) {
             self.pending.push(Change::Add(hash, location));
+            self.books.count(&self.shared, location, counted);
         }
         location
     }
 
-    /// Takes a record out of the index; false where it was not there.
-    fn unindex(&mut self, hash: KeyHash, location: Location) -> bool {
+    /// Takes a record out of the index. What it was counted for is read there where it is not known.
+    fn unindex(&mut self, hash: KeyHash, location: Location, counted: Option<&Counted>) {
+        let counted = match counted {
+            Some(counted) => Some(counted.clone()),
+            None => self.shared.counted_at(location).ok(),
+        };
         self.shared.limbo.add(location);
         let was = self.shared.index.remove(hash, location);
-        if was {
-            self.pending.push(Change::Remove(hash, location));
+        // Of a segment that is being dropped the journal has the entries until it has gone.
+        let segment = self.shared.segments.place(location).map(|place| place.segment);
+        if !was && !segment.is_some_and(|segment| self.books.is_leaving(segment)) {
+            return;
         }
-        was
+        self.pending.push(Change::Remove(hash, location));
+        match counted {
+            Some(counted) => self.books.uncount(&self.shared, location, &counted),
+            None => self.want_recount(),
+        }
     }
 
     /// What is due at this moment: bodies that wait, a sync, a piece of a checkpoint, of dropping a segment.
@@ -324,7 +352,7 @@ impl Engine {
         self.shared.counters.owes.store(!self.owed.is_empty(), Ordering::Relaxed);
         self.flush_due(is_pressed);
         self.sync_due();
-        let more = self.step_dropping();
+        let more = self.step_dropping() | self.step_recount();
         self.step_checkpoint() || more
     }
 }
@@ -346,6 +374,7 @@ impl Engine {
                 // Whoever asked may have gone.
                 let _ = done.send(is_durable.then_some(self.epoch));
             }
+            Command::Recount(done) => self.recount_for(done),
             Command::Stop => {
                 self.sync();
                 return false;
@@ -357,7 +386,8 @@ impl Engine {
     /// Whether nothing waits to be written or made durable.
     pub(crate) fn is_idle(&self) -> bool {
         let is_synced = self.open.as_ref().is_none_or(|open| open.synced == open.segment.end());
-        self.puts.is_empty() && self.pending.is_empty() && is_synced && self.stuck.is_empty()
+        let has_said = self.pending.is_empty() && !self.books.is_dirty();
+        self.puts.is_empty() && has_said && is_synced && self.stuck.is_empty()
     }
 }
 

@@ -1,6 +1,5 @@
 //! A volume as the rest of the store sees it.
 
-use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,7 +23,6 @@ use super::recover::{OpenError, Recovered, open};
 use super::running::{Named, Running};
 use super::settings::{Clock, SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
 use super::shared::Shared;
-use super::stocks::owner_of;
 use super::threads::{Busy, Readers, start_writer};
 use super::usage::{Counters, Health, VolumeUsage};
 use super::verify::{Verified, verify, walk};
@@ -304,7 +302,15 @@ impl Volume {
             let _ = self.intake.send(Command::Damaged { hash, location, place });
         })?;
         self.sync();
-        Ok(verified)
+        Ok(Verified { stocks_wrong: self.recount().unwrap_or(0), ..verified })
+    }
+
+    /// Counts anew what is held of each owner, from the records, while storing goes on; of how many that was not what was known,
+    /// which is set right. `None` where the volume does not write. Blocks for as long as reading all heads takes.
+    pub fn recount(&self) -> Option<u64> {
+        let (done, wait) = crossbeam_channel::bounded(1);
+        self.intake.send(Command::Recount(done)).ok()?;
+        wait.recv().ok()
     }
 
     /// Goes through the records of all objects, segment by segment, in the order of their writing, until `each` breaks. Heads are checked, bodies are not. What comes or goes meanwhile may be met or not. Blocks for as long as
@@ -316,16 +322,17 @@ impl Volume {
         walk(&self.shared, LOG_BEGIN, each)
     }
 
-    /// What it holds of each owner of keys: objects, and bytes of bodies. May block.
+    /// What it holds of each owner of keys (of each site): objects, partial ones included, and bytes of bodies. Exact at every
+    /// moment; a copy of a small table.
     pub fn stocks(&self) -> Vec<(u64, Stock)> {
-        let mut owners: BTreeMap<u64, Stock> = BTreeMap::new();
-        // What cannot be read is not held.
-        let _ = self.walk(|record| {
-            let bytes = self.held(record).length();
-            *owners.entry(owner_of(&record.key)).or_default() += Stock { objects: 1, bytes };
-            ControlFlow::Continue(())
-        });
-        owners.into_iter().collect()
+        let mut owners: Vec<(u64, Stock)> = self.shared.stocks.all().into_iter().collect();
+        owners.sort_unstable_by_key(|(owner, _)| *owner);
+        owners
+    }
+
+    /// What it holds of one owner.
+    pub fn stock_of(&self, owner: u64) -> Stock {
+        self.shared.stocks.of(owner)
     }
 
     /// The numbers of the segments that are there, oldest first: what [`Record::segment`] is compared with.

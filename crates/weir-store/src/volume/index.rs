@@ -80,6 +80,11 @@ impl Index {
         self.shards[shard].read().binary_search(&(tag | location.0)).is_ok()
     }
 
+    /// Whether an entry of that shard is still in it.
+    pub(crate) fn has_entry(&self, shard: usize, entry: u64) -> bool {
+        self.shards[shard].read().binary_search(&entry).is_ok()
+    }
+
     /// Adds an entry; false where it is there.
     pub(crate) fn insert(&self, hash: KeyHash, location: Location) -> bool {
         let (shard, tag) = self.place(hash);

@@ -63,6 +63,9 @@ pub(crate) enum Command {
     },
     /// Make durable what came before; then say the durable epoch, if it is.
     Sync(Sender<Option<u64>>),
+    /// Count anew what is held of each owner; then say of how many that was not what was known. Said by nobody where the volume
+    /// does not write.
+    Recount(Sender<u64>),
     /// The last one.
     Stop,
 }
@@ -136,7 +139,7 @@ impl Intake {
             Command::Refresh { head, .. } => (head.len() as u64, self.most_bytes),
             Command::Resume { .. } | Command::Damaged { .. } | Command::Free { .. } => (0, self.most_bytes),
             Command::Remove { .. } | Command::End { .. } => (0, self.most_bytes + RESERVE_BYTES),
-            Command::Sync(_) | Command::Stop => (0, u64::MAX),
+            Command::Sync(_) | Command::Recount(_) | Command::Stop => (0, u64::MAX),
         };
         let waiting = self.wait_for(bytes + COMMAND_BYTES, most)?;
         let mut queue = self.queue.lock();

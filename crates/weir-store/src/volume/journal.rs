@@ -12,7 +12,8 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::disk::{Disk, DiskFile};
 use super::index::{KeyHash, LOCATION_BITS, Location};
 use super::number::{Cursor, Put, TooShort};
-use super::superblock::{FILE_HEADER_BYTES, Superblock};
+use super::superblock::{FILE_HEADER_BYTES, INDEX_VERSION, Superblock};
+use crate::stocks::Stock;
 
 /// The folder of journals and checkpoints.
 pub(crate) const FOLDER: &str = "index";
@@ -21,6 +22,8 @@ pub(crate) const FRAME_HEADER_BYTES: usize = 40;
 /// A change in bytes.
 pub(crate) const CHANGE_BYTES: usize = 16;
 
+/// The lower 56 bits of a change's second half.
+const LOW_MAX: u64 = (1 << 56) - 1;
 const MAGIC: &[u8; 8] = b"WeirJnl\n";
 const FRAME_MAGIC: u32 = 0x6d72_4657; // "WFrm"
 
@@ -35,6 +38,8 @@ pub(crate) enum Change {
     Durable { segment: u64, unit: u32 },
     /// A segment is no more, nor what it had.
     Dropped { segment: u64 },
+    /// So much a segment holds of an owner by now. Takes the place of two changes.
+    Stock { segment: u64, owner: u64, stock: Stock },
 }
 
 impl Change {
@@ -44,20 +49,34 @@ impl Change {
             Change::Remove(hash, location) => (2, hash.0, location.bits()),
             Change::Durable { segment, unit } => (3, segment, u64::from(unit)),
             Change::Dropped { segment } => (4, segment, 0),
+            Change::Stock { segment, stock, .. } => (5, segment, stock.objects.min(LOW_MAX)),
         };
         out.put_u64(first);
         out.put_u64(code << 56 | second);
+        if let Change::Stock { owner, stock, .. } = self {
+            out.put_u64(owner);
+            out.put_u64(stock.bytes);
+        }
+    }
+
+    /// So many changes it takes the place of.
+    fn places(self) -> usize {
+        if matches!(self, Change::Stock { .. }) { 2 } else { 1 }
     }
 
     fn read(cursor: &mut Cursor<'_>) -> Result<Option<Change>, TooShort> {
         let (first, second) = (cursor.u64()?, cursor.u64()?);
-        let low = second & ((1 << 56) - 1);
+        let low = second & LOW_MAX;
         let location = (low >> LOCATION_BITS == 0).then_some(Location::of(low));
         Ok(match (second >> 56, location) {
             (1, Some(location)) => Some(Change::Add(KeyHash(first), location)),
             (2, Some(location)) => Some(Change::Remove(KeyHash(first), location)),
             (3, _) => u32::try_from(low).ok().map(|unit| Change::Durable { segment: first, unit }),
             (4, _) => Some(Change::Dropped { segment: first }),
+            (5, _) => {
+                let (owner, bytes) = (cursor.u64()?, cursor.u64()?);
+                Some(Change::Stock { segment: first, owner, stock: Stock { objects: low, bytes } })
+            }
             _ => None,
         })
     }
@@ -74,10 +93,11 @@ pub(crate) struct Frame {
 
 impl Frame {
     pub(crate) fn to_bytes(&self, superblock: &Superblock, journal: u64) -> Vec<u8> {
-        let mut out = Vec::with_capacity(FRAME_HEADER_BYTES + self.changes.len() * CHANGE_BYTES);
+        let places: usize = self.changes.iter().map(|change| change.places()).sum();
+        let mut out = Vec::with_capacity(FRAME_HEADER_BYTES + places * CHANGE_BYTES);
         out.put_u64(0);
         out.put_u32(FRAME_MAGIC);
-        out.put_u32(u32::try_from(self.changes.len()).unwrap_or(u32::MAX));
+        out.put_u32(u32::try_from(places).unwrap_or(u32::MAX));
         out.put_u64(self.epoch);
         out.put_u64(self.next_object);
         out.put_u64(journal);
@@ -104,7 +124,11 @@ impl Frame {
         if !is_sound {
             return None;
         }
-        let changes = (0..count).map(|_| Change::read(&mut cursor).ok().flatten()).collect::<Option<_>>()?;
+        let mut cursor = Cursor::new(&frame[FRAME_HEADER_BYTES..]);
+        let mut changes = Vec::with_capacity(count);
+        while cursor.left() > 0 {
+            changes.push(Change::read(&mut cursor).ok().flatten()?);
+        }
         Some((Frame { epoch, next_object, changes }, length))
     }
 }
@@ -121,7 +145,7 @@ pub(crate) fn number_of(name: &str) -> Option<u64> {
 }
 
 fn header(superblock: &Superblock, number: u64) -> Vec<u8> {
-    superblock.file_header(MAGIC, number)
+    superblock.file_header(MAGIC, INDEX_VERSION, number)
 }
 
 /// Reads a journal's frames up to the first that is not whole.

@@ -292,7 +292,7 @@ impl Shared {
     }
 
     /// Reads header and description at a place, and as much behind them as came along, and hands them to `act`.
-    fn described<T>(
+    pub(super) fn described<T>(
         &self,
         segment: &Arc<Segment>,
         place: Place,

@@ -323,7 +323,7 @@ pub(crate) mod preamble {
     const MAGIC: &[u8; 8] = b"WeirSeg\n";
 
     pub(crate) fn to_bytes(superblock: &Superblock, segment: u64) -> Vec<u8> {
-        superblock.file_header(MAGIC, segment)
+        superblock.file_header(MAGIC, VERSION, segment)
     }
 
     /// Whether these bytes begin segment `segment` of that volume.

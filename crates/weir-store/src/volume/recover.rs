@@ -21,6 +21,7 @@ use super::scan::{Depth, Found, scan};
 use super::segment::{self, Charge, Geometry, Segment, Segments, Space};
 use super::settings::{SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
 use super::shared::Shared;
+use super::stocks::{Books, Counted, Rows, Totals};
 use super::superblock::{self, NotAVolume, SUPERBLOCK_BYTES, Superblock};
 use super::swept;
 use super::usage::Counters;
@@ -76,6 +77,7 @@ pub struct Recovered {
 struct Known {
     index: Index,
     durable: BTreeMap<u64, u32>,
+    stocks: Rows,
     epoch: u64,
     next_object: u64,
     frames: u64,
@@ -115,6 +117,8 @@ pub(crate) fn open(
         counters: Counters::default(),
         limbo: Limbo::default(),
         swept: AtomicU64::new(swept),
+        stocks: Totals::default(),
+        owner_of: settings.owner_of,
     });
     let mut recovery = Recovery {
         shared: &shared,
@@ -123,10 +127,13 @@ pub(crate) fn open(
         next_object: known.next_object,
         tails: HashMap::new(),
         sound: HashSet::new(),
+        books: Books::new(known.stocks),
+        has_miscounted: known.has_gap,
         report: Recovered { frames: known.frames, ..Recovered::default() },
     };
     recovery.forget_missing();
     recovery.read_tails(known.was_rebuilt);
+    recovery.settle_books();
     let (journal_charges, checkpoint_charges) = charges(&shared, &journals, &checkpoints, base);
     let start = Start {
         next_segment,
@@ -137,6 +144,7 @@ pub(crate) fn open(
         pending: recovery.pending,
         durable: recovery.durable,
         epoch: known.epoch,
+        books: recovery.books,
         wants_checkpoint: known.was_rebuilt || known.has_gap,
         // A process that was killed may have left names that are not durable.
         are_names_new: true,
@@ -221,6 +229,7 @@ fn known(
         let known = Known {
             index,
             durable: BTreeMap::new(),
+            stocks: Rows::default(),
             epoch: 0,
             next_object: 1,
             frames: 0,
@@ -235,6 +244,7 @@ fn known(
         index,
         newest: preface.segments.keys().max().copied(),
         durable: preface.segments,
+        stocks: preface.stocks,
         epoch: preface.epoch,
         next_object: preface.next_object,
         frames: 0,
@@ -290,8 +300,10 @@ impl Known {
                             self.index.retain(shard, |location| geometry.slot(location) != slot);
                         }
                     }
+                    self.stocks.drop_row(segment);
                     self.newest = self.newest.max(Some(segment));
                 }
+                Change::Stock { segment, owner, stock } => self.stocks.set(segment, owner, stock),
             }
         }
     }
@@ -389,6 +401,9 @@ struct Recovery<'a> {
     tails: HashMap<u64, u32>,
     /// The extents in there that are what was written.
     sound: HashSet<Place>,
+    books: Books,
+    /// Something is not there of which it is not known what it was counted for.
+    has_miscounted: bool,
     report: Recovered,
 }
 
@@ -401,13 +416,18 @@ impl Recovery<'_> {
         for (slot, segment) in shared.segments.all().iter() {
             let length = (segment.end() / UNIT_BYTES) as u32;
             let known = self.durable.get(&segment.number).copied().unwrap_or(0);
+            self.has_miscounted |= known > length;
             ends.insert(*slot, known.min(length));
             segment.set_durable(u64::from(known.min(length)) * UNIT_BYTES);
         }
         let gone: Vec<u64> =
             self.durable.keys().copied().filter(|number| !shared.segments.has(*number)).collect();
+        let oldest = shared.segments.oldest();
         for number in gone {
             self.durable.remove(&number);
+            // What lies in older ones counts for heads that lay in it.
+            self.has_miscounted |= oldest.is_some_and(|oldest| oldest < number);
+            self.books.drop_segment(number);
             self.pending.push(Change::Dropped { segment: number });
         }
         // Entries lie together by tag, not by slot; the last slot looked up is often the next one, too.
@@ -444,6 +464,7 @@ impl Recovery<'_> {
 
     fn read_tail(&mut self, segment: &Arc<Segment>, from: u64, depth: Depth) {
         self.tails.insert(segment.number, (from / UNIT_BYTES) as u32);
+        self.books.settle_fresh();
         // What is journalled from here on must be on the device; after a failed sync nothing read proves that.
         let synced = segment.file.sync_data();
         let shared = self.shared;
@@ -477,6 +498,7 @@ impl Recovery<'_> {
         for shard in 0..self.shared.index.shards() {
             self.shared.index.retain(shard, |location| !is_lost(location));
         }
+        self.books.forget(self.shared, is_lost);
         self.pending.retain(|change| !matches!(change, Change::Add(_, location) if is_lost(*location)));
     }
 
@@ -494,7 +516,8 @@ impl Recovery<'_> {
                 if header.kind == Kind::Object {
                     self.sound.insert(found.place);
                 }
-                self.replace(header.digest, header.number, Some(found.place));
+                let counted = self.shared.counted(&found.described, found.place);
+                self.replace(header.digest, header.number, counted.map(|counted| (found.place, counted)));
             }
             Kind::Gone => self.replace(header.digest, header.number, None),
             Kind::Extent => {
@@ -513,18 +536,33 @@ impl Recovery<'_> {
     }
 
     /// Puts a record into the index in place of what the object had.
-    fn replace(&mut self, digest: u128, object: u64, newer: Option<Place>) {
+    fn replace(&mut self, digest: u128, object: u64, newer: Option<(Place, Counted)>) {
         let hash = KeyHash::of(digest);
         for older in self.shared.locate(digest, object) {
+            let counted = self.shared.counted_at(older);
             if self.shared.index.remove(hash, older) {
                 self.pending.push(Change::Remove(hash, older));
+                match counted {
+                    Ok(counted) => self.books.uncount(self.shared, older, &counted),
+                    Err(_) => self.has_miscounted = true,
+                }
             }
         }
-        if let Some(place) = newer {
+        if let Some((place, counted)) = newer {
             let location = self.shared.segments.geometry.location(place);
             if self.shared.index.insert(hash, location) {
                 self.pending.push(Change::Add(hash, location));
+                self.books.count(self.shared, location, &counted);
             }
         }
+    }
+
+    /// Nothing changes any more: what is held of each owner is known, or is counted anew where it is not.
+    fn settle_books(&mut self) {
+        self.books.settle_fresh();
+        if self.has_miscounted {
+            self.books.recount_all(self.shared);
+        }
+        self.books.publish(self.shared);
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
+use super::stocks::owner_of;
 use super::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 
 /// The smallest volume in bytes.
@@ -79,6 +80,8 @@ pub struct VolumeSettings {
     pub numbers: Arc<AtomicU64>,
     /// The length of a segment, where another than the one by size is wanted; a volume keeps what it was made with.
     pub segment_bytes: Option<u64>,
+    /// Whose an object is, by its key; the first eight bytes, little endian, where nothing else is wanted.
+    pub(crate) owner_of: fn(&[u8]) -> u64,
     /// Identity and secret of a new volume; chosen at random where there is none.
     pub(crate) identity: Option<(u128, u64)>,
     /// The least that a journal grows to, where another than the one by size is wanted.
@@ -95,6 +98,7 @@ impl VolumeSettings {
             clock,
             numbers: Arc::default(),
             segment_bytes: None,
+            owner_of,
             identity: None,
             journal_bytes_min: None,
         }

@@ -7,6 +7,7 @@ use super::disk::Disk;
 use super::index::Index;
 use super::limbo::Limbo;
 use super::segment::{Segments, Space};
+use super::stocks::Totals;
 use super::superblock::Superblock;
 use super::usage::{Counters, VolumeUsage};
 
@@ -25,6 +26,10 @@ pub(crate) struct Shared {
     pub(crate) limbo: Limbo,
     /// All that was asked for before this number of the ledger and is on the volume has been judged by the marks up to it.
     pub(crate) swept: AtomicU64,
+    /// What is held of each owner.
+    pub(crate) stocks: Totals,
+    /// Whose an object is, by its key.
+    pub(crate) owner_of: fn(&[u8]) -> u64,
 }
 
 impl Shared {
@@ -41,7 +46,7 @@ impl Shared {
             used_bytes: self.space.used_bytes(),
             objects: self.index.len(),
             segments: self.segments.len() as u64,
-            index_memory_bytes: self.index.memory_bytes(),
+            index_memory_bytes: self.index.memory_bytes() + self.stocks.memory_bytes(),
             queued_bytes: 0,
             body_bytes: of(&counters.body_bytes),
             head_bytes: of(&counters.head_bytes),

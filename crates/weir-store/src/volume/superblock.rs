@@ -12,8 +12,10 @@ pub(crate) const NEW_PATH: &str = "superblock.new";
 pub(crate) const SUPERBLOCK_BYTES: usize = 72;
 /// What every segment and journal begins with, in bytes.
 pub(crate) const FILE_HEADER_BYTES: usize = 64;
-/// The version of all formats of a volume.
+/// The version of a volume's formats but those of the index.
 pub(crate) const VERSION: u32 = 1;
+/// The version of journals and checkpoints. Those of another one are not read: the index is made anew from the segments.
+pub(crate) const INDEX_VERSION: u32 = 2;
 
 const MAGIC: &[u8; 8] = b"WeirVol\n";
 
@@ -53,11 +55,11 @@ impl From<TooShort> for NotAVolume {
 }
 
 impl Superblock {
-    /// What a segment or a journal of this volume begins with: its kind, its number, and whose it is.
-    pub(crate) fn file_header(&self, magic: &[u8; 8], number: u64) -> Vec<u8> {
+    /// What a segment or a journal of this volume begins with: its kind and version, its number, and whose it is.
+    pub(crate) fn file_header(&self, magic: &[u8; 8], version: u32, number: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(FILE_HEADER_BYTES);
         out.put(magic);
-        out.put_u32(VERSION);
+        out.put_u32(version);
         out.put_u32(0);
         out.put_u128(self.id);
         out.put_u64(number);

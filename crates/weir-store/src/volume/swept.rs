@@ -7,14 +7,14 @@ use std::io;
 
 use super::disk::{Disk, read_exact_at};
 use super::number::Cursor;
-use super::superblock::{FILE_HEADER_BYTES, Superblock};
+use super::superblock::{FILE_HEADER_BYTES, Superblock, VERSION};
 
 const PATH: &str = "swept";
 const NEW_PATH: &str = "swept.new";
 const MAGIC: &[u8; 8] = b"WeirSwp\n";
 
 fn to_bytes(superblock: &Superblock, until: u64) -> Vec<u8> {
-    superblock.file_header(MAGIC, until)
+    superblock.file_header(MAGIC, VERSION, until)
 }
 
 fn number(superblock: &Superblock, bytes: &[u8]) -> Option<u64> {

@@ -5,5 +5,6 @@ mod faults;
 mod power;
 mod real;
 mod scenes;
+mod stocks;
 mod threads;
 mod world;

@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use super::index::{KeyHash, Location};
 use super::reader::{ReadError, Record};
 use super::record::Place;
-use super::segment::Segments;
 use super::shared::Shared;
 
 /// What a verification found.
@@ -21,6 +20,8 @@ pub struct Verified {
     pub damaged: u64,
     /// Entries that went, or moved, while they were looked for.
     pub moved: u64,
+    /// Sites of which something else is held than was counted: it was set right.
+    pub stocks_wrong: u64,
     /// Rows that the catalogue lacked: they were added. 0 without one.
     pub rows_missing: u64,
     /// Rows of the catalogue that were of no use any more: they were taken away.
@@ -38,7 +39,7 @@ pub(crate) fn verify(
 ) -> Result<Verified, ReadError> {
     let mut report = Verified::default();
     for number in shared.segments.numbers() {
-        for (shard, entry) in entries_of(shared, &shared.segments, number) {
+        for (shard, entry) in entries_of(shared, number) {
             let location = Location::of(entry);
             let Some((_, place)) = shared.segments.at(location) else {
                 report.moved += 1;
@@ -72,7 +73,7 @@ pub(crate) fn walk(
     let geometry = shared.segments.geometry;
     for number in shared.segments.numbers().into_iter().filter(|number| *number >= from.segment) {
         let first = if number == from.segment { from.unit } else { 0 };
-        for (_, entry) in entries_of(shared, &shared.segments, number) {
+        for (_, entry) in entries_of(shared, number) {
             let location = Location::of(entry);
             if geometry.unit(location) < first {
                 continue;
@@ -93,8 +94,9 @@ pub(crate) fn walk(
     Ok(count)
 }
 
-/// The entries that lie in a segment, in the order of their places.
-fn entries_of(shared: &Shared, segments: &Segments, number: u64) -> Vec<(usize, u64)> {
+/// The entries that lie in a segment with their shards, in the order of their places.
+pub(crate) fn entries_of(shared: &Shared, number: u64) -> Vec<(usize, u64)> {
+    let segments = &shared.segments;
     let slot = segments.geometry.slot_of(number);
     let mut found = Vec::new();
     for shard in 0..shared.index.shards() {

@@ -23,12 +23,25 @@ pub(crate) struct Verify {
 impl Verify {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let asked = self.find.ask_for(Method::POST, "/verify", Vec::new(), PATIENCE)?;
-        self.find.answer(&asked, show)
+        let code = self.find.answer(&asked, show)?;
+        // Who is billed by what is held wants to know.
+        let is_miscounted =
+            serde_json::from_slice(&asked.body).is_ok_and(|found: Verified| found.stocks_wrong > 0);
+        Ok(if is_miscounted { ExitCode::FAILURE } else { code })
     }
 }
 
 fn show(verified: &Verified) -> String {
-    let Verified { objects, partial, body_bytes, damaged, moved, rows_missing, rows_superfluous } = verified;
+    let Verified {
+        objects,
+        partial,
+        body_bytes,
+        damaged,
+        moved,
+        stocks_wrong,
+        rows_missing,
+        rows_superfluous,
+    } = verified;
     let mut text = format!("sound: {objects} objects, {} of bodies", size(*body_bytes));
     for (count, what) in [(partial, "held in part"), (moved, "gone meanwhile")] {
         if *count > 0 {
@@ -36,6 +49,11 @@ fn show(verified: &Verified) -> String {
         }
     }
     text += &format!("\ndropped, because they were not what was stored: {damaged}\n");
+    if *stocks_wrong > 0 {
+        text += &format!(
+            "of {stocks_wrong} sites something else is held than was counted; it is set right now\n"
+        );
+    }
     if rows_missing + rows_superfluous > 0 {
         text += &format!(
             "the catalogue lacked {rows_missing} rows and had {rows_superfluous} too many; it has not now\n"
@@ -56,6 +74,9 @@ mod tests {
         assert_eq!(show(&verified), expect);
         let verified = Verified { rows_missing: 1, rows_superfluous: 4, ..Verified::default() };
         let expect = "the catalogue lacked 1 rows and had 4 too many; it has not now\n";
+        assert!(show(&verified).ends_with(expect));
+        let verified = Verified { stocks_wrong: 2, ..Verified::default() };
+        let expect = "of 2 sites something else is held than was counted; it is set right now\n";
         assert!(show(&verified).ends_with(expect));
     }
 }

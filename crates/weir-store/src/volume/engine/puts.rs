@@ -8,12 +8,12 @@ use weir_policy::{Interval, Intervals};
 
 use super::Engine;
 use crate::BLOCK_BYTES;
-use crate::volume::index::{KeyHash, Location, Locations};
+use crate::volume::index::{KeyHash, Location};
 use crate::volume::intake::Waiting;
-use crate::volume::journal::Change;
 use crate::volume::put::{Ended, Fate};
-use crate::volume::record::{ExtentRef, Header, Kind, LENGTH_UNKNOWN, Place, Table, block_sums};
+use crate::volume::record::{ExtentRef, Header, Kind, LENGTH_UNKNOWN, Table, block_sums};
 use crate::volume::settings::{EXTENT_DELAY, EXTENTS_MAX, HEAD_BYTES_MAX, KEY_BYTES_MAX};
+use crate::volume::stocks::Counted;
 
 /// How often bodies that wait are looked at.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
@@ -26,14 +26,6 @@ const EXTENT_PART: u64 = 64;
 const RUNS_MAX: usize = 16;
 /// What is written early when too much waits, in bytes at least.
 const PRESSED_BYTES_MIN: u64 = 4096;
-
-/// A removal that is in force in memory and that the log does not have yet.
-#[derive(Debug)]
-pub(super) struct Owed {
-    object: u64,
-    digest: u128,
-    locations: Locations,
-}
 
 /// How a put ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +51,8 @@ pub(crate) struct Put {
     pub(super) extents: Vec<ExtentRef>,
     /// The record that the index has.
     pub(super) published: Option<Location>,
+    /// What that record was counted for.
+    pub(super) counted: Counted,
     held: Intervals,
     /// What waits to be written, by the runs in which it comes: transfers of several gaps have one each.
     waiting: Vec<Run>,
@@ -95,6 +89,7 @@ impl Put {
             fate,
             extents: Vec::new(),
             published: None,
+            counted: Counted::default(),
             held: Intervals::new(),
             waiting: Vec::new(),
             unpublished_bytes: 0,
@@ -225,8 +220,10 @@ impl Engine {
             fate.end(Ended::Removed);
             return;
         };
+        let owner = (self.shared.owner_of)(&record.key);
+        let counted = Counted::new(&self.shared, owner, record.segment(), &record.extents);
         let mut put = Put::new(digest, record.key, record.head, record.stamp, record.length, fate);
-        put.published = Some(record.location);
+        (put.published, put.counted) = (Some(record.location), counted);
         put.extents = record.extents;
         self.prune(&mut put);
         self.puts.insert(object, put);
@@ -349,7 +346,12 @@ impl Engine {
         };
         match written {
             Ok(place) => {
-                put.published = Some(self.index_record(put.hash(), place, put.published));
+                // Some of it may have gone to make room for the head.
+                let owner = (self.shared.owner_of)(&put.key);
+                let counted = Counted::new(&self.shared, owner, place.segment, &put.extents);
+                let older = put.published.map(|location| (location, &put.counted));
+                put.published = Some(self.index_record(put.hash(), place, older, &counted));
+                put.counted = counted;
                 put.unpublished_bytes = 0;
                 self.puts.insert(object, put);
                 Ok(())
@@ -442,9 +444,12 @@ impl Engine {
         let (key, head, hash) = (put.key.clone(), put.head.clone(), put.hash());
         match self.append(header, &key, &head, Table::Blocks(&sums), pieces) {
             Ok(place) => {
-                let location = self.index_record(hash, place, None);
+                let whole = ExtentRef { offset: 0, length: count as u32, place };
+                let counted =
+                    Counted::new(&self.shared, (self.shared.owner_of)(&key), place.segment, &[whole]);
+                let location = self.index_record(hash, place, None, &counted);
                 if let Some(put) = self.puts.get_mut(&object) {
-                    put.published = Some(location);
+                    (put.published, put.counted) = (Some(location), counted);
                 }
                 Ok(())
             }
@@ -480,78 +485,6 @@ impl Engine {
         }
         if !is_running {
             self.puts.remove(&object);
-        }
-    }
-
-    /// Takes an object out, for good: also when the index is lost.
-    pub(crate) fn remove(&mut self, object: u64, digest: u128) {
-        let running = self.puts.remove(&object);
-        if let Some(put) = &running {
-            put.fate.end(Ended::Removed);
-        }
-        let locations = match &running {
-            // Nothing of it was ever found.
-            Some(put) if put.published.is_none() => return,
-            Some(put) => put.published.into_iter().collect(),
-            None => self.shared.locate(digest, object),
-        };
-        if self.say_gone(object, digest).is_ok() {
-            for location in locations {
-                self.unindex(KeyHash::of(digest), location);
-            }
-            return;
-        }
-        // The log does not have it: until it has, the journal must not either, or an index made anew would bring it back.
-        for location in &locations {
-            self.shared.limbo.add(*location);
-            self.shared.index.remove(KeyHash::of(digest), *location);
-        }
-        self.owed.push(Owed { object, digest, locations });
-    }
-
-    /// Writes into the log that an object is no more.
-    fn say_gone(&mut self, object: u64, digest: u128) -> Result<(), Ended> {
-        let header = Header {
-            kind: Kind::Gone,
-            key_bytes: 0,
-            number: object,
-            stamp: 0,
-            digest,
-            span: 0,
-            head_bytes: 0,
-            count: 0,
-        };
-        self.append(header, &[], &[], Table::Blocks(&[]), &[]).map(drop)
-    }
-
-    /// Writes the removals that could not be written before. False while some cannot.
-    pub(super) fn pay_owed(&mut self) -> bool {
-        while let Some(owed) = self.owed.pop() {
-            if self.say_gone(owed.object, owed.digest).is_err() {
-                self.owed.push(owed);
-                return false;
-            }
-            let hash = KeyHash::of(owed.digest);
-            self.pending.extend(owed.locations.into_iter().map(|location| Change::Remove(hash, location)));
-        }
-        true
-    }
-
-    /// What is neither in the index nor said to be gone, after a frame that has said the rest.
-    pub(super) fn settle_limbo(&self) {
-        let owed = self.owed.iter().flat_map(|owed| owed.locations.iter().copied());
-        let dropping = self.dropping.as_ref().map(super::evict::Dropping::number);
-        self.shared.limbo.settle(owed, dropping.into_iter());
-    }
-
-    /// A reader has found that a record is not what was stored.
-    pub(crate) fn drop_damaged(&mut self, hash: KeyHash, location: Location, place: Place) {
-        let is_there = self.shared.segments.has(place.segment);
-        if is_there && self.unindex(hash, location) {
-            crate::volume::usage::Counters::add(&self.shared.counters.damaged, 1);
-            for put in self.puts.values_mut().filter(|put| put.published == Some(location)) {
-                put.published = None;
-            }
         }
     }
 

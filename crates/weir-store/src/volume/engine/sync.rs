@@ -43,7 +43,7 @@ impl Engine {
                 }
             }
         }
-        if self.pending.is_empty() {
+        if self.pending.is_empty() && !self.books.is_dirty() {
             return synced;
         }
         let framed = self.write_frame();
@@ -66,6 +66,7 @@ impl Engine {
         }
         open.is_named = true;
         open.synced = end;
+        self.books.settle_fresh();
         let segment = open.segment.number;
         self.pending.push(Change::Durable { segment, unit: (end / UNIT_BYTES) as u32 });
         true
@@ -73,7 +74,8 @@ impl Engine {
 
     /// Writes what is pending as the next epoch's frame.
     fn write_frame(&mut self) -> bool {
-        let length = (FRAME_HEADER_BYTES + JOURNAL_HEADER_BYTES + self.pending.len() * CHANGE_BYTES) as u64;
+        let places = self.pending.len() + 2 * self.books.dirty_len();
+        let length = (FRAME_HEADER_BYTES + JOURNAL_HEADER_BYTES + places * CHANGE_BYTES) as u64;
         if self.room_for_index(length).is_err() {
             return false;
         }
@@ -84,16 +86,17 @@ impl Engine {
                 None => return false,
             },
         };
-        let frame = Frame {
-            epoch: self.epoch + 1,
-            next_object: self.next_object,
-            changes: std::mem::take(&mut self.pending),
-        };
+        let mut changes = std::mem::take(&mut self.pending);
+        let pending = changes.len();
+        let stock = |(segment, owner, stock)| Change::Stock { segment, owner, stock };
+        changes.extend(self.books.dirty_cells().map(stock));
+        let mut frame = Frame { epoch: self.epoch + 1, next_object: self.next_object, changes };
         let bytes = frame.to_bytes(&self.shared.superblock, number);
         let Some(journal) = &mut self.journal else { return false };
         if let Err(error) = journal.append(&bytes) {
             // It may be there or not: it is written again, whole, to another file.
             self.journal = None;
+            frame.changes.truncate(pending);
             self.pending = frame.changes;
             self.note(&error);
             return false;
@@ -116,9 +119,10 @@ impl Engine {
                 Change::Dropped { segment } => {
                     self.durable.remove(&segment);
                 }
-                Change::Add(..) | Change::Remove(..) => {}
+                Change::Add(..) | Change::Remove(..) | Change::Stock { .. } => {}
             }
         }
+        self.books.settle_dirty(&self.shared);
         self.settle_limbo();
         true
     }
@@ -197,7 +201,8 @@ impl Engine {
 
     pub(super) fn checkpoint_bytes(&self) -> u64 {
         let index = &self.shared.index;
-        checkpoint::bytes_for(index.len(), index.shards(), self.shared.segments.len())
+        let (segments, cells) = (self.shared.segments.len(), self.books.rows.len());
+        checkpoint::bytes_for(index.len(), index.shards(), segments, cells)
     }
 
     fn begin_checkpoint(&mut self) -> bool {
@@ -218,6 +223,7 @@ impl Engine {
             next_object: self.next_object,
             shard_bits: self.shared.index.shard_bits(),
             segments: self.durable.clone(),
+            stocks: self.books.rows.clone(),
         };
         self.next_file += 1;
         let number = preface.number;

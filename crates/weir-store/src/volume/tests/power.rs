@@ -65,6 +65,7 @@ pub(super) fn act(world: &mut World, random: &mut Random, open: &mut Vec<(u64, u
         16 if random.below(10) == 0 => {
             world.verify();
         }
+        16 if random.below(3) == 0 => world.ask_for_recount(),
         16 | 17 => world.nudge(Duration::from_millis(random.below(700))),
         _ => world.pass(Duration::from_millis(random.below(300))),
     }
@@ -92,18 +93,22 @@ fn course(seed: u64) {
         let mut open = Vec::new();
         let is_kill = random.below(4) == 0;
         world.disk.fail_at(random.below(400), Fault::PowerCut);
-        for _ in 0..random.below(250) {
+        for step in 0..random.below(250) {
             if world.disk.is_down() {
                 break;
             }
             act(&mut world, &mut random, &mut open);
             world.assert_ceiling();
+            if (step + seed).is_multiple_of(3) {
+                world.assert_stocks();
+            }
         }
         world = world.reopen(if is_kill { Crash::Kill } else { Crash::Power });
         let report = world.verify();
         assert_eq!(report.damaged, 0, "what was found was whole");
         assert_eq!(report.objects, world.shared.index.len());
         world.assert_ceiling();
+        world.assert_stocks();
     }
 }
 

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use weir_policy::{CacheKey, Interval};
 
 use crate::samples;
+use crate::stocks::Stock;
 use crate::volume::disk::{CrashDisk, Disk};
 use crate::volume::engine::{End, Engine, Put};
 use crate::volume::index::{KeyHash, Location};
@@ -70,13 +71,20 @@ pub(super) struct World {
     next_object: u64,
     most_bytes: u64,
     intake: Intake,
+    recounted: crossbeam_channel::Receiver<u64>,
 }
 
 pub(super) fn settings(size_bytes: u64, segment_bytes: u64) -> VolumeSettings {
     let mut settings = VolumeSettings::of(size_bytes, Clock::new(|| Duration::ZERO));
     settings.segment_bytes = Some(segment_bytes);
     settings.identity = Some((1, 2));
+    settings.owner_of = owner_of;
     settings
+}
+
+/// Three sites, by the last digit of the key.
+pub(super) fn owner_of(key: &[u8]) -> u64 {
+    key.last().map_or(0, |digit| u64::from(digit % 3) << 60 | 5)
 }
 
 pub(super) fn head(object: u64, version: u64) -> Bytes {
@@ -103,6 +111,7 @@ impl World {
             durable: BTreeMap::new(),
             next_object,
             intake: Intake::new(64 << 20),
+            recounted: crossbeam_channel::never(),
         })
     }
 
@@ -178,6 +187,9 @@ impl World {
         self.now += time;
         while self.engine.step(self.now, false) {}
         self.assert_ceiling();
+        if self.shared.index.len() < 20 {
+            self.assert_stocks();
+        }
     }
 
     /// One step alone, so that a checkpoint, or the dropping of a segment, is met in the middle.
@@ -224,6 +236,39 @@ impl World {
     /// The records of all entries in the index.
     pub(super) fn indexed(&self) -> Vec<Record> {
         self.locations().into_iter().filter_map(|location| self.shared.any_record(location).ok()).collect()
+    }
+
+    /// What the volume says is held of the site of a key.
+    pub(super) fn stock(&self, key: u64) -> Stock {
+        self.shared.stocks.of(owner_of(&samples::key(key).full))
+    }
+
+    /// Lets the writer count anew, between what happens next; what it has found to differ is seen by the next one who asks.
+    pub(super) fn ask_for_recount(&mut self) {
+        assert_eq!(self.recounted.try_iter().sum::<u64>(), 0, "a recount has found something else");
+        let (done, recounted) = crossbeam_channel::unbounded();
+        self.recounted = recounted;
+        self.engine.recount_for(done);
+    }
+
+    /// What is held of each owner is what the records say, at this very moment.
+    pub(super) fn assert_stocks(&mut self) {
+        // What could not be read when it left is counted anew; that takes steps.
+        while self.engine.is_repairing() && self.engine.step(self.now, false) {}
+        if self.disk.is_down() || self.engine.is_repairing() {
+            return;
+        }
+        let mut counted: BTreeMap<u64, Stock> = BTreeMap::new();
+        for record in self.disk.look(|| self.indexed()) {
+            let is_held =
+                |segment: u64| self.shared.segments.has(segment) && !self.engine.books.is_leaving(segment);
+            let extents = record.extents.iter().filter(|extent| is_held(extent.place.segment));
+            let bytes = extents.map(|extent| u64::from(extent.length)).sum();
+            let objects = u64::from(is_held(record.segment()));
+            *counted.entry(owner_of(&record.key)).or_default() += Stock { objects, bytes };
+        }
+        counted.retain(|_, stock| !stock.is_empty());
+        assert_eq!(self.shared.stocks.all().into_iter().collect::<BTreeMap<_, _>>(), counted);
     }
 
     fn locations(&self) -> Vec<Location> {
@@ -326,6 +371,7 @@ impl World {
             let held = world.shared.held(&record).length();
             assert!(!durable.is_whole || held == world.objects[&object].length, "object {object} in part");
         }
+        world.assert_stocks();
         let used = found.last().map_or(0, |newest| newest + 1);
         assert!(world.engine.next_object() >= used, "a number would come again");
         // Numbers of what never reached the disk may come again; the model must tell them apart.
