@@ -19,7 +19,7 @@ use std::sync::Arc;
 use weir_policy::{CacheKey, Now, Tags};
 
 use book::Book;
-pub use book::{Acknowledge, Unwritten};
+pub use book::{Acknowledge, Successor, Unwritten};
 pub use files::{LedgerFiles, LedgerFolder};
 use marks::Marks;
 pub(crate) use marks::Reach;
@@ -93,7 +93,11 @@ impl Ledger {
     /// Makes marks, at once and for all who look from now on; returns the largest. They are written with the next batch,
     /// and nobody waits for it.
     pub fn mark(&self, wanted: &[Mark], now: Now) -> Stamp {
-        self.enter(wanted, now, None)
+        let stamp = self.enter(wanted, now, None);
+        if let Some(book) = &self.book {
+            book.pass(stamp);
+        }
+        stamp
     }
 
     /// Makes marks, at once, and says when they are durable: `acknowledge` is called by the ledger's thread after one
@@ -147,6 +151,31 @@ impl Ledger {
         self.marks.retire(until);
         if let Some(book) = &self.book {
             book.shorten();
+        }
+    }
+
+    /// Gives the file away, once all that was marked so far is in it: from then on another process may open it. What is
+    /// marked meanwhile is in force here, and waits to become durable. Blocks.
+    ///
+    /// # Errors
+    /// What was marked cannot be written; then the file is kept.
+    pub fn release(&self) -> Result<(), Unwritten> {
+        self.book.as_ref().map_or(Ok(()), Book::release)
+    }
+
+    /// Takes the file back after [`Ledger::release`], when no other process writes it: all is written anew.
+    pub fn resume(&self) {
+        if let Some(book) = &self.book {
+            book.resume();
+        }
+    }
+
+    /// Gives what was marked since [`Ledger::release`], and what will be, to the process that writes the file now.
+    /// [`Ledger::mark`] waits for it from now on, for a second at most, so that who invalidates through this process finds
+    /// it done in the other.
+    pub fn bequeath(&self, successor: Box<dyn Successor>) {
+        if let Some(book) = &self.book {
+            book.bequeath(successor);
         }
     }
 

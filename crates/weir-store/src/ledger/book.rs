@@ -4,9 +4,14 @@
 //! States of the file: *good* → *broken* after any failure, since what failed to be written or synced may be missing though
 //! a later sync succeeds → *good* again once the whole ledger stands in a new file. While it is broken nothing is
 //! acknowledged, and every batch tries a new file.
+//!
+//! States of the book, when a new process takes the ledger over: *writing* → *released* (the file is not touched; what is
+//! marked is in force here and waits) → *bequeathed* (it goes to the process that writes the file now), or *writing* again,
+//! beginning with the whole ledger, where there is no new process after all.
 
 use std::io;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime};
 
@@ -52,6 +57,48 @@ impl From<io::Error> for Unwritten {
     }
 }
 
+/// Who takes the marks that are made here once another process writes the ledger.
+pub trait Successor: Send {
+    /// Returns when the marks are in force and durable there. Blocks.
+    ///
+    /// # Errors
+    /// They may not be.
+    fn take(&mut self, marks: &[Mark]) -> io::Result<()>;
+}
+
+/// What the book is told.
+enum Turn {
+    /// Write no more; told once all that was entered before is durable, or cannot be made so.
+    Release(Sender<Result<(), Unwritten>>),
+    /// Write again.
+    Resume,
+    /// Give all to another process.
+    Bequeath(Box<dyn Successor>),
+}
+
+/// Where marks go.
+enum Place {
+    File(Scribe),
+    Nowhere(Scribe),
+    Successor(Box<dyn Successor>),
+}
+
+/// What the thread waits for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pace {
+    /// What is entered.
+    Collecting,
+    /// That, and time to try again.
+    Trying,
+    /// Only for being told to go on.
+    Resting,
+    /// What is entered, which must not wait.
+    Passing,
+}
+
+/// How long who marks waits for another process to take it.
+const PASS_TIME_MAX: Duration = Duration::from_secs(1);
+
 /// The ledger's side of its thread. Dropped, it waits until what was entered is written.
 #[derive(Debug)]
 pub(super) struct Book {
@@ -64,6 +111,8 @@ pub(super) struct Book {
 struct Desk {
     queue: Mutex<Queue>,
     entered: Condvar,
+    /// Told whenever something has become durable.
+    settled: Condvar,
 }
 
 #[derive(Default)]
@@ -72,7 +121,12 @@ struct Queue {
     waiting: Vec<(Stamp, Acknowledge)>,
     /// More came than is queued.
     is_overfull: bool,
+    /// Fewer marks are kept than the file holds.
+    is_shorter: bool,
     is_closed: bool,
+    turn: Option<Turn>,
+    /// Another process writes the ledger.
+    is_bequeathed: bool,
     durable: u64,
     failure: Option<String>,
 }
@@ -83,6 +137,8 @@ impl Queue {
             records: std::mem::take(&mut self.records),
             waiting: std::mem::take(&mut self.waiting),
             is_overfull: std::mem::take(&mut self.is_overfull),
+            is_shorter: std::mem::take(&mut self.is_shorter),
+            turn: self.turn.take(),
         }
     }
 }
@@ -99,6 +155,9 @@ struct Batch {
     records: Vec<Record>,
     waiting: Vec<(Stamp, Acknowledge)>,
     is_overfull: bool,
+    is_shorter: bool,
+    /// What becomes of the book afterwards.
+    turn: Option<Turn>,
 }
 
 impl Book {
@@ -154,8 +213,42 @@ impl Book {
 
     /// Has the ledger written anew, now that it has become shorter. Until that is done the old marks may come back.
     pub(super) fn shorten(&self) {
-        self.desk.queue.lock().is_overfull = true;
+        self.desk.queue.lock().is_shorter = true;
         self.desk.entered.notify_one();
+    }
+
+    /// Writes no more, once all that was entered so far is durable. Blocks.
+    pub(super) fn release(&self) -> Result<(), Unwritten> {
+        let (tell, told) = std::sync::mpsc::channel();
+        self.turn(Turn::Release(tell));
+        told.recv().unwrap_or_else(|_| Err(Unwritten::from(io::Error::from(io::ErrorKind::BrokenPipe))))
+    }
+
+    /// Writes again.
+    pub(super) fn resume(&self) {
+        self.turn(Turn::Resume);
+    }
+
+    /// Gives what waits and what comes to another process.
+    pub(super) fn bequeath(&self, successor: Box<dyn Successor>) {
+        self.turn(Turn::Bequeath(successor));
+    }
+
+    fn turn(&self, turn: Turn) {
+        self.desk.queue.lock().turn = Some(turn);
+        self.desk.entered.notify_one();
+    }
+
+    /// Where another process writes the ledger: returns once it has taken what was marked up to that number, or the time
+    /// for that is over.
+    pub(super) fn pass(&self, stamp: Stamp) {
+        let mut queue = self.desk.queue.lock();
+        if !queue.is_bequeathed {
+            return;
+        }
+        self.desk.entered.notify_one();
+        let is_waiting = |queue: &mut Queue| queue.durable < stamp.number() && queue.failure.is_none();
+        self.desk.settled.wait_while_for(&mut queue, is_waiting, PASS_TIME_MAX);
     }
 
     /// Up to which number all is durable, and why the last write failed.
@@ -177,21 +270,24 @@ impl Drop for Book {
 }
 
 impl Desk {
-    /// Waits for the next batch, for a limited time where the file is broken; `None` when nothing will come any more.
-    fn next(&self, is_broken: bool) -> Option<Batch> {
+    /// Waits for the next batch; `None` when nothing will come any more.
+    fn next(&self, pace: Pace) -> Option<Batch> {
         let mut queue = self.queue.lock();
         loop {
-            if !queue.waiting.is_empty() || queue.is_overfull {
+            let is_urgent = !queue.waiting.is_empty() || queue.is_overfull || queue.is_shorter;
+            if queue.turn.is_some() || (is_urgent && pace != Pace::Resting) {
                 return Some(queue.take());
             }
-            let pause = match (queue.records.is_empty(), is_broken) {
+            let pause = match (queue.records.is_empty(), pace) {
+                (_, Pace::Resting) if queue.is_closed => return None,
                 (_, _) if queue.is_closed => return (!queue.records.is_empty()).then(|| queue.take()),
-                (true, false) => {
+                (false, Pace::Passing) => return Some(queue.take()),
+                (_, Pace::Resting) | (true, Pace::Collecting | Pace::Passing) => {
                     self.entered.wait(&mut queue);
                     continue;
                 }
-                (false, false) => COLLECT_PAUSE,
-                (_, true) => RETRY_PAUSE,
+                (false, Pace::Collecting) => COLLECT_PAUSE,
+                (_, Pace::Trying) => RETRY_PAUSE,
             };
             if self.entered.wait_for(&mut queue, pause).timed_out() {
                 return Some(queue.take());
@@ -200,9 +296,43 @@ impl Desk {
     }
 }
 
-fn run(desk: &Desk, mut scribe: Scribe) {
-    while let Some(batch) = desk.next(scribe.is_broken) {
-        let written = scribe.write(&batch).map_err(Unwritten::from);
+fn run(desk: &Desk, scribe: Scribe) {
+    let mut place = Place::File(scribe);
+    while let Some(mut batch) = desk.next(place.pace()) {
+        let turn = batch.turn.take();
+        if let Place::Nowhere(scribe) = place {
+            // What waits goes where the turn leads, and the batch with it.
+            place = Place::Nowhere(scribe).turned(turn, Ok(()), desk);
+            // Told to those who wait.
+            let _ = place.settle(desk, batch);
+        } else {
+            let written = place.settle(desk, batch);
+            place = place.turned(turn, written, desk);
+        }
+    }
+}
+
+impl Place {
+    fn pace(&self) -> Pace {
+        match self {
+            Place::File(scribe) if scribe.is_broken => Pace::Trying,
+            Place::File(_) => Pace::Collecting,
+            Place::Nowhere(_) => Pace::Resting,
+            Place::Successor(_) => Pace::Passing,
+        }
+    }
+
+    /// Writes a batch and tells all who wait.
+    fn settle(&mut self, desk: &Desk, batch: Batch) -> Result<(), Unwritten> {
+        let written = match self {
+            Place::File(scribe) => scribe.write(&batch),
+            Place::Nowhere(_) => {
+                // Invariant: only a turn wakes a book that rests, and each leads elsewhere.
+                Err(io::Error::other("the ledger is with another process"))
+            }
+            Place::Successor(successor) => pass(successor.as_mut(), &batch),
+        };
+        let written = written.map_err(Unwritten::from);
         {
             let mut queue = desk.queue.lock();
             match &written {
@@ -210,10 +340,47 @@ fn run(desk: &Desk, mut scribe: Scribe) {
                 Err(error) => queue.failure = Some(error.to_string()),
             }
         }
+        desk.settled.notify_all();
         for (stamp, acknowledge) in batch.waiting {
             acknowledge(written.clone().map(|_| stamp));
         }
+        written.map(|_| ())
     }
+
+    /// What a turn makes of it.
+    fn turned(self, turn: Option<Turn>, written: Result<(), Unwritten>, desk: &Desk) -> Place {
+        match (self, turn) {
+            (Place::File(scribe), Some(Turn::Release(tell))) => {
+                let is_released = written.is_ok() && !scribe.is_broken;
+                // Who asked and does not listen resumes all the same.
+                let _ = tell.send(written);
+                if is_released { Place::Nowhere(scribe) } else { Place::File(scribe) }
+            }
+            (Place::Nowhere(mut scribe), Some(Turn::Resume)) => {
+                // Whatever the other process did to the file is no concern: it is written anew.
+                scribe.is_broken = true;
+                Place::File(scribe)
+            }
+            (Place::Nowhere(_), Some(Turn::Bequeath(successor))) => {
+                desk.queue.lock().is_bequeathed = true;
+                Place::Successor(successor)
+            }
+            (place, _) => place,
+        }
+    }
+}
+
+/// Gives a batch to the process that writes the ledger; returns the number up to which all is durable then.
+fn pass(successor: &mut dyn Successor, batch: &Batch) -> io::Result<u64> {
+    let all = [Mark { scope: Scope::All, force: Force::Hard }];
+    let marks: Vec<Mark> = match batch.is_overfull {
+        true => all.to_vec(),
+        false => batch.records.iter().map(|record| record.mark).collect(),
+    };
+    if !marks.is_empty() {
+        successor.take(&marks)?;
+    }
+    Ok(batch.records.last().map_or(0, |record| record.number))
 }
 
 /// Who writes the file.
@@ -265,7 +432,7 @@ impl Scribe {
     fn write(&mut self, batch: &Batch) -> io::Result<u64> {
         let needed = self.marks.count();
         let is_long = self.records + batch.records.len() > 2 * needed + SURPLUS_MAX;
-        if self.is_broken || batch.is_overfull || is_long {
+        if self.is_broken || batch.is_overfull || batch.is_shorter || is_long {
             return self.write_anew();
         }
         if batch.records.is_empty() {

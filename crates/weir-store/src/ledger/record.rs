@@ -118,6 +118,21 @@ impl Record {
     }
 }
 
+impl Mark {
+    /// Marks as bytes for another process, in the form of the file's records but without numbers: each process has its own.
+    pub fn to_bytes(marks: &[Mark]) -> Vec<u8> {
+        let record = |mark: &Mark| Record { number: 0, mark: *mark, at: SystemTime::UNIX_EPOCH }.to_bytes();
+        marks.iter().flat_map(record).collect()
+    }
+
+    /// The marks that [`Mark::to_bytes`] wrote; `None` where these bytes are none.
+    pub fn of_bytes(bytes: &[u8]) -> Option<Vec<Mark>> {
+        let (pieces, rest) = bytes.as_chunks::<RECORD_BYTES>();
+        let marks = pieces.iter().map(|piece| Record::of_bytes(piece).map(|record| record.mark));
+        if rest.is_empty() { marks.collect() } else { None }
+    }
+}
+
 /// Reads a whole file.
 pub(super) fn read(bytes: &[u8]) -> Result<Content, Unreadable> {
     let (pieces, _torn) = bytes.as_chunks::<RECORD_BYTES>();

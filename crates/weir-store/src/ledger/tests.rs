@@ -1,6 +1,7 @@
 //! The ledger as a whole: durability on files that fail and lose power, and in a real folder.
 
 pub(crate) mod files;
+mod succession;
 
 use std::collections::HashSet;
 use std::sync::mpsc;

@@ -1,0 +1,106 @@
+//! The ledger given from one process to the next.
+
+use std::sync::mpsc;
+
+use super::files::{Fault, Power};
+use super::*;
+
+/// Takes marks as another process would, or cannot.
+struct Other {
+    ledger: Option<Ledger>,
+    taken: mpsc::Sender<usize>,
+}
+
+impl Successor for Other {
+    fn take(&mut self, marks: &[Mark]) -> std::io::Result<()> {
+        let marks = Mark::of_bytes(&Mark::to_bytes(marks)).unwrap();
+        let _ = self.taken.send(marks.len());
+        match &self.ledger {
+            Some(ledger) => purge(ledger, &marks).map(|_| ()).map_err(std::io::Error::other),
+            None => Err(std::io::Error::other("gone")),
+        }
+    }
+}
+
+#[test]
+fn what_is_marked_while_the_file_is_given_away_goes_to_who_has_it() {
+    let power = Power::new();
+    let old = open(&power).unwrap();
+    let before = old.current();
+    purge(&old, &[site(1)]).unwrap();
+    let unawaited = old.mark(&[site(2)], now());
+    old.release().unwrap();
+    assert_eq!(old.state().durable, unawaited.number(), "what was marked before is in the file");
+    let (acknowledged, told) = mpsc::channel();
+    old.purge(&[site(3)], now(), Box::new(move |written| acknowledged.send(written.is_ok()).unwrap()));
+    old.mark(&[site(4)], now());
+    assert_eq!(judge(&old, 3, before), Judged::Dead, "in force at once where it was made");
+    let new = open(&power).unwrap();
+    for (of, dead) in [(1, Judged::Dead), (2, Judged::Dead), (3, Judged::Alive), (4, Judged::Alive)] {
+        assert_eq!(judge(&new, of, before), dead, "{of}");
+    }
+    assert!(told.try_recv().is_err(), "nobody has it");
+    let (taken, took) = mpsc::channel();
+    old.bequeath(Box::new(Other { ledger: Some(new), taken }));
+    assert!(told.recv().unwrap());
+    assert_eq!(took.recv().unwrap(), 2);
+    old.mark(&[site(5)], now());
+    assert_eq!(took.try_recv(), Ok(1), "who marks waits for the other");
+    // Marks that are dropped here are none of the other's business.
+    old.retire_marks(old.current());
+    drop(old);
+    assert!(took.try_recv().is_err());
+    power.cut(3);
+    let later = open(&power).unwrap();
+    for of in 1..=5 {
+        assert_eq!(judge(&later, of, before), Judged::Dead, "{of}");
+    }
+    assert_eq!(judge(&later, 6, before), Judged::Alive);
+}
+
+#[test]
+fn a_file_that_nobody_took_is_written_again() {
+    let power = Power::new();
+    let ledger = open(&power).unwrap();
+    let before = ledger.current();
+    purge(&ledger, &[site(1)]).unwrap();
+    ledger.release().unwrap();
+    let (acknowledged, told) = mpsc::channel();
+    ledger.purge(&[site(2)], now(), Box::new(move |written| acknowledged.send(written.is_ok()).unwrap()));
+    // The other process has opened it and died.
+    drop(open(&power).unwrap());
+    ledger.resume();
+    assert!(told.recv().unwrap());
+    purge(&ledger, &[site(3)]).unwrap();
+    power.cut(4);
+    drop(ledger);
+    let ledger = open(&power).unwrap();
+    for of in 1..=3 {
+        assert_eq!(judge(&ledger, of, before), Judged::Dead, "{of}");
+    }
+}
+
+#[test]
+fn a_successor_that_fails_acknowledges_nothing() {
+    let power = Power::new();
+    let ledger = open(&power).unwrap();
+    ledger.release().unwrap();
+    let (taken, _took) = mpsc::channel();
+    ledger.bequeath(Box::new(Other { ledger: None, taken }));
+    assert!(purge(&ledger, &[site(1)]).is_err());
+    assert!(ledger.release().is_err(), "what is given away cannot be given twice");
+}
+
+#[test]
+fn a_file_that_cannot_be_written_is_not_given_away() {
+    let power = Power::new();
+    let ledger = open(&power).unwrap();
+    let before = ledger.current();
+    ledger.mark(&[site(1)], now());
+    power.fail_from_now(0, Fault::Fail);
+    assert!(ledger.release().is_err());
+    purge(&ledger, &[site(2)]).unwrap();
+    power.cut(5);
+    drop(ledger);
+    assert_eq!(judge(&open(&power).unwrap(), 1, before), Judged::Dead);
+}
