@@ -12,7 +12,7 @@ use weir_edge::observe::Snapshot;
 use crate::clock;
 use crate::plane::{
     DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, Purged, Question, SwapError,
-    Verified,
+    UpgradeOrder, Upgraded, Verified,
 };
 use crate::status::{LastReload, Status};
 
@@ -181,6 +181,14 @@ impl Control {
         let verified = self.plane.verify()?;
         tracing::info!(objects = verified.objects, damaged = verified.damaged, "the volume is verified");
         Ok(verified)
+    }
+
+    /// Has a new process take over. Blocks.
+    ///
+    /// # Errors
+    /// Why it did not; then everything is as before.
+    pub fn upgrade(&self, order: &UpgradeOrder) -> Result<Upgraded, String> {
+        self.plane.upgrade(order)
     }
 
     /// A page of what is cached.

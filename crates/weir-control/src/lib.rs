@@ -27,7 +27,8 @@ pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use plane::{
     AskedOrigin, CacheUse, CachedObject, CatalogueUse, DataPlane, Explained, Inventory, LedgerState,
     ListOrder, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Purged, Question,
-    SelectingField, Setting, StoredVariant, SwapError, Swapped, UpstreamState, Verified, VolumeUse,
+    SelectingField, Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState,
+    Verified, VolumeUse,
 };
 pub use serve::{AdminListener, ControlThread, ServeError};
 pub use state::{StateError, StateFolder};

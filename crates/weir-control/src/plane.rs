@@ -1,5 +1,7 @@
 //! What the control plane asks of the data plane, and the plain values it gets. The binary joins the two.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 use weir_config::Loaded;
 use weir_edge::observe::Snapshot;
@@ -46,6 +48,39 @@ pub trait DataPlane: Send + Sync {
 
     /// Whether requests are taken.
     fn phase(&self) -> Phase;
+
+    /// Has a new process take all over. Blocks until it has, or does not come up.
+    ///
+    /// # Errors
+    /// Why it did not, with its own words where it left any; then everything is as before.
+    fn upgrade(&self, order: &UpgradeOrder) -> Result<Upgraded, String> {
+        let UpgradeOrder { .. } = order;
+        Err("this Weir cannot start another in its place".to_owned())
+    }
+}
+
+/// What is to take over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct UpgradeOrder {
+    /// The program; none: what now lies where this one was started from.
+    pub program: Option<PathBuf>,
+}
+
+/// A process that has taken over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Upgraded {
+    /// Its pid.
+    pub pid: u32,
+    /// Its version.
+    pub version: String,
+    /// The pid of the process before it, which finishes its requests.
+    pub old_pid: u32,
+    /// From the order to the take-over, in milliseconds.
+    pub took_ms: u64,
+    /// For how long no request could begin, in milliseconds.
+    pub paused_ms: u64,
 }
 
 /// What is to be listed. Several together: what all of them say.

@@ -7,10 +7,12 @@ use std::convert::Infallible;
 use std::fs::Permissions;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixListener as StdUnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -23,12 +25,12 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use weir_config::value::ListenAddress;
 
 use crate::answer::{self, Answer};
 use crate::control::Control;
-use crate::{admin, socket};
+use crate::{admin, clock, socket};
 
 const CONNECTIONS_MAX: usize = 64;
 const HEAD_TIME: Duration = Duration::from_secs(10);
@@ -40,6 +42,8 @@ const BODY_BYTES_MAX: usize = 1 << 20;
 /// The mode of the admin listener's socket file where none is named.
 const UNIX_MODE: u32 = 0o660;
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Between two looks for what is waited for.
+const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 /// The control plane's servers cannot be started.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +112,25 @@ impl AdminListener {
         }
     }
 
+    /// The listener of the process before this one, for that address.
+    pub fn inherit(address: &ListenAddress, socket: OwnedFd) -> AdminListener {
+        match address {
+            ListenAddress::Tcp(_) => AdminListener::Tcp(socket.into()),
+            ListenAddress::Unix { path, .. } => AdminListener::Unix(socket.into(), path.clone()),
+        }
+    }
+
+    /// The socket once more, for the process after this one.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn copy(&self) -> io::Result<OwnedFd> {
+        match self {
+            AdminListener::Tcp(listener) => listener.as_fd().try_clone_to_owned(),
+            AdminListener::Unix(listener, _) => listener.as_fd().try_clone_to_owned(),
+        }
+    }
+
     /// The TCP address it got, for port 0.
     pub fn tcp(&self) -> Option<SocketAddr> {
         match self {
@@ -141,7 +164,18 @@ fn remove_leftover(path: &std::path::Path) -> io::Result<()> {
 
 /// The running thread of the control plane. It ends with the process.
 #[derive(Debug)]
-pub struct ControlThread(());
+pub struct ControlThread(Arc<Counter>);
+
+/// What the thread's servers share.
+#[derive(Debug)]
+struct Counter {
+    /// Connections that more may come to, of the admin listener and of the control socket.
+    shown: Arc<Semaphore>,
+    told: Arc<Semaphore>,
+    /// No more connections are taken.
+    closes: Notify,
+    is_closed: AtomicBool,
+}
 
 impl ControlThread {
     /// Starts serving.
@@ -170,12 +204,44 @@ impl ControlThread {
         };
         let socket = UnixListener::from_std(socket).map_err(ServeError::Thread)?;
         drop(entered);
+        let places = || Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        // Each server has its own connections, so that scrapers cannot keep the commands out.
+        let counter = Arc::new(Counter {
+            shown: places(),
+            told: places(),
+            closes: Notify::new(),
+            is_closed: AtomicBool::new(false),
+        });
+        let at_thread = counter.clone();
         thread::Builder::new()
             .name("weir-control".to_owned())
-            .spawn(move || runtime.block_on(serve(control, admin, socket)))
+            .spawn(move || runtime.block_on(serve(control, admin, socket, at_thread)))
             .map_err(ServeError::Thread)?;
-        Ok(ControlThread(()))
+        Ok(ControlThread(counter))
     }
+
+    /// Takes no more connections; what waits for being taken is left to other holders of the sockets. Blocks until no
+    /// more is taken, at most for the patience.
+    pub fn close(&self, patience: Duration) -> bool {
+        self.0.closes.notify_one();
+        wait_for(patience, || self.0.is_closed.load(Ordering::Acquire))
+    }
+
+    /// Blocks until the commands that are there are answered, at most for the patience.
+    pub fn finish(&self, patience: Duration) -> bool {
+        wait_for(patience, || self.0.told.available_permits() == CONNECTIONS_MAX)
+    }
+}
+
+fn wait_for(patience: Duration, is_so: impl Fn() -> bool) -> bool {
+    let until = clock::mono() + patience;
+    while !is_so() {
+        if clock::mono() >= until {
+            return false;
+        }
+        thread::sleep(LOOK_PAUSE);
+    }
+    true
 }
 
 enum Admin {
@@ -190,26 +256,29 @@ enum Paths {
     Socket,
 }
 
-async fn serve(control: Arc<Control>, admin: Admin, socket: UnixListener) {
-    // Each server has its own connections, so that scrapers cannot keep the commands out.
-    let (shown, told) =
-        (Arc::new(Semaphore::new(CONNECTIONS_MAX)), Arc::new(Semaphore::new(CONNECTIONS_MAX)));
+async fn serve(control: Arc<Control>, admin: Admin, socket: UnixListener, counter: Arc<Counter>) {
+    let Counter { shown, told, closes, is_closed } = &*counter;
     let admin_accepts = async {
         loop {
             match &admin {
-                Admin::Tcp(listener) => accept(listener.accept().await, &shown, &control, Paths::Admin).await,
-                Admin::Unix(listener) => {
-                    accept(listener.accept().await, &shown, &control, Paths::Admin).await
-                }
+                Admin::Tcp(listener) => accept(listener.accept().await, shown, &control, Paths::Admin).await,
+                Admin::Unix(listener) => accept(listener.accept().await, shown, &control, Paths::Admin).await,
             }
         }
     };
     let socket_accepts = async {
         loop {
-            accept(socket.accept().await, &told, &control, Paths::Socket).await;
+            accept(socket.accept().await, told, &control, Paths::Socket).await;
         }
     };
-    tokio::join!(admin_accepts, socket_accepts);
+    tokio::select! {
+        _ = async { tokio::join!(admin_accepts, socket_accepts) } => {}
+        () = closes.notified() => {}
+    }
+    drop((admin, socket));
+    is_closed.store(true, Ordering::Release);
+    // The connections that are there go on.
+    std::future::pending().await
 }
 
 async fn accept<S, A>(

@@ -1,4 +1,5 @@
-//! The control socket's paths: `GET /status`, `POST /reload`, `POST /explain`, `POST /purge`, `POST /verify`, `GET /objects`. Who may open the socket may do
+//! The control socket's paths: `GET /status`, `POST /reload`, `POST /explain`, `POST /purge`, `POST /verify`,
+//! `POST /upgrade`, `GET /objects`. Who may open the socket may do
 //! all of it.
 
 use std::sync::Arc;
@@ -20,9 +21,10 @@ pub(crate) fn answer(control: &Arc<Control>, method: &Method, uri: &Uri, body: &
         ("/reload", &Method::POST) => reload(control),
         ("/explain", &Method::POST) => explain(control, body),
         ("/verify", &Method::POST) => verify(control),
+        ("/upgrade", &Method::POST) => upgrade(control, body),
         (query::OBJECTS, &Method::GET) => list(control, uri.query().unwrap_or_default()),
         ("/status" | query::OBJECTS, _) => answer::method_not_allowed("GET"),
-        ("/reload" | "/explain" | "/verify" | PURGE, _) => answer::method_not_allowed("POST"),
+        ("/reload" | "/explain" | "/verify" | "/upgrade" | PURGE, _) => answer::method_not_allowed("POST"),
         _ => answer::refusal(
             StatusCode::NOT_FOUND,
             "this Weir does not know the command; is it older than the client?",
@@ -59,6 +61,17 @@ fn verify(control: &Control) -> Answer {
     match control.verify() {
         Ok(verified) => answer::json(StatusCode::OK, &verified),
         Err(sentence) => answer::refusal(StatusCode::CONFLICT, &sentence),
+    }
+}
+
+fn upgrade(control: &Control, body: &[u8]) -> Answer {
+    let order = match serde_json::from_slice(body) {
+        Ok(order) => order,
+        Err(error) => return answer::refusal(StatusCode::BAD_REQUEST, &format!("not an order: {error}")),
+    };
+    match control.upgrade(&order) {
+        Ok(upgraded) => answer::json(StatusCode::OK, &upgraded),
+        Err(sentence) => answer::refusal(StatusCode::UNPROCESSABLE_ENTITY, &sentence),
     }
 }
 

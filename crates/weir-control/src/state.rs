@@ -5,9 +5,9 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
-use std::io::{self, Read, Seek, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,7 +75,7 @@ pub struct StateFolder {
     path: PathBuf,
     folder: File,
     socket_made: AtomicBool,
-    _lock: File,
+    lock: File,
 }
 
 impl StateFolder {
@@ -89,7 +89,42 @@ impl StateFolder {
         let folder = File::open(path).map_err(unusable)?;
         close_to_others(path, &folder)?;
         let lock = lock(path)?;
-        Ok(StateFolder { path: path.to_owned(), folder, socket_made: AtomicBool::new(false), _lock: lock })
+        Ok(StateFolder { path: path.to_owned(), folder, socket_made: AtomicBool::new(false), lock })
+    }
+
+    /// The folder of the process before this one, with the lock, which is held without a gap: it belongs to whoever has the
+    /// file open. The folder is this process's once [`StateFolder::take`] is called.
+    ///
+    /// # Errors
+    /// When it cannot be used.
+    pub fn inherit(path: &Path, lock: OwnedFd) -> Result<StateFolder, StateError> {
+        let unusable = |source| StateError::Unusable { path: path.to_owned(), source };
+        let folder = File::open(path).map_err(unusable)?;
+        let socket_made = AtomicBool::new(false);
+        Ok(StateFolder { path: path.to_owned(), folder, socket_made, lock: lock.into() })
+    }
+
+    /// The lock once more, for the process after this one.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn copy_lock(&self) -> io::Result<OwnedFd> {
+        self.lock.as_fd().try_clone_to_owned()
+    }
+
+    /// Makes an inherited folder, with its control socket, this process's.
+    ///
+    /// # Errors
+    /// When its lock cannot be written.
+    pub fn take(&self) -> Result<(), StateError> {
+        self.socket_made.store(true, Ordering::Relaxed);
+        let write = write_pid(&self.lock);
+        write.map_err(|source| StateError::Unusable { path: self.path.clone(), source })
+    }
+
+    /// Leaves the folder with its control socket to the process that has inherited it.
+    pub fn give(&self) {
+        self.socket_made.store(false, Ordering::Relaxed);
     }
 
     /// The folder.
@@ -216,13 +251,15 @@ fn lock(path: &Path) -> Result<File, StateError> {
         }
         Err(TryLockError::Error(source)) => return Err(unusable(source)),
     }
-    let write = |file: &mut File| {
-        file.set_len(0)?;
-        file.rewind()?;
-        writeln!(file, "{}", std::process::id())
-    };
-    write(&mut file).map_err(unusable)?;
+    write_pid(&file).map_err(unusable)?;
     Ok(file)
+}
+
+/// Never empty for who reads meanwhile.
+fn write_pid(lock: &File) -> io::Result<()> {
+    let line = format!("{}\n", std::process::id());
+    lock.write_all_at(line.as_bytes(), 0)?;
+    lock.set_len(line.len() as u64)
 }
 
 #[cfg(test)]

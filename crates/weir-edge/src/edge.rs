@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use weir_upstream::{Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot}
 
 use crate::explain::{self, Explanation, Question};
 use crate::list::{self, Cached, ListOrder};
-use crate::listen::{Address, BindError, bind, seats};
+use crate::listen::{Address, BindError, Bound, Heirloom, Kept, bind, seats};
 use crate::observe::{Observatory, Snapshot};
 use crate::plan::Plan;
 use crate::plane::{Plane, Running};
@@ -46,30 +47,46 @@ pub enum StartError {
 
 /// The running data plane.
 pub struct Edge {
-    plane: Arc<Plane>,
-    workers: Vec<Hand>,
-    state: Mutex<State>,
+    pub(crate) plane: Arc<Plane>,
+    pub(crate) workers: Vec<Hand>,
+    pub(crate) state: Mutex<State>,
+    /// Connections of another process that were taken so far.
+    pub(crate) adopted: AtomicUsize,
     /// Looks after upstreams: names looked up anew, idle connections closed.
     keeper: Keeper,
 }
 
 /// The edge's side of a worker.
-struct Hand {
-    orders: mpsc::UnboundedSender<Order>,
-    held: watch::Receiver<usize>,
+pub(crate) struct Hand {
+    pub(crate) orders: mpsc::UnboundedSender<Order>,
+    pub(crate) held: watch::Receiver<usize>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 /// What changes with a plan.
-struct State {
-    /// The listeners in use, with their numbers.
-    listening: Vec<(usize, Address)>,
+pub(crate) struct State {
+    /// The listeners in use.
+    pub(crate) listening: Vec<Post>,
     next_listener: usize,
     settings: HashMap<String, UpstreamSettings>,
 }
 
+/// A listener in use.
+pub(crate) struct Post {
+    number: usize,
+    address: Address,
+    /// Its sockets once more, until no more connections are taken.
+    pub(crate) kept: Option<Kept>,
+}
+
+/// A listener's sockets: those of each worker, and what is kept of them.
+struct Opened {
+    kept: Kept,
+    of_workers: Vec<Vec<Bound>>,
+}
+
 impl Edge {
-    /// Binds the plan's listeners and starts `workers` workers over that store.
+    /// Binds the plan's listeners, but for those that come from elsewhere, and starts `workers` workers over that store.
     ///
     /// # Errors
     /// An address that cannot be had, an upstream that cannot be made, a thread that cannot be started.
@@ -78,14 +95,21 @@ impl Edge {
         workers: usize,
         observatory: Arc<Observatory>,
         store: Store,
+        mut heirlooms: Vec<Heirloom>,
     ) -> Result<Edge, StartError> {
         let workers = workers.max(1);
         let listeners = plan.listeners().to_vec();
         let mut bound: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
-        for (address, _) in &listeners {
-            for (worker, socket) in bind(address, workers)?.into_iter().enumerate() {
-                bound[worker].push(socket);
+        let mut listening = Vec::with_capacity(listeners.len());
+        for (number, (address, _)) in listeners.iter().enumerate() {
+            let Opened { kept, of_workers } = open(address, workers, &mut heirlooms)?;
+            for (bound, own) in bound.iter_mut().zip(of_workers) {
+                bound.extend(own.into_iter().map(|socket| (number, socket)));
             }
+            listening.push(Post { number, address: address.clone(), kept: Some(kept) });
+        }
+        for left in &heirlooms {
+            tracing::warn!("nothing is to listen on {} any more; what waits there is closed", left.address);
         }
         let keeper = Keeper::start().map_err(StartError::Thread)?;
         let mut settings = HashMap::new();
@@ -110,9 +134,8 @@ impl Edge {
             let thread = worker::start(start).map_err(StartError::Thread)?;
             hands.push(Hand { orders, held, thread: Mutex::new(Some(thread)) });
         }
-        let listening = listeners.into_iter().map(|(address, _)| address).enumerate().collect::<Vec<_>>();
         let state = State { next_listener: listening.len(), listening, settings };
-        Ok(Edge { plane, workers: hands, state: Mutex::new(state), keeper })
+        Ok(Edge { plane, workers: hands, state: Mutex::new(state), adopted: AtomicUsize::new(0), keeper })
     }
 
     /// Puts a plan in force for all requests that begin from now on. Upstreams whose settings did not
@@ -128,32 +151,34 @@ impl Edge {
         let listeners = plan.listeners().to_vec();
         let mut added = Vec::new();
         for (address, greeting) in &listeners {
-            if !state.listening.iter().any(|(_, known)| known == address) {
-                added.push((address.clone(), *greeting, bind(address, self.workers.len())?));
+            if !state.listening.iter().any(|post| &post.address == address) {
+                added.push((address.clone(), *greeting, open(address, self.workers.len(), &mut Vec::new())?));
             }
         }
         self.plane.running.store(Arc::new(running(plan, upstreams)));
-        for (number, address) in &state.listening {
+        for Post { number, address, .. } in &state.listening {
             let Some((_, greeting)) = listeners.iter().find(|(kept, _)| kept == address) else { continue };
             for hand in &self.workers {
                 let _ = hand.orders.send(Order::Greet(*number, Manner { greeting: *greeting }));
             }
         }
-        for (address, greeting, bound) in added {
+        for (address, greeting, Opened { kept, of_workers }) in added {
             let number = state.next_listener;
             state.next_listener += 1;
-            for (hand, bound) in self.workers.iter().zip(bound) {
-                let _ = hand.orders.send(Order::Listen(number, bound, Manner { greeting }));
+            for (hand, own) in self.workers.iter().zip(of_workers) {
+                for bound in own {
+                    let _ = hand.orders.send(Order::Listen(number, bound, Manner { greeting }));
+                }
             }
-            state.listening.push((number, address));
+            state.listening.push(Post { number, address, kept: Some(kept) });
         }
         let gone = |address: &Address| !listeners.iter().any(|(kept, _)| kept == address);
-        for (number, _) in state.listening.iter().filter(|(_, address)| gone(address)) {
+        for post in state.listening.iter().filter(|post| gone(&post.address)) {
             for hand in &self.workers {
-                let _ = hand.orders.send(Order::Deafen(*number));
+                let _ = hand.orders.send(Order::Deafen(post.number));
             }
         }
-        state.listening.retain(|(_, address)| !gone(address));
+        state.listening.retain(|post| !gone(&post.address));
         state.settings = settings;
         Ok(())
     }
@@ -206,7 +231,7 @@ impl Edge {
 
     /// Where clients connect.
     pub fn listening(&self) -> Vec<Address> {
-        self.state.lock().listening.iter().map(|(_, address)| address.clone()).collect()
+        self.state.lock().listening.iter().map(|post| post.address.clone()).collect()
     }
 
     /// What would happen to a request; nothing is sent anywhere.
@@ -257,9 +282,15 @@ impl Edge {
     /// Takes no more connections and lets those that are there finish, for at most `patience`. Blocks.
     pub fn drain(&self, patience: Duration) {
         self.plane.begin_draining();
+        self.state.lock().listening.iter_mut().for_each(|post| drop(post.kept.take()));
         for hand in &self.workers {
             let _ = hand.orders.send(Order::Drain);
         }
+        self.await_readers(patience);
+    }
+
+    /// Blocks until no connection is left, or the patience is over.
+    pub(crate) fn await_readers(&self, patience: Duration) {
         self.keeper.wait(patience, self.workers.iter().map(|hand| hand.held.clone()).collect());
     }
 }
@@ -278,6 +309,21 @@ impl Drop for Edge {
             }
         }
     }
+}
+
+/// Binds a listener, or takes it from what comes from elsewhere.
+fn open(address: &Address, workers: usize, heirlooms: &mut Vec<Heirloom>) -> Result<Opened, StartError> {
+    let lost = |source| BindError::Kernel { address: address.clone(), source };
+    let known = heirlooms.iter().position(|heirloom| heirloom.address.is_same_place(address));
+    let (kept, of_workers) = match known {
+        Some(at) => Kept::of_heirloom(heirlooms.swap_remove(at), workers).map_err(lost)?,
+        None => {
+            let bound = bind(address, workers)?;
+            let kept = Kept::of_bound(address, &bound).map_err(lost)?;
+            (kept, bound.into_iter().map(|bound| vec![bound]).collect())
+        }
+    };
+    Ok(Opened { kept, of_workers })
 }
 
 fn running(plan: Plan, upstreams: HashMap<String, Arc<Upstream>>) -> Running {

@@ -33,6 +33,7 @@ pub mod route;
 mod serve;
 #[doc(hidden)]
 pub mod simulated;
+mod succession;
 mod told;
 pub mod transform;
 mod tunnel;
@@ -45,3 +46,4 @@ pub use edge::{Edge, StartError};
 pub use explain::{Asked, Explanation, Question, StoredVariant};
 pub use list::{Cached, ListOrder};
 pub use purge::{PurgeOrder, PurgeTarget};
+pub use succession::{Departed, Heir};

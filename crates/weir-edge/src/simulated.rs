@@ -38,8 +38,8 @@ impl House {
     ) -> Result<(House, impl Future<Output = ()> + use<>), StartError> {
         let mut bound = Vec::new();
         let mut manners = Vec::new();
-        for (address, greeting) in plan.listeners() {
-            bound.extend(bind(address, 1)?);
+        for (number, (address, greeting)) in plan.listeners().iter().enumerate() {
+            bound.extend(bind(address, 1)?.into_iter().map(|bound| (number, bound)));
             manners.push(Manner { greeting: *greeting });
         }
         let mut upstreams = HashMap::new();

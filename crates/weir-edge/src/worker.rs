@@ -1,10 +1,14 @@
 //! One core's worker: a single-threaded runtime with its own listeners, its connections and its bell.
 //! It must not share anything mutable with another worker but what [`Plane`] names.
+//!
+//! States of its gate: *open* → *shut* while a new process takes over (no request begins) → *left* once it has (each
+//! connection goes to it where a request would begin), or *open* again where it has not.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Waker};
 use std::thread;
 use std::time::Duration;
 
@@ -17,6 +21,7 @@ use crate::listen::{self, Arrival, Arrivals, Bound, Form, Peer, Seat, Stream};
 use crate::observe::Observer;
 use crate::plan::ProxyProtocol;
 use crate::plane::{Plane, Running};
+use crate::succession::{Departed, Heir};
 
 /// How a listener's connections begin.
 #[derive(Clone, Debug)]
@@ -35,14 +40,50 @@ pub(crate) enum Order {
     Deafen(usize),
     /// Take no more connections, close the idle ones, finish the rest.
     Drain,
+    /// Begin no request until further notice, and say so.
+    Shut(std::sync::mpsc::Sender<()>),
+    /// Begin requests again.
+    Open,
+    /// Take no more connections, and give those that are there to the heir, each where a request would begin.
+    Leave(Heir),
+    /// Go on with a connection that another process has begun.
+    Adopt(Box<Departed>),
+}
+
+/// Whether requests may begin.
+enum Gate {
+    Open,
+    Shut,
+    Left(Heir),
+}
+
+/// What a connection does where a request would begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bidding {
+    /// It goes on.
+    Begin,
+    /// It waits to be woken.
+    Wait,
+    /// It goes to the heir.
+    Leave,
 }
 
 /// A connection as its worker sees it.
 pub(crate) struct Presence {
     idle: Cell<bool>,
+    /// Who waits for a request to begin.
+    waker: RefCell<Option<Waker>>,
 }
 
 impl Presence {
+    /// Has the connection woken when the gate moves.
+    pub(crate) fn wake_by(&self, cx: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+    }
+
     /// Between two requests, with nothing received yet.
     pub(crate) fn set_idle(&self, idle: bool) {
         self.idle.set(idle);
@@ -64,9 +105,39 @@ pub(crate) struct Worker {
     running: RefCell<HeldPlan>,
     connections: RefCell<HashMap<u64, (AbortHandle, Rc<Presence>)>>,
     next_connection: Cell<u64>,
+    gate: RefCell<Gate>,
+    /// What the gate says to a connection; apart from it, so that a request costs one read.
+    bidding: Cell<Bidding>,
 }
 
 impl Worker {
+    /// What a connection does where a request would begin.
+    pub(crate) fn bidding(&self) -> Bidding {
+        self.bidding.get()
+    }
+
+    fn move_gate(&self, gate: Gate) {
+        self.bidding.set(match gate {
+            Gate::Open => Bidding::Begin,
+            Gate::Shut => Bidding::Wait,
+            Gate::Left(_) => Bidding::Leave,
+        });
+        self.gate.replace(gate);
+        for (_, presence) in self.connections.borrow().values() {
+            if let Some(waker) = presence.waker.borrow_mut().take() {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Gives a connection to the heir; without one it is closed.
+    fn depart(&self, departed: Departed) {
+        if let Gate::Left(heir) = &*self.gate.borrow() {
+            // An heir that is gone leaves nothing to do but close.
+            let _ = heir.send(departed);
+        }
+    }
+
     /// The running plan; a request keeps the one that it began on.
     pub(crate) fn running(&self) -> HeldPlan {
         let now = self.plane.running.load();
@@ -91,7 +162,8 @@ impl Worker {
 pub(crate) struct Start {
     pub(crate) core: usize,
     pub(crate) plane: Arc<Plane>,
-    pub(crate) bound: Vec<Bound>,
+    /// Its sockets, each with its listener's number.
+    pub(crate) bound: Vec<(usize, Bound)>,
     pub(crate) manners: Vec<Manner>,
     pub(crate) seat: Seat,
     pub(crate) orders: mpsc::UnboundedReceiver<Order>,
@@ -124,21 +196,25 @@ pub(crate) async fn run(start: Start) {
         key: RefCell::default(),
         connections: RefCell::default(),
         next_connection: Cell::new(0),
+        gate: RefCell::new(Gate::Open),
+        bidding: Cell::new(Bidding::Begin),
         plane: plane.clone(),
     });
     let mut manners: HashMap<usize, Manner> = manners.into_iter().enumerate().collect();
-    let mut arrivals = match Arrivals::open(bound, seat) {
-        Ok(arrivals) => arrivals,
-        Err(error) => return tracing::error!(%error, "worker cannot listen"),
-    };
+    let mut arrivals = Arrivals::new(seat);
+    for (index, bound) in bound {
+        if let Err(error) = arrivals.add(index, bound) {
+            return tracing::error!(%error, "worker cannot listen");
+        }
+    }
     let bells = plane.bells.clone();
     tokio::task::spawn_local(async move { bells.answer(core).await });
     let held = Rc::new(held);
     loop {
         tokio::select! {
-            arrival = arrivals.next() => {
+            arrival = arrivals.next(), if worker.bidding() != Bidding::Wait => {
                 let manner = manners.get(&arrival.listener).cloned();
-                receive(&worker, &held, arrival, manner);
+                receive(&worker, &held, arrival, manner, BytesMut::new());
             }
             order = orders.recv() => match order {
                 Some(Order::Listen(index, bound, manner)) => {
@@ -153,17 +229,46 @@ pub(crate) async fn run(start: Start) {
                     arrivals.close();
                     worker.close_idle();
                 }
+                Some(Order::Shut(shut)) => {
+                    worker.move_gate(Gate::Shut);
+                    // Who asked may have lost patience.
+                    let _ = shut.send(());
+                }
+                Some(Order::Open) => worker.move_gate(Gate::Open),
+                Some(Order::Leave(heir)) => {
+                    arrivals.close();
+                    worker.move_gate(Gate::Left(heir));
+                }
+                Some(Order::Adopt(departed)) => adopt(&worker, &held, &arrivals, *departed),
                 None => return,
             },
         }
     }
 }
 
-/// Gives a new connection its task; the task ends with the worker.
-fn receive(worker: &Rc<Worker>, held: &Rc<watch::Sender<usize>>, arrival: Arrival, manner: Option<Manner>) {
+/// Gives a connection of another process its task; it is past its greeting.
+fn adopt(worker: &Rc<Worker>, held: &Rc<watch::Sender<usize>>, arrivals: &Arrivals, departed: Departed) {
+    let Departed { socket, family, peer, input } = departed;
+    let stream = match Stream::of_socket(socket, family) {
+        Ok(stream) => stream,
+        Err(error) => return tracing::warn!(%error, "connection lost on its way from another process"),
+    };
+    let seat = arrivals.seat();
+    let arrival = Arrival { stream, peer, listener: usize::MAX, held: seat.hold(seat.worker()) };
+    receive(worker, held, arrival, None, BytesMut::from(&input[..]));
+}
+
+/// Gives a new connection its task; the task ends with the worker. `input` is what was already read of it.
+fn receive(
+    worker: &Rc<Worker>,
+    held: &Rc<watch::Sender<usize>>,
+    arrival: Arrival,
+    manner: Option<Manner>,
+    mut input: BytesMut,
+) {
     let number = worker.next_connection.get();
     worker.next_connection.set(number + 1);
-    let presence = Rc::new(Presence { idle: Cell::new(false) });
+    let presence = Rc::new(Presence { idle: Cell::new(false), waker: RefCell::default() });
     worker.observer.counters().connection_accepted();
     held.send_modify(|held| *held += 1);
     let leaving = Leaving { worker: worker.clone(), held: held.clone(), number };
@@ -171,14 +276,15 @@ fn receive(worker: &Rc<Worker>, held: &Rc<watch::Sender<usize>>, arrival: Arriva
     let task = tokio::task::spawn_local(async move {
         let leaving = leaving;
         let Arrival { stream, mut peer, held: counted, .. } = arrival;
-        let mut input = BytesMut::new();
         if let Some(greeting) = manner.and_then(|manner| manner.greeting) {
             match greet(&leaving.worker, &stream, peer, greeting, &mut input).await {
                 Some(announced) => peer = announced,
                 None => return leaving.worker.observer.counters().connection_refused(),
             }
         }
-        h1::serve(leaving.worker.clone(), stream, input, peer, present).await;
+        if let Some(departed) = h1::serve(leaving.worker.clone(), stream, input, peer, present).await {
+            leaving.worker.depart(departed);
+        }
         drop(counted);
     });
     worker.connections.borrow_mut().insert(number, (task.abort_handle(), presence));

@@ -325,7 +325,7 @@ fn no_client_gets_a_wrong_byte_or_waits_for_ever() {
     let observatory = Observatory::start(WORKERS, &[]).unwrap();
     let plan = Plan::compile(&loaded, &|name| observatory.site(name));
     let store = Store::new(plan.memory_bytes());
-    let edge = Edge::start(plan, WORKERS, observatory.clone(), store).unwrap();
+    let edge = Edge::start(plan, WORKERS, observatory.clone(), store, Vec::new()).unwrap();
     let met = Met::default();
     std::thread::scope(|scope| {
         for number in 0..CLIENTS {

@@ -38,6 +38,8 @@ pub struct Setup {
 /// A running Weir; it is killed by its pid and its folder removed when it is dropped.
 pub struct Weir {
     child: Option<Child>,
+    /// Processes that have taken over from the child and from each other.
+    successors: Vec<u32>,
     setup: Setup,
     stdout: Arc<Mutex<String>>,
     stderr: Arc<Mutex<String>>,
@@ -139,7 +141,13 @@ impl Setup {
     }
 
     fn start(self) -> Weir {
-        let mut weir = Weir { child: None, setup: self, stdout: Arc::default(), stderr: Arc::default() };
+        let mut weir = Weir {
+            child: None,
+            successors: Vec::new(),
+            setup: self,
+            stdout: Arc::default(),
+            stderr: Arc::default(),
+        };
         weir.start_again();
         weir
     }
@@ -240,6 +248,7 @@ impl Weir {
             "TERM" => Signal::TERM,
             "INT" => Signal::INT,
             "USR1" => Signal::USR1,
+            "USR2" => Signal::USR2,
             "KILL" => Signal::KILL,
             other => panic!("no signal {other}"),
         };
@@ -255,6 +264,42 @@ impl Weir {
     /// Runs `weir` with these arguments and this Weir's state folder.
     pub fn command(&self, args: &[&str]) -> Output {
         self.setup.command(args)
+    }
+
+    /// `weir upgrade` with more arguments; the process that has taken over ends with this value.
+    pub fn upgrade(&mut self, args: &[&str]) -> Output {
+        let output = self.command(&[&["upgrade"], args].concat());
+        self.main_pid();
+        output
+    }
+
+    /// The pid of the process that has the state folder now, which ends with this value.
+    ///
+    /// # Panics
+    /// Where none has it.
+    pub fn main_pid(&mut self) -> u32 {
+        let lock = std::fs::read_to_string(self.state().join("lock")).unwrap();
+        let pid = lock.trim().parse().unwrap_or_else(|why| panic!("a pid in {lock:?}: {why}"));
+        let own = self.child.as_ref().map(Child::id);
+        if own != Some(pid) && !self.successors.contains(&pid) {
+            self.successors.push(pid);
+        }
+        pid
+    }
+
+    /// Ends the process that has the state folder now and all before it, waits for that, and starts anew.
+    pub fn restart(&mut self) {
+        let pid = self.main_pid();
+        if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+        until("the old processes end", || !self.successors.iter().any(|pid| is_alive(*pid)));
+        self.successors.clear();
+        self.start_again();
     }
 
     /// `weir reload`.
@@ -323,6 +368,12 @@ impl Drop for Weir {
             let _ = child.kill();
             let _ = child.wait();
         }
+        for pid in &self.successors {
+            let known = i32::try_from(*pid).ok().and_then(rustix::process::Pid::from_raw);
+            if let Some(known) = known.filter(|_| is_alive(*pid)) {
+                let _ = rustix::process::kill_process(known, rustix::process::Signal::KILL);
+            }
+        }
         if !std::thread::panicking() {
             let said = self.stderr();
             assert!(
@@ -342,6 +393,13 @@ impl Drop for Setup {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Whether a process runs; one that has ended and was not waited for does not.
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+    state.is_some_and(|state| state != 'Z')
 }
 
 /// Runs a command to its end, at most the kit's patience; it is killed then.

@@ -12,6 +12,8 @@ mod demo;
 mod diagnostics;
 mod logs;
 mod process;
+mod service;
+mod upgrade;
 mod volume;
 mod wire_up;
 
@@ -37,7 +39,7 @@ fn main() -> ExitCode {
 }
 
 /// An error with its causes, without those that it names itself.
-fn sentence(error: &anyhow::Error) -> String {
+pub(crate) fn sentence(error: &anyhow::Error) -> String {
     let mut said = error.to_string();
     for cause in error.chain().skip(1).map(ToString::to_string) {
         if !said.contains(&cause) {

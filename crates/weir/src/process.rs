@@ -32,6 +32,8 @@ pub(crate) enum Wish {
     Reload,
     /// SIGUSR1.
     ReopenLogs,
+    /// SIGUSR2.
+    Upgrade,
     /// SIGTERM or SIGINT.
     End,
 }
@@ -40,6 +42,7 @@ pub(crate) enum Wish {
 pub(crate) struct Signals {
     hangup: Signal,
     user: Signal,
+    other_user: Signal,
     terminate: Signal,
     interrupt: Signal,
 }
@@ -50,6 +53,7 @@ impl Signals {
         Ok(Signals {
             hangup: listen(SignalKind::hangup())?,
             user: listen(SignalKind::user_defined1())?,
+            other_user: listen(SignalKind::user_defined2())?,
             terminate: listen(SignalKind::terminate())?,
             interrupt: listen(SignalKind::interrupt())?,
         })
@@ -60,6 +64,7 @@ impl Signals {
         tokio::select! {
             _ = self.hangup.recv() => Wish::Reload,
             _ = self.user.recv() => Wish::ReopenLogs,
+            _ = self.other_user.recv() => Wish::Upgrade,
             _ = self.terminate.recv() => Wish::End,
             _ = self.interrupt.recv() => Wish::End,
         }

@@ -2,7 +2,7 @@
 //! control plane is given the edge as its [`DataPlane`].
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
@@ -13,8 +13,10 @@ use weir_config::value::PathText;
 use weir_control::{
     AskedOrigin, CacheUse, CachedObject, CatalogueUse, DataPlane, Explained, Inventory, LedgerState,
     ListOrder, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question, SelectingField,
-    Setting, StoredVariant, SwapError, Swapped, UpstreamState, Verified, VolumeUse, rfc3339,
+    Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,
+    rfc3339,
 };
+use weir_edge::listen::Heirloom;
 use weir_edge::observe::{LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge};
@@ -29,7 +31,7 @@ use crate::volume;
 
 /// The data plane as it runs in this process.
 pub(crate) struct House {
-    edge: Edge,
+    pub(crate) edge: Edge,
     observatory: Arc<Observatory>,
     choice: LogChoice,
     terminal: Option<Terminal>,
@@ -38,6 +40,18 @@ pub(crate) struct House {
     extent: Mutex<Extent>,
     /// The configuration in force, for what is asked about it.
     loaded: Mutex<Arc<Loaded>>,
+    pub(crate) upgrader: OnceLock<Upgrader>,
+}
+
+/// Has a new process take over.
+pub(crate) type Upgrader = Box<dyn Fn(&UpgradeOrder) -> Result<Upgraded, String> + Send + Sync>;
+
+/// What a house may have from elsewhere.
+pub(crate) struct Legacy<'a> {
+    /// Listening sockets.
+    pub(crate) heirlooms: Vec<Heirloom>,
+    /// Returns when the ledger may be opened.
+    pub(crate) until_ledger_is_free: &'a dyn Fn() -> anyhow::Result<()>,
 }
 
 /// What a reload cannot change.
@@ -84,9 +98,11 @@ impl House {
         choice: LogChoice,
         terminal: Option<Terminal>,
         state: &Path,
+        legacy: Legacy<'_>,
     ) -> anyhow::Result<House> {
         let logs = logs::settings(&choice, &loaded.config.log, terminal);
         let observatory = Observatory::start(workers, &logs)?;
+        (legacy.until_ledger_is_free)()?;
         let files = LedgerFolder::new(state.to_owned());
         let ledger = Ledger::open(MARKS_MAX, Box::new(files), weir_edge::now())
             .with_context(|| format!("cannot use the state folder {}", state.display()))?;
@@ -103,7 +119,8 @@ impl House {
                 .attach(volume, rows, seating, weir_edge::now)
                 .with_context(|| format!("cannot use the volume {}", of.path))?;
         }
-        let edge = Edge::start(compile(loaded, &observatory), workers, observatory.clone(), store)?;
+        let plan = compile(loaded, &observatory);
+        let edge = Edge::start(plan, workers, observatory.clone(), store, legacy.heirlooms)?;
         Ok(House {
             edge,
             observatory,
@@ -113,6 +130,7 @@ impl House {
             logs: Mutex::new(logs),
             extent: Mutex::new(Extent::of(loaded)),
             loaded: Mutex::new(Arc::new(loaded.clone())),
+            upgrader: OnceLock::new(),
         })
     }
 
@@ -332,6 +350,11 @@ impl DataPlane for House {
         let (objects, next) = self.edge.list(&weir_edge::ListOrder { site, prefix, tag, limit, after })?;
         let next = next.map(|next| next.iter().map(|byte| format!("{byte:02x}")).collect());
         Ok(Listing { objects: objects.into_iter().map(cached).collect(), next })
+    }
+
+    fn upgrade(&self, order: &UpgradeOrder) -> Result<Upgraded, String> {
+        let upgrader = self.upgrader.get().ok_or("this Weir has not started yet")?;
+        upgrader(order).inspect_err(|why| tracing::error!("not upgraded: {why}"))
     }
 
     fn phase(&self) -> Phase {

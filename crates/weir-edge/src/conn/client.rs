@@ -62,6 +62,11 @@ impl Client {
         &mut self.stream
     }
 
+    /// The stream, and what was received and not consumed.
+    pub(crate) fn into_parts(self) -> (Stream, BytesMut) {
+        (self.stream, self.input)
+    }
+
     /// Reads at least one byte into `input` before `until`.
     ///
     /// # Errors

@@ -7,6 +7,7 @@
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 
 use super::balance::{Held, Moved, MovedStream, Seat};
 use super::bind::{Bound, Listening, SocketFile};
-use super::{Peer, Stream};
+use super::{Family, Peer, Stream};
 
 /// The kernel doubles it. Larger ones only push each other out of the CPU's cache where nothing is under way.
 const LOCAL_SEND_BUFFER_BYTES: usize = 128 << 10;
@@ -53,7 +54,10 @@ struct Listener {
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
-    Unix(UnixListener, #[expect(dead_code, reason = "removes the file when dropped")] Arc<SocketFile>),
+    Unix(
+        UnixListener,
+        #[expect(dead_code, reason = "removes the file when dropped")] Option<Arc<SocketFile>>,
+    ),
 }
 
 impl Arrivals {
@@ -63,11 +67,17 @@ impl Arrivals {
     /// # Errors
     /// The runtime or the kernel refuses the registration.
     pub fn open(bound: Vec<Bound>, seat: Seat) -> io::Result<Self> {
-        let listeners = bound.into_iter().enumerate().map(|(index, bound)| Listener::open(index, bound));
-        Ok(Self { listeners: listeners.collect::<io::Result<_>>()?, turn: 0, seat, pause: PAUSE_FIRST })
+        let mut arrivals = Self::new(seat);
+        bound.into_iter().enumerate().try_for_each(|(index, bound)| arrivals.add(index, bound))?;
+        Ok(arrivals)
     }
 
-    /// Adds a listener under the next `index`, chosen by the caller (on reload).
+    /// Without a listener yet.
+    pub fn new(seat: Seat) -> Self {
+        Self { listeners: Vec::new(), turn: 0, seat, pause: PAUSE_FIRST }
+    }
+
+    /// Adds a socket of the listener `index`, which may have several.
     ///
     /// # Errors
     /// As [`Arrivals::open`].
@@ -212,6 +222,28 @@ impl Moved {
 }
 
 impl Stream {
+    /// Leaves its runtime, to be sent to another process.
+    ///
+    /// # Errors
+    /// As the runtime says; the connection is lost then.
+    pub(crate) fn into_socket(self) -> io::Result<(OwnedFd, Family)> {
+        Ok(match self.leave()? {
+            MovedStream::Tcp(stream) => (stream.into(), Family::Tcp),
+            MovedStream::Unix(stream) => (stream.into(), Family::Unix),
+        })
+    }
+
+    /// Joins the runtime this is called in.
+    ///
+    /// # Errors
+    /// As the runtime says.
+    pub(crate) fn of_socket(socket: OwnedFd, family: Family) -> io::Result<Self> {
+        match family {
+            Family::Tcp => TcpStream::from_std(socket.into()).map(Self::Tcp),
+            Family::Unix => UnixStream::from_std(socket.into()).map(Self::Unix),
+        }
+    }
+
     /// Leaves its runtime, to be sent to another.
     fn leave(self) -> io::Result<MovedStream> {
         match self {

@@ -79,7 +79,7 @@ impl Seat {
     }
 
     /// Counts one connection for `worker`.
-    pub(super) fn hold(&self, worker: usize) -> Held {
+    pub(crate) fn hold(&self, worker: usize) -> Held {
         self.loads.0[worker].0.fetch_add(1, Ordering::Relaxed);
         Held { loads: self.loads.clone(), worker }
     }

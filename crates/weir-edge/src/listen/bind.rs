@@ -9,10 +9,12 @@
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use socket2::{Domain, Protocol, SockAddr, Socket, Type};
 
@@ -32,10 +34,31 @@ pub struct Bound {
 #[derive(Debug)]
 pub(super) enum Listening {
     Tcp(std::net::TcpListener),
-    Unix(UnixListener, Arc<SocketFile>),
+    /// With its file, where that is ours to remove.
+    Unix(UnixListener, Option<Arc<SocketFile>>),
 }
 
 impl Bound {
+    pub(super) fn new(socket: Listening, address: Address) -> Bound {
+        Bound { socket, address }
+    }
+
+    /// The same socket once more.
+    pub(super) fn copy(&self) -> io::Result<OwnedFd> {
+        match &self.socket {
+            Listening::Tcp(listener) => listener.as_fd().try_clone_to_owned(),
+            Listening::Unix(listener, _) => listener.as_fd().try_clone_to_owned(),
+        }
+    }
+
+    /// The file that is removed with it.
+    pub(super) fn file(&self) -> Option<Arc<SocketFile>> {
+        match &self.socket {
+            Listening::Tcp(_) => None,
+            Listening::Unix(_, file) => file.clone(),
+        }
+    }
+
     /// Where it listens; a port 0 has been replaced by the one the kernel chose.
     pub fn address(&self) -> &Address {
         &self.address
@@ -134,9 +157,9 @@ fn bind_unix(address: &Address, path: &Path, mode: u32, workers: usize) -> Resul
     let mut sockets = Vec::with_capacity(workers);
     for _ in 1..workers {
         let copy = first.try_clone().map_err(fail)?;
-        sockets.push(Bound { socket: Listening::Unix(copy, file.clone()), address: address.clone() });
+        sockets.push(Bound { socket: Listening::Unix(copy, Some(file.clone())), address: address.clone() });
     }
-    sockets.push(Bound { socket: Listening::Unix(first, file), address: address.clone() });
+    sockets.push(Bound { socket: Listening::Unix(first, Some(file)), address: address.clone() });
     Ok(sockets)
 }
 
@@ -166,19 +189,27 @@ fn unix_socket(path: &Path) -> io::Result<UnixListener> {
 pub(super) struct SocketFile {
     path: PathBuf,
     device_inode: (u64, u64),
+    is_given: AtomicBool,
 }
 
 impl SocketFile {
-    fn at(path: &Path) -> io::Result<Self> {
+    pub(super) fn at(path: &Path) -> io::Result<Self> {
         let found = fs::symlink_metadata(path)?;
-        Ok(Self { path: path.to_owned(), device_inode: (found.dev(), found.ino()) })
+        let device_inode = (found.dev(), found.ino());
+        Ok(Self { path: path.to_owned(), device_inode, is_given: AtomicBool::new(false) })
+    }
+
+    /// Another process listens by it from now on, and removes it.
+    pub(super) fn give(&self) {
+        self.is_given.store(true, Ordering::Relaxed);
     }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let ours = fs::symlink_metadata(&self.path)
-            .is_ok_and(|found| (found.dev(), found.ino()) == self.device_inode);
+        let ours = !self.is_given.load(Ordering::Relaxed)
+            && fs::symlink_metadata(&self.path)
+                .is_ok_and(|found| (found.dev(), found.ino()) == self.device_inode);
         if ours {
             let _ = fs::remove_file(&self.path);
         }

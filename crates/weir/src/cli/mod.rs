@@ -10,6 +10,7 @@ mod run;
 mod schema;
 mod status;
 mod stress;
+mod upgrade;
 mod verify;
 
 use std::io::{self, Write};
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Check(check::Check),
     /// Make the running Weir load its configuration again, without dropping a request.
     Reload(reload::Reload),
+    /// Have a new program take over from the running one, without dropping a request.
+    Upgrade(upgrade::Upgrade),
     /// Show what the running Weir does and holds.
     Status(status::ShowStatus),
     /// Explain what the running Weir would do with a request, and why; nothing is sent to an origin.
@@ -59,6 +62,7 @@ impl Command {
             Command::Run(run) => run.run(),
             Command::Check(check) => check.run(),
             Command::Reload(reload) => reload.run(),
+            Command::Upgrade(upgrade) => upgrade.run(),
             Command::Status(status) => status.run(),
             Command::Explain(explain) => explain.run(),
             Command::Purge(purge) => purge.run(),

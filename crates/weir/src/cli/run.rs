@@ -3,6 +3,8 @@
 //! The order at the start is that of the mistakes: configuration, state folder, admin address, logs and listeners; only
 //! when nothing can fail any more is a client's connection accepted.
 
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,8 +12,11 @@ use std::time::Duration;
 
 use anyhow::Context;
 use clap::{ArgGroup, Args};
+use parking_lot::Mutex;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot::{self, Receiver};
 use weir_config::{Flags, Loaded, Mistakes, from_flags};
-use weir_control::{AdminListener, Control, ControlThread, Source, StateFolder};
+use weir_control::{AdminListener, Control, ControlThread, DataPlane, Source, StateFolder, UpgradeOrder};
 
 use super::check::report;
 use super::find::default_state;
@@ -19,10 +24,16 @@ use super::say;
 use crate::banner::{self, Before};
 use crate::logs::{LogChoice, Terminal};
 use crate::process::{self, Signals, Wish};
-use crate::wire_up::House;
+use crate::sentence;
+use crate::service::{self, Service};
+use crate::upgrade::give::{Beginning, Estate};
+use crate::upgrade::take::{Inheritance, Predecessor};
+use crate::wire_up::{House, Legacy};
 
 /// How long is waited at the end for what is still to be written.
 const WRITE_PATIENCE: Duration = Duration::from_secs(2);
+/// Signals after which a process that has been replaced does not finish its requests.
+const SIGNALS_TO_END_AT_ONCE: usize = 2;
 
 /// The command line of `weir run`.
 #[derive(Debug, Args)]
@@ -68,20 +79,103 @@ pub(crate) struct Run {
     log: Option<LogChoice>,
 }
 
+/// What runs and is not yet told to anybody.
+struct Begun {
+    house: Arc<House>,
+    state: StateFolder,
+    admin: AdminListener,
+    socket: UnixListener,
+    start: Start,
+    signals: Signals,
+    runtime: Runtime,
+    terminal: Option<Terminal>,
+    /// The admin listener's address, as the configuration has it.
+    admin_address: String,
+}
+
 impl Run {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
+        let beginning = Beginning::of_this_process();
         process::raise_open_files();
+        let mut inheritance = Inheritance::offered()?;
+        let begun = match self.begin(&mut inheritance) {
+            Ok(Some(begun)) => begun,
+            Ok(None) => return Ok(ExitCode::FAILURE),
+            Err(error) => {
+                if let Some(inheritance) = &inheritance {
+                    inheritance.fail(&sentence(&error));
+                }
+                return Err(error);
+            }
+        };
+        let old_pid = inheritance.as_ref().map(|inheritance| inheritance.pid);
+        let predecessor = inheritance.map(Inheritance::ready).transpose()?;
+        if predecessor.is_some() {
+            begun.state.take()?;
+        }
+        let Begun { house, state, admin, socket, start, signals, runtime, terminal, admin_address } = begun;
+        let source = self.config.clone().map_or(Source::Flags, Source::File);
+        let control = Control::new(house.clone(), source);
+        let admin_socket = admin.copy()?;
+        let control_socket = socket.as_fd().try_clone_to_owned()?;
+        let estate = Arc::new(Estate {
+            beginning,
+            house: house.clone(),
+            state: Arc::new(state),
+            service: Arc::new(Service::of_environment()),
+            control: ControlThread::start(control.clone(), admin, socket)?,
+            control_socket,
+            admin_socket,
+            admin_address,
+            given: Arc::default(),
+            heir: Mutex::default(),
+        });
+        let upgraded = estate.clone();
+        house.upgrade_by(move |order| upgraded.give(order));
+        let predecessor =
+            predecessor.map(|predecessor| attend_predecessor(predecessor, &house)).transpose()?;
+        estate.service.ready(start.line());
+        start.say(old_pid)?;
+        process::warn_of_root();
+        let hangup = if self.config.is_none() && terminal.is_some() { Hangup::Ends } else { Hangup::Reloads };
+        let running = Running { estate: &estate, control: &control, hangup, predecessor };
+        let code = runtime.block_on(running.attend(signals));
+        house.finish_store(WRITE_PATIENCE);
+        house.finish_logs(WRITE_PATIENCE);
+        estate.control.finish(WRITE_PATIENCE);
+        // Blocking acts that a second signal left behind are not waited for.
+        runtime.shutdown_background();
+        Ok(code)
+    }
+
+    /// Starts everything but the control plane; `None` where the configuration has mistakes, which are said then.
+    fn begin(&self, inheritance: &mut Option<Inheritance>) -> anyhow::Result<Option<Begun>> {
         let before = self.before()?;
         let loaded = match self.load(&before) {
             Ok(loaded) => loaded,
             Err(mistakes) => {
                 report(&mistakes)?;
-                return Ok(ExitCode::FAILURE);
+                if let Some(inheritance) = inheritance {
+                    inheritance.fail(&mistakes.to_string());
+                }
+                return Ok(None);
             }
         };
-        let state = StateFolder::open(&self.state_path(&loaded)?)?;
-        let admin = AdminListener::bind(&loaded.config.admin.listen)?;
-        let socket = state.bind_socket()?;
+        let path = self.state_path(&loaded)?;
+        let listen = &loaded.config.admin.listen;
+        let (state, admin, socket, heirlooms) = match inheritance {
+            Some(inheritance) => {
+                let (state, socket) = inheritance.state(&path)?;
+                let admin = inheritance.admin(listen).map_or_else(|| AdminListener::bind(listen), Ok)?;
+                (state, admin, socket, inheritance.heirlooms())
+            }
+            None => {
+                let state = StateFolder::open(&path)?;
+                let admin = AdminListener::bind(listen)?;
+                let socket = state.bind_socket()?;
+                (state, admin, socket, service::listeners()?)
+            }
+        };
         let terminal = Terminal::at_stdout();
         let start = Start::of(&loaded, &before, &admin.address(), terminal);
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -91,19 +185,11 @@ impl Run {
         // Signals are listened to before anything is accepted, so that none can hit the defaults meanwhile.
         let signals = runtime.block_on(async { Signals::new() })?;
         let choice = self.log.clone().unwrap_or_default();
-        let house = Arc::new(House::start(&loaded, self.workers(), choice, terminal, state.path())?);
-        let hangup = if self.config.is_none() && terminal.is_some() { Hangup::Ends } else { Hangup::Reloads };
-        let source = self.config.clone().map_or(Source::Flags, Source::File);
-        let control = Control::new(house.clone(), source);
-        ControlThread::start(control.clone(), admin, socket)?;
-        start.say()?;
-        process::warn_of_root();
-        let code = runtime.block_on(attend(signals, hangup, &house, &control));
-        house.finish_store(WRITE_PATIENCE);
-        house.finish_logs(WRITE_PATIENCE);
-        // Blocking acts that a second signal left behind are not waited for.
-        runtime.shutdown_background();
-        Ok(code)
+        let until_ledger_is_free = || inheritance.as_ref().map_or(Ok(()), Inheritance::prepared);
+        let legacy = Legacy { heirlooms, until_ledger_is_free: &until_ledger_is_free };
+        let house = House::start(&loaded, self.workers(), choice, terminal, state.path(), legacy)?;
+        let (house, admin_address) = (Arc::new(house), loaded.config.admin.listen.to_string());
+        Ok(Some(Begun { house, state, admin, socket, start, signals, runtime, terminal, admin_address }))
     }
 
     fn before(&self) -> anyhow::Result<Before> {
@@ -166,10 +252,19 @@ impl Start {
         }
     }
 
-    fn say(self) -> anyhow::Result<()> {
+    /// In one line.
+    fn line(&self) -> &str {
+        let (Start::People(text) | Start::Program { line: text, .. }) = self;
+        text.lines().next().unwrap_or_default()
+    }
+
+    fn say(self, old_pid: Option<u32>) -> anyhow::Result<()> {
         match self {
             Start::People(text) => say(&text)?,
             Start::Program { line, admin } => tracing::info!(admin, "{}", line.trim_end()),
+        }
+        if let Some(old_pid) = old_pid {
+            tracing::info!(old_pid, "taken over from the process before this one");
         }
         Ok(())
     }
@@ -182,42 +277,111 @@ enum Hangup {
     Ends,
 }
 
-/// Does what signals ask until the end; the code is that of the process.
-async fn attend(
-    mut signals: Signals,
-    hangup: Hangup,
-    house: &Arc<House>,
-    control: &Arc<Control>,
-) -> ExitCode {
-    loop {
-        match signals.next().await {
-            Wish::ReopenLogs => house.reopen_logs(),
-            // A terminal that is closed sends the same signal; without a file there is nothing else it could mean.
-            Wish::Reload if hangup == Hangup::Ends => return drain(signals, house).await,
-            Wish::Reload => {
-                let control = control.clone();
-                // Its result is logged by the act itself; the next signal does not wait for it.
-                drop(tokio::task::spawn_blocking(move || control.reload().is_ok()));
-            }
-            Wish::End => return drain(signals, house).await,
-        }
-    }
+/// Goes on with what comes from the process before this one, on a thread of its own; told when that one has ended.
+fn attend_predecessor(predecessor: Predecessor, house: &Arc<House>) -> anyhow::Result<Receiver<()>> {
+    predecessor.settled();
+    let (ends, ended) = oneshot::channel();
+    let house = house.clone();
+    let thread = std::thread::Builder::new().name("weir-predecessor".to_owned());
+    let attending = thread.spawn(move || {
+        predecessor.attend(&house);
+        // Who does not wait for it need not know.
+        let _ = ends.send(());
+    });
+    attending.context("cannot start a thread for what the old process still has")?;
+    Ok(ended)
 }
 
-/// Lets the requests under way finish; a second signal does not.
-async fn drain(mut signals: Signals, house: &Arc<House>) -> ExitCode {
-    let patience_s = house.patience().as_secs();
-    tracing::info!("ending: requests under way have {patience_s} s; a second signal ends at once");
-    let draining = house.clone();
-    let mut drained = tokio::task::spawn_blocking(move || draining.drain());
-    loop {
-        tokio::select! {
-            _ = &mut drained => return ExitCode::SUCCESS,
-            wish = signals.next() => match wish {
-                Wish::End => return ExitCode::FAILURE,
-                Wish::ReopenLogs => house.reopen_logs(),
-                Wish::Reload => {}
-            },
+/// A Weir that runs.
+struct Running<'a> {
+    estate: &'a Arc<Estate>,
+    control: &'a Arc<Control>,
+    hangup: Hangup,
+    /// The process before this one, while it finishes its requests.
+    predecessor: Option<Receiver<()>>,
+}
+
+impl Running<'_> {
+    /// Does what signals ask until the end; the code is that of the process.
+    async fn attend(mut self, mut signals: Signals) -> ExitCode {
+        let given = self.estate.given.clone();
+        loop {
+            let wish = tokio::select! {
+                () = given.notified() => return self.leave(signals).await,
+                wish = signals.next() => wish,
+            };
+            match wish {
+                Wish::ReopenLogs => self.estate.house.reopen_logs(),
+                // A terminal that is closed sends the same signal; without a file there is nothing else it could mean.
+                Wish::Reload if self.hangup == Hangup::Ends => return self.drain(signals).await,
+                Wish::Reload => {
+                    let (control, service) = (self.control.clone(), self.estate.service.clone());
+                    // Its result is logged by the act itself; the next signal does not wait for it.
+                    drop(tokio::task::spawn_blocking(move || {
+                        service.reloading();
+                        let how = if control.reload().is_ok() { "reloaded" } else { "a reload was refused" };
+                        service.ready(how);
+                    }));
+                }
+                Wish::Upgrade => {
+                    let house = self.estate.house.clone();
+                    // As above.
+                    drop(tokio::task::spawn_blocking(move || {
+                        house.upgrade(&UpgradeOrder::default()).is_ok()
+                    }));
+                }
+                Wish::End => return self.drain(signals).await,
+            }
         }
+    }
+
+    /// Lets the requests under way finish; a second signal does not.
+    async fn drain(self, mut signals: Signals) -> ExitCode {
+        let house = &self.estate.house;
+        self.estate.service.stopping();
+        let patience_s = house.patience().as_secs();
+        tracing::info!("ending: requests under way have {patience_s} s; a second signal ends at once");
+        let draining = house.clone();
+        let mut drained = tokio::task::spawn_blocking(move || draining.drain());
+        loop {
+            tokio::select! {
+                _ = &mut drained => return ExitCode::SUCCESS,
+                wish = signals.next() => match wish {
+                    Wish::End => return ExitCode::FAILURE,
+                    Wish::ReopenLogs => house.reopen_logs(),
+                    Wish::Reload | Wish::Upgrade => {}
+                },
+            }
+        }
+    }
+
+    /// Another process has taken over: lets the requests under way finish, and those of the process before this one.
+    async fn leave(&mut self, mut signals: Signals) -> ExitCode {
+        let house = &self.estate.house;
+        let patience = house.patience();
+        tracing::info!("replaced: requests under way have {} s", patience.as_secs());
+        let (leaving, estate) = (house.clone(), self.estate.clone());
+        let mut left = tokio::task::spawn_blocking(move || {
+            estate.give_volumes();
+            leaving.finish_requests(patience);
+        });
+        let mut signals_left = SIGNALS_TO_END_AT_ONCE;
+        loop {
+            tokio::select! {
+                _ = &mut left => break,
+                wish = signals.next() => match wish {
+                    // The service manager tells all processes of the service: the first is meant for the new one.
+                    Wish::End if signals_left > 1 => signals_left -= 1,
+                    Wish::End => return ExitCode::FAILURE,
+                    Wish::ReopenLogs => house.reopen_logs(),
+                    Wish::Reload | Wish::Upgrade => {}
+                },
+            }
+        }
+        if let Some(predecessor) = self.predecessor.take() {
+            // What that one still gives away goes through this process.
+            let _ = tokio::time::timeout(patience, predecessor).await;
+        }
+        ExitCode::SUCCESS
     }
 }

@@ -48,4 +48,5 @@ mod start;
 mod structured;
 mod sweeping;
 mod targeted;
+mod upgrade;
 mod upstream;

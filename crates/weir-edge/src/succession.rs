@@ -1,0 +1,118 @@
+//! How a data plane gives way to that of a new process, and how that one goes on.
+//!
+//! At any moment one process begins requests: the old one shuts its gates ([`Edge::shut`]), the new one starts with the
+//! listeners' own sockets, the old one leaves ([`Edge::leave`]): each of its connections goes to the new process where its
+//! next request would begin, with what was read of that. Requests under way end where they began. Where the new process
+//! does not come up, the gates open again ([`Edge::open`]) and nothing has happened but a short wait.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering;
+use std::sync::mpsc::{self, Sender};
+use std::time::Duration;
+
+use weir_store::{Acknowledge, Mark, Successor, Unwritten};
+
+use crate::edge::Edge;
+use crate::listen::{Family, Heirloom, Peer};
+use crate::worker::Order;
+
+/// A connection between two requests, outside any process.
+#[derive(Debug)]
+pub struct Departed {
+    /// Its socket.
+    pub socket: OwnedFd,
+    /// Which kind of socket it is.
+    pub family: Family,
+    /// Who is there, as a trusted PROXY header said where there was one.
+    pub peer: Peer,
+    /// What was read of the next request.
+    pub input: Vec<u8>,
+}
+
+/// Where connections go when the data plane is left.
+pub type Heir = Sender<Departed>;
+
+impl Edge {
+    /// Copies of the listening sockets, for another process.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn heirlooms(&self) -> io::Result<Vec<Heirloom>> {
+        self.state
+            .lock()
+            .listening
+            .iter()
+            .filter_map(|post| post.kept.as_ref())
+            .map(|kept| kept.copy())
+            .collect()
+    }
+
+    /// Lets no request begin; connections are neither taken nor lost. True once every worker has done so within the
+    /// patience; otherwise [`Edge::open`] is to be called. Blocks.
+    pub fn shut(&self, patience: Duration) -> bool {
+        let (shut, done) = mpsc::channel();
+        for hand in &self.workers {
+            let _ = hand.orders.send(Order::Shut(shut.clone()));
+        }
+        drop(shut);
+        let until = crate::clock::mono() + patience;
+        let left = || until.saturating_duration_since(crate::clock::mono());
+        self.workers.iter().all(|_| done.recv_timeout(left()).is_ok())
+    }
+
+    /// Lets requests begin again after [`Edge::shut`].
+    pub fn open(&self) {
+        for hand in &self.workers {
+            let _ = hand.orders.send(Order::Open);
+        }
+    }
+
+    /// Gives the listeners up, and every connection to the heir, each where its next request would begin. Socket files
+    /// are the new process's from now on.
+    pub fn leave(&self, heir: &Heir) {
+        for post in &mut self.state.lock().listening {
+            if let Some(kept) = post.kept.take() {
+                kept.give_file();
+            }
+        }
+        for hand in &self.workers {
+            let _ = hand.orders.send(Order::Leave(heir.clone()));
+        }
+    }
+
+    /// Blocks until the requests under way have ended after [`Edge::leave`], or the patience is over.
+    pub fn finish_requests(&self, patience: Duration) {
+        self.await_readers(patience);
+    }
+
+    /// Closes the ledger's file, once all that was marked so far is in it; see [`weir_store::Ledger::release`]. Blocks.
+    ///
+    /// # Errors
+    /// It cannot be written; then it stays open.
+    pub fn release_ledger(&self) -> Result<(), Unwritten> {
+        self.plane.store.ledger().release()
+    }
+
+    /// Takes the ledger's file back after [`Edge::release_ledger`].
+    pub fn resume_ledger(&self) {
+        self.plane.store.ledger().resume();
+    }
+
+    /// Gives the marks made since [`Edge::release_ledger`], and those to come, to the process that writes the ledger now.
+    pub fn bequeath_ledger(&self, successor: Box<dyn Successor>) {
+        self.plane.store.ledger().bequeath(successor);
+    }
+
+    /// Makes marks of another process; `acknowledge` is called when they are durable.
+    pub fn mark(&self, marks: &[Mark], acknowledge: Acknowledge) {
+        self.plane.store.purge(marks, crate::clock::now(), acknowledge);
+    }
+
+    /// Goes on with a connection of the process before this one.
+    pub fn adopt(&self, departed: Departed) {
+        // Those that come in one go are not yet counted anywhere, so they are spread in turn.
+        let turn = self.adopted.fetch_add(1, Ordering::Relaxed);
+        let _ = self.workers[turn % self.workers.len()].orders.send(Order::Adopt(Box::new(departed)));
+    }
+}

@@ -1,0 +1,324 @@
+//! The old process's side: it starts the new one, gives it everything, and takes all back where that one does not come up.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use weir_control::{ControlThread, StateFolder, UpgradeOrder, Upgraded};
+use weir_edge::Departed;
+use weir_edge::listen::{Family, Keeper, Peer};
+use weir_store::{Mark, Successor};
+
+use super::link::{Link, Received, SOCKETS_MAX};
+use super::message::{Message, PROTOCOL};
+use super::{BY_STDIN, VARIABLE};
+use crate::service::Service;
+use crate::wire_up::House;
+
+/// How long a new process may take to read its configuration.
+const PREPARE_TIME_MAX: Duration = Duration::from_secs(60);
+/// How long workers may take to let no request begin.
+const SHUT_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long a new process may take to open the ledger and to start; no request begins meanwhile.
+const READY_TIME_MAX: Duration = Duration::from_secs(15);
+/// How long the control plane may take to take no more commands.
+const CLOSE_TIME_MAX: Duration = Duration::from_secs(1);
+/// How long the new process may take to make marks durable.
+const MARKS_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long is waited for the new process to answer commands before the order is answered.
+const SETTLE_TIME_MAX: Duration = Duration::from_secs(5);
+/// How long a process that fails may take to say why, and to end.
+const LAST_WORDS_TIME_MAX: Duration = Duration::from_millis(500);
+/// Between two looks whether it has ended.
+const LOOK_PAUSE: Duration = Duration::from_millis(2);
+/// Marks in one message.
+const MARKS_MAX: usize = 1024;
+
+/// How this process was started, for the one after it.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    program: PathBuf,
+    arguments: Vec<OsString>,
+}
+
+impl Beginning {
+    /// To be called before the file can have been replaced.
+    pub(crate) fn of_this_process() -> Beginning {
+        let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("weir"));
+        Beginning { program, arguments: std::env::args_os().skip(1).collect() }
+    }
+}
+
+/// All that goes to a new process.
+pub(crate) struct Estate {
+    pub(crate) beginning: Beginning,
+    pub(crate) house: Arc<House>,
+    pub(crate) state: Arc<StateFolder>,
+    pub(crate) service: Arc<Service>,
+    pub(crate) control: ControlThread,
+    pub(crate) control_socket: OwnedFd,
+    pub(crate) admin_socket: OwnedFd,
+    pub(crate) admin_address: String,
+    /// Told once all is given.
+    pub(crate) given: Arc<Notify>,
+    pub(crate) heir: Mutex<Option<Arc<Link>>>,
+}
+
+impl Estate {
+    /// Starts a new process and gives it everything. Blocks.
+    ///
+    /// # Errors
+    /// Why it did not come up; then all is as before.
+    pub(crate) fn give(&self, order: &UpgradeOrder) -> Result<Upgraded, String> {
+        let mut heir = self.heir.try_lock().ok_or("an upgrade is already under way")?;
+        if heir.is_some() {
+            return Err("this process has been replaced already".to_owned());
+        }
+        let begun = weir_edge::now().mono;
+        let since = |from: std::time::Instant| {
+            u64::try_from((weir_edge::now().mono - from).as_millis()).unwrap_or(u64::MAX)
+        };
+        let (link, there) = Link::pair().map_err(|error| format!("cannot make a socket pair: {error}"))?;
+        let mut child = Started::start(&self.beginning, order.program.as_deref(), there)?;
+        let offered = self.offer(&link).map_err(|error| format!("cannot offer the sockets: {error}"));
+        offered.map_err(|why| child.failed(&link, why))?;
+        let version = child.expect(&link, PREPARE_TIME_MAX, |message| match message {
+            Message::Prepared { version } => Some(version),
+            _ => None,
+        })?;
+        let paused = weir_edge::now().mono;
+        if let Err(why) = self.pause().and_then(|()| child.release(&link)) {
+            let why = child.failed(&link, why);
+            // The new one is gone: the ledger is this process's again.
+            self.house.resume();
+            return Err(why);
+        }
+        let pid = child.pid();
+        let link = Arc::new(link);
+        self.pass_on(&link, pid);
+        *heir = Some(link);
+        let upgraded = Upgraded {
+            pid,
+            version,
+            old_pid: std::process::id(),
+            took_ms: since(begun),
+            paused_ms: since(paused),
+        };
+        tracing::info!(
+            pid,
+            version = upgraded.version,
+            paused_ms = upgraded.paused_ms,
+            "a new process has taken over"
+        );
+        self.given.notify_one();
+        Ok(upgraded)
+    }
+
+    /// Closes the volumes and says so to the new process. Blocks.
+    pub(crate) fn give_volumes(&self) {
+        let heir = self.heir.lock().clone();
+        let Some(heir) = heir else { return };
+        self.house.close_volumes();
+        if let Err(error) = heir.say(&Message::Volumes) {
+            tracing::error!(%error, "the new process does not hear that the volumes are closed");
+        }
+    }
+
+    fn offer(&self, link: &Link) -> io::Result<()> {
+        let (state, pid) = (self.state.path().canonicalize()?, std::process::id());
+        let offer = Message::Offer { protocol: PROTOCOL, state, pid };
+        link.send(&offer, &[], &[self.state.copy_lock()?, self.control_socket.try_clone()?])?;
+        let admin = Message::Admin { address: self.admin_address.clone() };
+        link.send(&admin, &[], &[self.admin_socket.try_clone()?])?;
+        for heirloom in self.house.heirlooms()? {
+            let managed = heirloom.keeper == Keeper::Manager;
+            for sockets in heirloom.sockets.chunks(SOCKETS_MAX) {
+                let listener = Message::Listener { address: heirloom.address.to_string(), managed };
+                link.send(&listener, &[], sockets)?;
+            }
+        }
+        link.say(&Message::Offered)
+    }
+
+    /// Lets no request begin and closes the ledger.
+    fn pause(&self) -> Result<(), String> {
+        if !self.house.shut(SHUT_TIME_MAX) {
+            return Err("the workers are too busy to stop; try again".to_owned());
+        }
+        self.house.release_ledger()
+    }
+
+    /// The new process is up: everything is its own.
+    fn pass_on(&self, link: &Arc<Link>, pid: u32) {
+        if !self.control.close(CLOSE_TIME_MAX) {
+            tracing::warn!("the control plane is busy; a command may still be answered by the old process");
+        }
+        self.state.give();
+        self.service.main_is_now(pid);
+        let (heir, departing) = mpsc::channel();
+        if let Err(error) = attend_departures(link.clone(), departing) {
+            tracing::error!(%error, "no thread for the connections; they are closed instead");
+        }
+        if let Err(error) = link.say(&Message::Yours) {
+            tracing::error!(%error, "the new process has gone at once");
+        }
+        self.house.leave(&heir);
+        match link.receive(Some(SETTLE_TIME_MAX)) {
+            Ok(Some(Received { message: Message::Settled, .. })) => {}
+            other => tracing::warn!(?other, "the new process does not say that it answers commands"),
+        }
+        let (told, taken) = mpsc::channel();
+        if let Err(error) = attend_answers(link.clone(), told) {
+            tracing::error!(%error, "no thread for the ledger; what is marked here is in force until the end only");
+        }
+        self.house.bequeath(Box::new(Marker { link: link.clone(), taken }));
+    }
+}
+
+/// A process that is to take over.
+struct Started(Option<Child>);
+
+impl Started {
+    fn start(beginning: &Beginning, program: Option<&Path>, there: OwnedFd) -> Result<Started, String> {
+        let program = program.unwrap_or(&beginning.program);
+        let child = Command::new(program)
+            .args(&beginning.arguments)
+            .env(VARIABLE, BY_STDIN)
+            .stdin(Stdio::from(there))
+            .spawn();
+        let child = child.map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+        Ok(Started(Some(child)))
+    }
+
+    fn pid(&self) -> u32 {
+        self.0.as_ref().map_or(0, Child::id)
+    }
+
+    /// Lets it open the ledger and waits until it takes connections.
+    fn release(&mut self, link: &Link) -> Result<(), String> {
+        let said = link.say(&Message::Released).map_err(|error| error.to_string());
+        said.map_err(|why| self.failed(link, why))?;
+        self.expect(link, READY_TIME_MAX, |message| matches!(message, Message::Ready).then_some(()))
+    }
+
+    /// Waits for one message. Where it does not come, the process is ended.
+    fn expect<T>(
+        &mut self,
+        link: &Link,
+        patience: Duration,
+        read: impl FnOnce(Message) -> Option<T>,
+    ) -> Result<T, String> {
+        let why = match link.receive(Some(patience)) {
+            Ok(Some(received)) => match received.message {
+                Message::Failed { why } => return Err(self.end(why)),
+                message => match read(message) {
+                    Some(read) => return Ok(read),
+                    None => "it said something unexpected".to_owned(),
+                },
+            },
+            Ok(None) => String::new(),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                format!("it was not ready within {} s", patience.as_secs())
+            }
+            Err(error) => error.to_string(),
+        };
+        Err(self.failed(link, why))
+    }
+
+    /// Ends it, if it does not end by itself, and says what happened. It writes nothing any more when this returns.
+    fn failed(&mut self, link: &Link, why: String) -> String {
+        if self.0.is_none() {
+            return why;
+        }
+        // Its own last words are better than what was noticed here.
+        let why = match link.receive(Some(LAST_WORDS_TIME_MAX)) {
+            Ok(Some(Received { message: Message::Failed { why }, .. })) => why,
+            Ok(None) => String::new(),
+            _ => why,
+        };
+        self.end(why)
+    }
+
+    /// As [`Started::failed`], when why is known; empty where it is to be seen by how it ends.
+    fn end(&mut self, why: String) -> String {
+        let Some(mut child) = self.0.take() else { return why };
+        let until = weir_edge::now().mono + LAST_WORDS_TIME_MAX;
+        let ended = loop {
+            match child.try_wait() {
+                Ok(None) if why.is_empty() && weir_edge::now().mono < until => std::thread::sleep(LOOK_PAUSE),
+                ended => break ended.ok().flatten(),
+            }
+        };
+        let _ = child.kill();
+        let how = ended
+            .map_or_else(|| child.wait(), Ok)
+            .map_or_else(|error| error.to_string(), |how| how.to_string());
+        match why.is_empty() {
+            true => format!("the new process ended before it was ready ({how}); the old one goes on"),
+            false => format!("the new process did not start, the old one goes on: {}", why.trim_end()),
+        }
+    }
+}
+
+/// Sends connections on, until none can come any more.
+fn attend_departures(link: Arc<Link>, departing: Receiver<Departed>) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name("weir-heir".to_owned());
+    thread.spawn(move || {
+        for Departed { socket, family, peer, input } in departing {
+            let peer = match peer {
+                Peer::Ip(at) => Some(at),
+                Peer::Unix => None,
+            };
+            let connection = Message::Connection { peer, unix: family == Family::Unix };
+            if let Err(error) = link.send(&connection, &input, &[socket]) {
+                tracing::debug!(%error, "connection lost on its way to the new process");
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Hears what the new process answers, until it has gone.
+fn attend_answers(link: Arc<Link>, told: mpsc::Sender<Option<String>>) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name("weir-heir-answers".to_owned());
+    thread.spawn(move || {
+        while let Ok(Some(received)) = link.receive(None) {
+            if let Message::Taken { failure } = received.message
+                && told.send(failure).is_err()
+            {
+                return;
+            }
+        }
+    })?;
+    Ok(())
+}
+
+/// Gives marks to the process that writes the ledger.
+struct Marker {
+    link: Arc<Link>,
+    taken: Receiver<Option<String>>,
+}
+
+impl Successor for Marker {
+    fn take(&mut self, marks: &[Mark]) -> io::Result<()> {
+        for marks in marks.chunks(MARKS_MAX) {
+            self.link.send(&Message::Marks, &Mark::to_bytes(marks), &[])?;
+            match self.taken.recv_timeout(MARKS_TIME_MAX) {
+                Ok(None) => {}
+                Ok(Some(failure)) => return Err(io::Error::other(failure)),
+                Err(RecvTimeoutError::Timeout) => return Err(io::Error::from(io::ErrorKind::TimedOut)),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(io::Error::other("the new process has gone"));
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,77 @@
+//! What a house does when it goes from one process to the next.
+
+use std::io;
+use std::time::Duration;
+
+use weir_control::{UpgradeOrder, Upgraded};
+use weir_edge::listen::Heirloom;
+use weir_edge::{Departed, Heir};
+use weir_store::{Acknowledge, Mark, Successor};
+
+use crate::sentence;
+use crate::wire_up::House;
+
+impl House {
+    /// Says how a new process takes over; once.
+    pub(crate) fn upgrade_by(
+        &self,
+        upgrader: impl Fn(&UpgradeOrder) -> Result<Upgraded, String> + Send + Sync + 'static,
+    ) {
+        // The first stays; there is no second.
+        let _ = self.upgrader.set(Box::new(upgrader));
+    }
+
+    /// Copies of the listening sockets.
+    pub(crate) fn heirlooms(&self) -> io::Result<Vec<Heirloom>> {
+        self.edge.heirlooms()
+    }
+
+    /// Lets no request begin; whether it is so. Blocks.
+    pub(crate) fn shut(&self, patience: Duration) -> bool {
+        self.edge.shut(patience)
+    }
+
+    /// Closes the ledger, with all that was marked in it. Blocks.
+    pub(crate) fn release_ledger(&self) -> Result<(), String> {
+        self.edge.release_ledger().map_err(|error| sentence(&error.into()))
+    }
+
+    /// Goes on after [`House::shut`] and [`House::release_ledger`].
+    pub(crate) fn resume(&self) {
+        self.edge.resume_ledger();
+        self.edge.open();
+    }
+
+    /// Marks go to another process from now on.
+    pub(crate) fn bequeath(&self, successor: Box<dyn Successor>) {
+        self.edge.bequeath_ledger(successor);
+    }
+
+    /// Connections go to another process from now on, each where its next request would begin.
+    pub(crate) fn leave(&self, heir: &Heir) {
+        self.edge.leave(heir);
+    }
+
+    /// Waits for the requests under way after [`House::leave`]. Blocks.
+    pub(crate) fn finish_requests(&self, patience: Duration) {
+        self.edge.finish_requests(patience);
+    }
+
+    /// Goes on with a connection of another process.
+    pub(crate) fn adopt(&self, departed: Departed) {
+        self.edge.adopt(departed);
+    }
+
+    /// Makes marks of another process.
+    pub(crate) fn mark(&self, marks: &[Mark], acknowledge: Acknowledge) {
+        self.edge.mark(marks, acknowledge);
+    }
+
+    /// Closes the volumes, for another process.
+    pub(crate) fn close_volumes(&self) {
+        self.edge.close_store();
+    }
+
+    /// Opens the volumes that another process has closed.
+    pub(crate) fn take_volumes(&self) {}
+}

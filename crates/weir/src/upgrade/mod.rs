@@ -1,0 +1,34 @@
+//! A new process in place of the running one, without a connection refused or reset.
+//!
+//! The old process starts the new one with one end of a [`link::Link`] as its standard input, and both speak
+//! [`message`]s over it:
+//!
+//! ```text
+//!   old                                        new
+//!   offers lock, control socket, admin     ─►  reads its configuration
+//!   listener, every listening socket       ◄─  prepared
+//!   lets no request begin, releases the
+//!   ledger                                 ─►  opens the ledger, starts its workers
+//!   gives up the control socket            ◄─  ready
+//!   yours                                  ─►  answers commands, is the service's main process
+//!                                          ◄─  settled
+//!   finishes its requests; each            ─►  goes on with them
+//!   connection at its next request
+//!   marks of what it still invalidates     ─►  makes them durable
+//!                                          ◄─  taken
+//!   closes its volumes                     ─►  opens them
+//! ```
+//!
+//! Until `ready` the old process can take everything back: it ends the new one, writes the ledger again and lets requests
+//! begin. Rooms: [`give`] the old side, [`take`] the new one. ADR 0021.
+
+pub(crate) mod give;
+mod house;
+pub(crate) mod link;
+pub(crate) mod message;
+pub(crate) mod take;
+
+/// The variable that tells a process that its standard input is a link to the process that it takes over from.
+pub(crate) const VARIABLE: &str = "WEIR_TAKES_OVER";
+/// Its value; another one names another way.
+pub(crate) const BY_STDIN: &str = "stdin";

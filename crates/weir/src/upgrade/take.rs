@@ -1,0 +1,206 @@
+//! The new process's side: it takes what the old one offers, says how far it is, and goes on with what comes.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use weir_config::value::ListenAddress;
+use weir_control::{AdminListener, StateFolder};
+use weir_edge::Departed;
+use weir_edge::listen::{Family, Heirloom, Keeper, Peer};
+use weir_store::Mark;
+
+use super::link::{Link, Received};
+use super::message::{Message, PROTOCOL};
+use super::{BY_STDIN, VARIABLE};
+use crate::wire_up::House;
+
+/// How long the old process may take for each of its steps, of which none waits for a client.
+const STEP_TIME_MAX: Duration = Duration::from_secs(30);
+
+/// What the old process offers.
+pub(crate) struct Inheritance {
+    link: Link,
+    /// The old process.
+    pub(crate) pid: u32,
+    state: PathBuf,
+    lock: Option<OwnedFd>,
+    control: Option<OwnedFd>,
+    admin: Option<(String, OwnedFd)>,
+    heirlooms: Vec<Heirloom>,
+}
+
+/// The link to the old process, once all is this one's.
+pub(crate) struct Predecessor {
+    link: Link,
+}
+
+impl Inheritance {
+    /// What the process that has started this one offers; `None` where nobody does.
+    pub(crate) fn offered() -> anyhow::Result<Option<Inheritance>> {
+        if std::env::var_os(VARIABLE).is_none_or(|value| value != BY_STDIN) {
+            return Ok(None);
+        }
+        let stdin = io::stdin().as_fd().try_clone_to_owned()?;
+        let is_link = rustix::net::sockopt::socket_type(&stdin) == Ok(rustix::net::SocketType::SEQPACKET);
+        if !is_link {
+            // Started by what was itself started to take over.
+            return Ok(None);
+        }
+        // The link ends with this process's own handle of it.
+        rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
+        Inheritance::receive(Link::over(stdin)?).map(Some).context("cannot take over from the running Weir")
+    }
+
+    fn receive(link: Link) -> anyhow::Result<Inheritance> {
+        let Received { message, mut sockets, .. } = next(&link)?;
+        let Message::Offer { protocol, state, pid } = message else {
+            bail!("it did not begin with an offer")
+        };
+        let (control, lock) = (sockets.pop(), sockets.pop());
+        let mut offered = Inheritance { link, pid, state, lock, control, admin: None, heirlooms: Vec::new() };
+        if protocol != PROTOCOL {
+            let why = format!("it speaks form {protocol} of a take-over, and this version form {PROTOCOL}");
+            offered.fail(&why);
+            bail!(why);
+        }
+        loop {
+            let Received { message, sockets, .. } = next(&offered.link)?;
+            match message {
+                Message::Offered => return Ok(offered),
+                Message::Admin { address } => {
+                    offered.admin = sockets.into_iter().next().map(|socket| (address, socket));
+                }
+                Message::Listener { address, managed } => offered.add(&address, managed, sockets)?,
+                _ => bail!("it said something unexpected"),
+            }
+        }
+    }
+
+    fn add(&mut self, address: &str, managed: bool, sockets: Vec<OwnedFd>) -> anyhow::Result<()> {
+        let address: weir_edge::listen::Address = address.parse()?;
+        let keeper = if managed { Keeper::Manager } else { Keeper::Listener };
+        match self.heirlooms.iter_mut().find(|heirloom| heirloom.address == address) {
+            Some(known) => known.sockets.extend(sockets),
+            None => self.heirlooms.push(Heirloom { address, sockets, keeper }),
+        }
+        Ok(())
+    }
+
+    /// Tells the old process why this one cannot take over.
+    pub(crate) fn fail(&self, why: &str) {
+        // It sees this process end in any case.
+        let _ = self.link.say(&Message::Failed { why: why.to_owned() });
+    }
+
+    /// The state folder with its lock and its control socket.
+    pub(crate) fn state(&mut self, wanted: &Path) -> anyhow::Result<(StateFolder, UnixListener)> {
+        let is_same = wanted.canonicalize().is_ok_and(|wanted| wanted == self.state);
+        if !is_same {
+            bail!(
+                "the running Weir's state folder is {}, and this one is to use {}; stop the running one to change it",
+                self.state.display(),
+                wanted.display()
+            );
+        }
+        let (Some(lock), Some(control)) = (self.lock.take(), self.control.take()) else {
+            bail!("the running Weir did not offer its state folder");
+        };
+        Ok((StateFolder::inherit(wanted, lock)?, control.into()))
+    }
+
+    /// The admin listener, where it is to be at the same address.
+    pub(crate) fn admin(&mut self, wanted: &ListenAddress) -> Option<AdminListener> {
+        let (_, socket) = self.admin.take_if(|(address, _)| *address == wanted.to_string())?;
+        Some(AdminListener::inherit(wanted, socket))
+    }
+
+    /// The listening sockets.
+    pub(crate) fn heirlooms(&mut self) -> Vec<Heirloom> {
+        std::mem::take(&mut self.heirlooms)
+    }
+
+    /// Says that all is prepared, and waits until the ledger is closed.
+    pub(crate) fn prepared(&self) -> anyhow::Result<()> {
+        self.link.say(&Message::Prepared { version: env!("CARGO_PKG_VERSION").to_owned() })?;
+        match next(&self.link)?.message {
+            Message::Released => Ok(()),
+            _ => bail!("the running Weir did not release its ledger"),
+        }
+    }
+
+    /// Says that connections are taken, and waits until all is this process's.
+    pub(crate) fn ready(self) -> anyhow::Result<Predecessor> {
+        self.link.say(&Message::Ready)?;
+        match next(&self.link)?.message {
+            Message::Yours => Ok(Predecessor { link: self.link }),
+            _ => bail!("the running Weir did not give way"),
+        }
+    }
+}
+
+fn next(link: &Link) -> anyhow::Result<Received> {
+    link.receive(Some(STEP_TIME_MAX))?.context("the running Weir has taken it back")
+}
+
+impl Predecessor {
+    /// Says that commands are answered here.
+    pub(crate) fn settled(&self) {
+        if let Err(error) = self.link.say(&Message::Settled) {
+            tracing::warn!(%error, "the old process does not hear that it has been replaced");
+        }
+    }
+
+    /// Goes on with what comes from the old process until that has ended; blocks.
+    pub(crate) fn attend(&self, house: &Arc<House>) {
+        loop {
+            let received = match self.link.receive(None) {
+                Ok(Some(received)) => received,
+                Ok(None) => return tracing::info!("the old process has ended"),
+                Err(error) => return tracing::error!(%error, "the old process is not understood"),
+            };
+            self.heed(house, received);
+        }
+    }
+
+    fn heed(&self, house: &Arc<House>, received: Received) {
+        let Received { message, bytes, mut sockets } = received;
+        match message {
+            Message::Connection { peer, unix } => {
+                let Some(socket) = sockets.pop() else { return };
+                house.adopt(departed(socket, peer, unix, bytes));
+            }
+            Message::Marks => {
+                let failure = mark(house, &bytes).err();
+                if let Err(error) = self.link.say(&Message::Taken { failure }) {
+                    tracing::warn!(%error, "the old process does not hear that its marks are durable");
+                }
+            }
+            Message::Volumes => house.take_volumes(),
+            other => tracing::warn!(?other, "the old process said something unexpected"),
+        }
+    }
+}
+
+fn departed(socket: OwnedFd, peer: Option<SocketAddr>, unix: bool, input: Vec<u8>) -> Departed {
+    let family = if unix { Family::Unix } else { Family::Tcp };
+    Departed { socket, family, peer: peer.map_or(Peer::Unix, Peer::Ip), input }
+}
+
+/// Makes marks of the old process durable; blocks.
+fn mark(house: &House, bytes: &[u8]) -> Result<(), String> {
+    let marks = Mark::of_bytes(bytes).ok_or("marks that are none")?;
+    let (done, durable) = mpsc::channel();
+    let acknowledge = move |written: Result<_, weir_store::Unwritten>| {
+        // Who does not wait any more need not know.
+        let _ = done.send(written.map(|_| ()).map_err(|error| error.to_string()));
+    };
+    house.mark(&marks, Box::new(acknowledge));
+    durable.recv().unwrap_or_else(|_| Err("the ledger's thread has ended".to_owned()))
+}

@@ -1,0 +1,282 @@
+//! A new process takes over from the running one: no connection is refused, reset or closed, nothing that was purged comes
+//! back, and one that does not come up changes nothing.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use weir_testkit::{Client, Gate, Origin, Resource, Weir, pattern, until};
+
+use crate::house::{before, house, setup};
+
+/// How clients use their connections.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Manner {
+    /// One for all requests; that it is closed is a failure.
+    Kept,
+    /// One for each.
+    New,
+}
+
+/// Clients that ask and look at every byte until they are told to stop.
+struct Load {
+    stop: Arc<AtomicBool>,
+    done: Arc<AtomicUsize>,
+    clients: Vec<JoinHandle<Vec<String>>>,
+}
+
+impl Load {
+    fn start(weir: &Weir, kept: usize, new: usize) -> Load {
+        let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let addr = weir.addr();
+        let client = |number: usize| {
+            let (stop, done) = (stop.clone(), done.clone());
+            let manner = if number < kept { Manner::Kept } else { Manner::New };
+            std::thread::spawn(move || {
+                let mut failures = Vec::new();
+                let mut connection = Client::connect(addr);
+                for round in 0.. {
+                    if stop.load(Ordering::SeqCst) {
+                        break;
+                    }
+                    let target = match round % 3 {
+                        0 => format!("/miss?{number}-{round}"),
+                        _ => format!("/hit?{}", round % 20),
+                    };
+                    if !connection.send_get("x", &target, &[]) {
+                        failures.push(format!("{target}: not sent"));
+                        break;
+                    }
+                    match connection.recv() {
+                        Ok(answer) if answer.status() == 200 && answer.body == pattern(1, 3000) => {
+                            done.fetch_add(1, Ordering::SeqCst);
+                            if answer.header("connection").as_deref() == Some("close") {
+                                failures.push(format!("{target}: the connection is closed"));
+                            }
+                        }
+                        Ok(answer) => failures.push(format!("{target}: {:?}", answer.head)),
+                        Err(why) => {
+                            failures.push(format!("{target}: {why}"));
+                            break;
+                        }
+                    }
+                    if manner == Manner::New {
+                        connection = Client::connect(addr);
+                    }
+                }
+                failures
+            })
+        };
+        let clients = (0..kept + new).map(client).collect();
+        Load { stop, done, clients }
+    }
+
+    /// Waits until `n` more requests have been answered.
+    fn go_on(&self, n: usize) {
+        let goal = self.done.load(Ordering::SeqCst) + n;
+        until("requests are answered", || {
+            self.done.load(Ordering::SeqCst) >= goal || self.clients.iter().all(JoinHandle::is_finished)
+        });
+    }
+
+    fn end(self) -> (usize, Vec<String>) {
+        self.stop.store(true, Ordering::SeqCst);
+        let failures = self.clients.into_iter().flat_map(|client| client.join().unwrap()).collect();
+        (self.done.load(Ordering::SeqCst), failures)
+    }
+}
+
+fn origin() -> Origin {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        exchange.reply(200, &[("Cache-Control", "max-age=600")], pattern(1, 3000));
+    });
+    origin
+}
+
+/// Upgrades and sees that another process is in charge.
+fn upgraded(weir: &mut Weir, args: &[&str]) -> u32 {
+    let old = weir.main_pid();
+    let output = weir.upgrade(args);
+    assert_eq!(output.code, Some(0), "{output:?}\n{}", weir.stderr());
+    let new = weir.main_pid();
+    assert_ne!(old, new, "{output:?}");
+    assert!(output.stdout.contains(&format!("(pid {new})")), "{output:?}");
+    new
+}
+
+/// A program that starts the Weir under test with other arguments.
+fn program(weir: &Weir, name: &str, script: &str) -> String {
+    let path: PathBuf = weir.folder().join(name);
+    std::fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path.display().to_string()
+}
+
+fn binary() -> String {
+    std::env::var("WEIR_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_weir").to_owned())
+}
+
+#[test]
+fn no_request_fails_while_one_process_follows_another() {
+    let origin = origin();
+    let mut weir = house(&[&origin]).start_in(setup());
+    let config = weir.folder().join("weir.toml").display().to_string();
+    let load = Load::start(&weir, 12, 6);
+    load.go_on(200);
+    for workers in [4, 1, 3, 2] {
+        let script = format!("exec {} run --config {config} --workers {workers}", binary());
+        let program = program(&weir, "next", &script);
+        upgraded(&mut weir, &["--program", &program]);
+        until("the new process has its workers", || {
+            weir.command(&["status", "--json"]).stdout.contains(&format!("\"workers\": {workers}"))
+        });
+        load.go_on(300);
+    }
+    upgraded(&mut weir, &[]);
+    load.go_on(300);
+    let (done, failures) = load.end();
+    assert!(
+        failures.is_empty(),
+        "{} of {done} failed: {:?}",
+        failures.len(),
+        &failures[..failures.len().min(5)]
+    );
+    assert!(weir.wait(Duration::from_secs(20)).is_some_and(|status| status.success()), "the first one ends");
+}
+
+#[test]
+fn a_kept_connection_is_answered_by_the_new_process() {
+    let origin = origin();
+    let mut weir = house(&[&origin]).start_in(setup());
+    let mut idle = weir.client();
+    assert_eq!(idle.get("x", "/a", &[]).status(), 200);
+    let mut begun = weir.client();
+    begun.send("GET /a HTTP/1.1\r\nHo");
+    let mut fresh = weir.client();
+    upgraded(&mut weir, &[]);
+    assert!(weir.wait(Duration::from_secs(20)).is_some(), "the old process has nothing left to do");
+    let before = origin.count("/a");
+    for client in [&mut idle, &mut fresh] {
+        assert_eq!(client.get("x", "/a", &[]).body, pattern(1, 3000));
+        assert_eq!(client.get("x", "/a", &[]).status(), 200, "it goes on");
+    }
+    begun.send("st: x\r\n\r\n");
+    assert_eq!(begun.recv().unwrap().body, pattern(1, 3000));
+    assert_eq!(origin.count("/a"), before + 1, "the new process fetches it once");
+}
+
+#[test]
+fn a_long_download_ends_on_the_old_process() {
+    let origin = origin();
+    let gate = Gate::new();
+    origin.put("/long", Resource::fresh(pattern(7, 3_000_000)).body_gate(1_000_000, &gate));
+    let mut weir = house(&[&origin]).start_in(setup());
+    let mut client = weir.client();
+    client.send_get("x", "/long", &[]);
+    origin.await_count("/long", 1);
+    upgraded(&mut weir, &[]);
+    upgraded(&mut weir, &[]);
+    assert!(weir.runs(), "the first process has a reader left");
+    gate.open();
+    let answer = client.recv().unwrap();
+    assert!(answer.body == pattern(7, 3_000_000), "{} bytes", answer.body.len());
+    assert_eq!(client.get("x", "/a", &[]).status(), 200, "and its connection goes on in the last process");
+    assert!(weir.wait(Duration::from_secs(20)).is_some_and(|status| status.success()));
+}
+
+#[test]
+fn a_signal_upgrades_as_well() {
+    let origin = origin();
+    let mut weir = before(&origin);
+    let old = weir.main_pid();
+    weir.signal("USR2");
+    until("a new process is in charge", || weir.main_pid() != old);
+    weir.await_stderr("taken over from the process before this one");
+    assert_eq!(weir.get("/a").body, pattern(1, 3000));
+}
+
+#[test]
+fn a_process_that_does_not_come_up_changes_nothing() {
+    let origin = origin();
+    let mut weir = house(&[&origin]).start_in(setup());
+    let config = weir.folder().join("weir.toml").display().to_string();
+    let pid = weir.main_pid();
+    assert_eq!(weir.get("/a").status(), 200);
+    let mut kept = weir.client();
+    kept.get("x", "/a", &[]);
+    let load = Load::start(&weir, 4, 2);
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = taken.local_addr().unwrap();
+    let good = std::fs::read_to_string(&config).unwrap();
+    let exec = format!("exec {} run --config", binary());
+    let occupied = weir.folder().join("occupied.toml");
+    std::fs::write(&occupied, format!("{good}\n[[listen]]\naddress = \"{at}\"\n")).unwrap();
+    let mistaken = weir.folder().join("mistaken.toml");
+    std::fs::write(&mistaken, good.replace("origins", "orgins")).unwrap();
+    let moved = weir.folder().join("moved.toml");
+    std::fs::write(&moved, format!("{good}\n[state]\npath = \"{}/other\"\n", weir.folder().display()))
+        .unwrap();
+    let tries = [
+        ("exit 3".to_owned(), "exit status: 3"),
+        ("kill -9 $$".to_owned(), "signal: 9"),
+        (format!("{exec} {}", mistaken.display()), "did you mean `origins`"),
+        // It fails after the ledger was given away.
+        (format!("{exec} {}", occupied.display()), &at.to_string()),
+        (format!("{exec} {}", moved.display()), "state folder"),
+        (format!("{exec} {config} --no-such-flag"), "exit status: 2"),
+    ];
+    for (script, expect) in &tries {
+        let program = program(&weir, "next", script);
+        let output = weir.upgrade(&["--program", &program]);
+        assert_eq!(output.code, Some(1), "{script}: {output:?}");
+        assert!(output.stderr.contains(expect), "{script}: {output:?}");
+        assert_eq!(weir.main_pid(), pid, "{script}");
+        load.go_on(50);
+        // The ledger is the old process's, and written.
+        let purged = weir.command(&["purge", "--all"]);
+        assert_eq!(purged.code, Some(0), "{script}: {purged:?}");
+    }
+    let output = weir.upgrade(&["--program", "/no/such/program"]);
+    assert_eq!(output.code, Some(1), "{output:?}");
+    let (done, failures) = load.end();
+    assert!(
+        failures.is_empty(),
+        "{} of {done} failed: {:?}",
+        failures.len(),
+        &failures[..failures.len().min(5)]
+    );
+    assert_eq!(kept.get("x", "/a", &[]).status(), 200);
+    assert!(weir.runs());
+    // And one that does come up still can.
+    upgraded(&mut weir, &[]);
+    assert_eq!(kept.get("x", "/a", &[]).status(), 200);
+}
+
+#[test]
+fn what_is_invalidated_through_the_old_process_is_so_in_the_new_one() {
+    let origin = origin();
+    let gate = Gate::new();
+    let held = gate.clone();
+    origin.on("/page", move |exchange| {
+        if exchange.request.method == "POST" {
+            held.pass();
+        }
+        exchange.reply(200, &[("Cache-Control", "max-age=600")], "page");
+    });
+    let mut weir = house(&[&origin]).start_in(setup());
+    let mut writer = weir.client();
+    writer.send("POST /page HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
+    origin.await_count("/page", 1);
+    upgraded(&mut weir, &[]);
+    let mut reader = weir.client();
+    reader.get("x", "/page", &[]);
+    assert!(reader.get("x", "/page", &[]).is_hit(), "the new process has it");
+    gate.open();
+    assert_eq!(writer.recv().unwrap().status(), 200);
+    let after = reader.get("x", "/page", &[]);
+    assert!(!after.is_hit(), "{}", after.cache_status());
+}
