@@ -130,8 +130,12 @@ impl Run {
             given: Arc::default(),
             heir: Mutex::default(),
         });
-        let upgraded = estate.clone();
-        house.upgrade_by(move |order| upgraded.give(order));
+        // The folder is left when this function ends, whoever still has the house.
+        let heritable = Arc::downgrade(&estate);
+        house.upgrade_by(move |order| match heritable.upgrade() {
+            Some(estate) => estate.give(order),
+            None => Err("this Weir is ending".to_owned()),
+        });
         let predecessor =
             predecessor.map(|predecessor| attend_predecessor(predecessor, &house)).transpose()?;
         estate.service.ready(start.line());

@@ -43,6 +43,7 @@ mod range_volume;
 mod ranges;
 mod rates;
 mod scattered;
+mod service;
 mod staleness;
 mod start;
 mod structured;
