@@ -306,6 +306,9 @@ pub struct VolumeUse {
     /// Files that went since nothing in them was of use any more.
     #[serde(default)]
     pub segments_freed: u64,
+    /// Objects that were written anew because they were still wanted.
+    #[serde(default)]
+    pub reinserted: u64,
     /// Sweeps that ended with marks dropped.
     #[serde(default)]
     pub sweeps: u64,

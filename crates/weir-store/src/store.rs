@@ -202,7 +202,14 @@ impl Store {
             is_wanted
         });
         if let Some(generation) = &found {
+            let before = generation.label.uses();
             generation.label.note_use();
+            // The volume is told as seldom as the label is written.
+            if generation.label.uses() != before
+                && let Some(home) = generation.home()
+            {
+                home.note_use(generation);
+            }
         }
         let found = found.filter(|generation| !is_soft.get() || self.shelf.soften(generation));
         if found.is_none() && self.shelf.tiers.hold_more(digest, full, site, &self.shelf.index) {

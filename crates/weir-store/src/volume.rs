@@ -27,6 +27,7 @@ pub(crate) mod put;
 mod reader;
 pub(crate) mod record;
 mod recover;
+pub mod reinsert;
 mod running;
 mod scan;
 mod segment;
@@ -39,6 +40,7 @@ mod swept;
 mod tests;
 mod threads;
 mod usage;
+mod uses;
 mod verify;
 mod waits;
 
@@ -58,6 +60,7 @@ pub use settings::{
     KEY_BYTES_MAX, READ_ERRORS_MAX, SIZE_BYTES_MAX, SIZE_BYTES_MIN, SYNC_INTERVAL, VolumeSettings,
     WRITE_ERRORS_MAX,
 };
+pub use shared::WriteBudget;
 pub use superblock::NotAVolume;
 pub use threads::Busy;
 pub use usage::{Health, VolumeUsage};

@@ -244,6 +244,7 @@ fn volume_use(state: VolumeState) -> VolumeUse {
         evicted: usage.evicted,
         swept: usage.swept,
         segments_freed: usage.segments_freed,
+        reinserted: usage.reinserted,
         sweeps: sweeps.passes,
         sweeps_failed: sweeps.failed,
         catalogue: state.catalogue.map(catalogue_use),

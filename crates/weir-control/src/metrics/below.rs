@@ -20,10 +20,13 @@ const LEVELS: [(&str, &str, Of<VolumeUse>); 7] = [
     ("weir_volume_weight", "the volume's share of the keys, beside the others'", |volume| volume.weight),
 ];
 
-const COUNTS: [(&str, &str, Of<VolumeUse>); 11] = [
+const COUNTS: [(&str, &str, Of<VolumeUse>); 12] = [
     ("weir_volume_body_bytes", "bytes of bodies written", |volume| volume.body_bytes),
     ("weir_volume_other_bytes", "bytes written beside bodies", |volume| volume.other_bytes),
     ("weir_volume_evicted", "objects that made room for others on the volume", |volume| volume.evicted),
+    ("weir_volume_reinserted", "objects written anew because they were still wanted", |volume| {
+        volume.reinserted
+    }),
     ("weir_volume_swept", "objects taken out after a purge", |volume| volume.swept),
     ("weir_volume_segments_freed", "files in which nothing was of use any more", |volume| {
         volume.segments_freed

@@ -10,6 +10,7 @@ mod puts;
 mod recount;
 mod removals;
 mod room;
+mod saving;
 mod sync;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -36,6 +37,7 @@ pub(crate) use evict::Dropping;
 pub(crate) use puts::{End, Put};
 use recount::Recounting;
 use removals::Owed;
+use saving::Saving;
 
 static PADDING: [u8; UNIT_BYTES as usize] = [0; UNIT_BYTES as usize];
 
@@ -78,6 +80,8 @@ pub(crate) struct Engine {
     journal_bytes_min: u64,
     puts: HashMap<u64, Put>,
     dropping: Option<Dropping>,
+    /// What is wanted of the segment that is dropped next.
+    saving: Option<Saving>,
     /// Removals that could not be written into the log; tried again before anything more is made durable.
     owed: Vec<Owed>,
     /// Files that could not be unlinked; tried again.
@@ -105,6 +109,8 @@ pub(crate) struct Start {
     pub(crate) durable: BTreeMap<u64, u32>,
     pub(crate) epoch: u64,
     pub(crate) books: Books,
+    /// Something is held of which the books do not know.
+    pub(crate) wants_recount: bool,
     pub(crate) wants_checkpoint: bool,
     pub(crate) are_names_new: bool,
     pub(crate) journal_bytes_min: u64,
@@ -112,7 +118,8 @@ pub(crate) struct Start {
 
 impl Engine {
     pub(crate) fn new(shared: Arc<Shared>, start: Start, now: Duration) -> Engine {
-        Engine {
+        let wants_recount = start.wants_recount;
+        let mut engine = Engine {
             shared,
             open: None,
             next_segment: start.next_segment,
@@ -132,6 +139,7 @@ impl Engine {
             journal_bytes_min: start.journal_bytes_min,
             puts: HashMap::new(),
             dropping: None,
+            saving: None,
             owed: Vec::new(),
             stuck: Vec::new(),
             leaving: Vec::new(),
@@ -140,7 +148,11 @@ impl Engine {
             now,
             synced_at: now,
             flushed_at: now,
+        };
+        if wants_recount {
+            engine.want_recount();
         }
+        engine
     }
 
     /// The number that the next object gets.

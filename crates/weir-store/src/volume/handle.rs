@@ -22,7 +22,7 @@ use super::reader::{Candidate, Part, Position, ReadError, Record, Wait};
 use super::recover::{OpenError, Recovered, open};
 use super::running::{Named, Running};
 use super::settings::{Clock, SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
-use super::shared::Shared;
+use super::shared::{Shared, WriteBudget};
 use super::threads::{Busy, Readers, start_writer};
 use super::usage::{Counters, Health, VolumeUsage};
 use super::verify::{Verified, verify, walk};
@@ -328,6 +328,16 @@ impl Volume {
         let mut owners: Vec<(u64, Stock)> = self.shared.stocks.all().into_iter().collect();
         owners.sort_unstable_by_key(|(owner, _)| *owner);
         owners
+    }
+
+    /// Notes that what is stored under a digest was used: what was used is written anew before its segment goes.
+    pub fn note_use(&self, digest: u128) {
+        self.shared.uses.note(KeyHash::of(digest));
+    }
+
+    /// Lets what is written anew be asked for: where the answer is no, what was wanted goes with its segment.
+    pub fn set_write_budget(&self, budget: WriteBudget) {
+        *self.shared.write_budget.write() = Some(Arc::new(budget));
     }
 
     /// What it holds of one owner.

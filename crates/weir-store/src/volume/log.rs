@@ -215,6 +215,7 @@ impl Volume {
 
     /// From here on nothing begins to be stored that was asked for before that number of the ledger.
     pub(crate) fn raise_floor(&self, floor: u64) {
+        self.shared.floor.fetch_max(floor, Ordering::AcqRel);
         self.running.raise_floor(floor);
     }
 

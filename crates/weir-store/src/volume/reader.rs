@@ -89,6 +89,7 @@ pub struct Record {
     /// The length of the body in bytes, where it is known.
     pub length: Option<u64>,
     pub(crate) location: Location,
+    kind: Kind,
     place: Place,
     pub(crate) extents: Vec<ExtentRef>,
     /// A small body, that was read along.
@@ -119,6 +120,11 @@ impl Record {
     /// The number of the segment that has the record; the object goes with it, at the latest.
     pub fn segment(&self) -> u64 {
         self.place.segment
+    }
+
+    /// Whether its body lies with it, in one record.
+    pub(crate) fn is_object(&self) -> bool {
+        self.kind == Kind::Object
     }
 
     /// Where it lies.
@@ -284,6 +290,7 @@ impl Shared {
             head: own,
             length: (header.span != LENGTH_UNKNOWN).then_some(header.span),
             location: candidate.location,
+            kind: header.kind,
             place: candidate.place,
             extents,
             body,

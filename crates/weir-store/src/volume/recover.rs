@@ -7,21 +7,19 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use super::checkpoint;
 use super::disk::{Disk, DiskFile, read_exact_at};
 use super::engine::{Engine, Start};
 use super::index::{Index, KeyHash, Location};
 use super::journal::{self, Change, Frame};
-use super::limbo::Limbo;
 use super::record::preamble::{self, SEGMENT_HEADER_BYTES};
 use super::record::{ExtentRef, Kind, Place, UNIT_BYTES};
 use super::scan::{Depth, Found, scan};
 use super::segment::{self, Charge, Geometry, Segment, Segments, Space};
 use super::settings::{SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
-use super::shared::Shared;
-use super::stocks::{Books, Counted, Rows, Totals};
+use super::shared::{Read, Shared};
+use super::stocks::{Books, Counted, Rows};
 use super::superblock::{self, NotAVolume, SUPERBLOCK_BYTES, Superblock};
 use super::swept;
 use super::usage::Counters;
@@ -107,19 +105,8 @@ pub(crate) fn open(
     let segments = open_segments(&*disk, &superblock, &space, &known)?;
     let swept = swept::read(&*disk, &superblock);
     let next_segment = highest_segment(&*disk)?.max(known.newest).map_or(1, |newest| newest + 1);
-    let shared = Arc::new(Shared {
-        disk,
-        superblock,
-        size_bytes: AtomicU64::new(settings.size_bytes),
-        index: known.index,
-        segments,
-        space,
-        counters: Counters::default(),
-        limbo: Limbo::default(),
-        swept: AtomicU64::new(swept),
-        stocks: Totals::default(),
-        owner_of: settings.owner_of,
-    });
+    let read = Read { superblock, index: known.index, segments, space, swept };
+    let shared = Arc::new(Shared::new(disk, settings, read));
     let mut recovery = Recovery {
         shared: &shared,
         durable: known.durable,
@@ -145,6 +132,7 @@ pub(crate) fn open(
         durable: recovery.durable,
         epoch: known.epoch,
         books: recovery.books,
+        wants_recount: recovery.has_miscounted,
         wants_checkpoint: known.was_rebuilt || known.has_gap,
         // A process that was killed may have left names that are not durable.
         are_names_new: true,
@@ -560,9 +548,8 @@ impl Recovery<'_> {
     /// Nothing changes any more: what is held of each owner is known, or is counted anew where it is not.
     fn settle_books(&mut self) {
         self.books.settle_fresh();
-        if self.has_miscounted {
-            self.books.recount_all(self.shared);
-        }
+        // Where the drive fails even now it is done between other work.
+        self.has_miscounted = self.has_miscounted && !self.books.recount_all(self.shared);
         self.books.publish(self.shared);
     }
 }

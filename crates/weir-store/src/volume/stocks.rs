@@ -60,6 +60,11 @@ impl Counted {
         own.chain(self.parts.iter().map(|(segment, bytes)| (*segment, Stock { objects: 0, bytes: *bytes })))
     }
 
+    /// How many bytes of its body a segment has.
+    pub(crate) fn bytes_in(&self, segment: u64) -> u64 {
+        self.parts.iter().filter(|(number, _)| *number == segment).map(|(_, bytes)| bytes).sum()
+    }
+
     /// What is left of it: without what lay in segments that are gone.
     fn there(&self, shared: &Shared) -> Counted {
         let mut left = self.clone();
@@ -317,6 +322,11 @@ impl Books {
         self.recount = Some(Recount { rows: Rows::default(), cursor: super::LOG_BEGIN });
     }
 
+    /// What was counted until now is forgotten; the books stay as they are.
+    pub(crate) fn give_up_recount(&mut self) {
+        self.recount = None;
+    }
+
     /// Where a recount is, if one is under way.
     pub(crate) fn recounted_to(&self) -> Option<Place> {
         self.recount.as_ref().map(|recount| recount.cursor)
@@ -352,17 +362,20 @@ impl Books {
         differing.len() as u64
     }
 
-    /// Counts all that the index has, at once: before anything is changed.
-    pub(crate) fn recount_all(&mut self, shared: &Shared) {
+    /// Counts all that the index has, at once: before anything is changed. False where the drive has failed.
+    pub(crate) fn recount_all(&mut self, shared: &Shared) -> bool {
         self.begin_recount();
+        let mut is_whole = true;
         for shard in 0..shared.index.shards() {
             for entry in shared.index.shard(shard) {
-                if let Ok(counted) = shared.counted_at(Location::of(entry)) {
-                    self.recounted(Some(&counted), super::LOG_BEGIN);
+                match shared.counted_at(Location::of(entry)) {
+                    Ok(counted) => self.recounted(Some(&counted), super::LOG_BEGIN),
+                    Err(error) => is_whole &= !matches!(error, ReadError::Device(_)),
                 }
             }
         }
         self.end_recount(shared, std::iter::empty());
+        is_whole
     }
 
     /// Lets the totals be what the rows say: where nothing is being dropped and nothing is owed.

@@ -4,6 +4,7 @@ mod ceiling;
 mod faults;
 mod power;
 mod real;
+mod saving;
 mod scenes;
 mod stocks;
 mod threads;

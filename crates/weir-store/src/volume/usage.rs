@@ -45,6 +45,10 @@ pub struct VolumeUsage {
     pub segments_dropped: u64,
     /// Objects that went with them.
     pub evicted: u64,
+    /// Objects that were written anew because they were still wanted.
+    pub reinserted: u64,
+    /// Bytes of their bodies.
+    pub reinserted_bytes: u64,
     /// Objects that went since a purge had made them dead.
     pub swept: u64,
     /// Segments that went since nothing in them was of use any more.

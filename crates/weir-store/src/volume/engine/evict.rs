@@ -29,9 +29,22 @@ impl Engine {
     pub(super) fn step_dropping(&mut self) -> bool {
         if self.dropping.is_none() && self.is_crowded() {
             let oldest = self.oldest();
+            if oldest.is_some_and(|number| self.is_saving(number)) {
+                return true;
+            }
             self.dropping = oldest.map(|number| self.begin_dropping(number));
         }
         self.drop_some() || self.is_crowded() && self.oldest().is_some()
+    }
+
+    /// Saves some more of what is wanted of a segment. False once it may be dropped.
+    fn is_saving(&mut self, number: u64) -> bool {
+        let own = self.saving.take().filter(|saving| saving.number() == number);
+        let mut saving = own.unwrap_or_else(|| self.begin_saving(number));
+        let is_more = self.step_saving(&mut saving);
+        // What was written may have taken the segment with it.
+        self.saving = is_more.then_some(saving);
+        is_more
     }
 
     fn begin_dropping(&mut self, number: u64) -> Dropping {

@@ -310,7 +310,13 @@ impl Engine {
         Ok(())
     }
 
-    fn write_extent(&mut self, object: u64, offset: u64, count: u64, pieces: &[Bytes]) -> Result<(), Ended> {
+    pub(super) fn write_extent(
+        &mut self,
+        object: u64,
+        offset: u64,
+        count: u64,
+        pieces: &[Bytes],
+    ) -> Result<(), Ended> {
         let Some(put) = self.puts.get(&object) else { return Err(Ended::Removed) };
         if put.extents.len() >= EXTENTS_MAX {
             return Err(Ended::TooLarge);
@@ -326,7 +332,7 @@ impl Engine {
     }
 
     /// Writes an object's head with the extents it has, and lets the index have it.
-    fn publish(&mut self, object: u64) -> Result<(), Ended> {
+    pub(super) fn publish(&mut self, object: u64) -> Result<(), Ended> {
         let Some(mut put) = self.puts.remove(&object) else { return Err(Ended::Removed) };
         put.extents.retain(|extent| self.shared.segments.has(extent.place.segment));
         let header = put.header(object, Kind::Head);

@@ -7,7 +7,9 @@ use crossbeam_channel::Sender;
 
 use super::Engine;
 use crate::volume::index::Location;
+use crate::volume::reader::ReadError;
 use crate::volume::record::Place;
+use crate::volume::usage::Health;
 use crate::volume::verify::entries_of;
 
 /// How many records one step looks at: some hundreds of microseconds where they lie in the page cache.
@@ -63,9 +65,26 @@ impl Engine {
             cursor = Place { segment: cursor.segment, unit: unit + 1 };
             let is_there =
                 self.shared.segments.has(cursor.segment) && self.shared.index.has_entry(shard, entry);
-            let counted = if is_there { self.shared.counted_at(location).ok() } else { None };
-            self.books.recounted(counted.as_ref(), cursor);
+            match is_there.then(|| self.shared.counted_at(location)) {
+                Some(Err(ReadError::Device(_))) => return self.recount_again(),
+                Some(Ok(counted)) => self.books.recounted(Some(&counted), cursor),
+                // What is not what was stored is not held.
+                Some(Err(ReadError::Gone | ReadError::NotResident)) | None => {
+                    self.books.recounted(None, cursor);
+                }
+            }
         }
+        true
+    }
+
+    /// The drive has failed: what could not be read is no less held. After some failures the volume is ejected, and nobody asks.
+    fn recount_again(&mut self) -> bool {
+        if self.shared.counters.health() == Health::Ejected {
+            self.books.give_up_recount();
+            self.recounting = Recounting::default();
+            return false;
+        }
+        self.begin_recount();
         true
     }
 

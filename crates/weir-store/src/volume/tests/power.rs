@@ -17,7 +17,8 @@ pub(super) fn act(world: &mut World, random: &mut Random, open: &mut Vec<(u64, u
     match random.below(20) {
         0..=5 => {
             let length = length(random);
-            world.store(random.below(30), length);
+            let object = world.store(random.below(30), length);
+            world.note_uses(object, random.below(4));
         }
         6 | 7 => {
             let length = length(random);

@@ -156,6 +156,12 @@ impl World {
         object
     }
 
+    /// It is used so many times.
+    pub(super) fn note_uses(&self, object: u64, times: u64) {
+        let hash = KeyHash::of(self.key_of(object).digest);
+        (0..times).for_each(|_| self.shared.uses.note(hash));
+    }
+
     pub(super) fn remove(&mut self, object: u64) {
         let key = self.key_of(object);
         self.note_removed(object);
