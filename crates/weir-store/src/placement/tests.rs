@@ -1,3 +1,5 @@
+//! Who wins a key, and how evenly.
+
 use proptest::prelude::*;
 
 use super::Bidder;
