@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build run test torture lint fuzz bench tools rocksdb-tools test-tools
+.PHONY: build dist dist-test run test torture lint fuzz bench tools rocksdb-tools test-tools
 
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -35,6 +35,15 @@ install = if [ -n "$$missing" ]; then \
 ## build: the release binary
 build: tools rocksdb-tools
 	$(ROCKSDB_CARGO) build --release --locked -p weir --features rocksdb
+
+## dist: a release to hand out, in dist/out: a tarball, and on Debian a package; RocksDB is linked in
+dist: build
+	@missing=; command -v dpkg-deb >/dev/null && ! command -v dpkg-shlibdeps >/dev/null && missing=" dpkg-dev"; $(install)
+	CARGO=$(CARGO) dist/build $(TARGET_DIR)/release/weir
+
+## dist-test: the package installed, run, upgraded under load, removed and purged in a clean Debian (root, debootstrap)
+dist-test: build
+	CARGO=$(CARGO) dist/test $(TARGET_DIR)/release/weir
 
 ## run: Weir on LISTEN in front of ORIGIN (https://host), or of the built-in demo origin; built without RocksDB, in some minutes
 run: tools
