@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::sleep;
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use rocksdb::statistics::StatsLevel;
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBCompressionType, Env, ErrorKind, LogLevel, Options,
@@ -110,7 +110,13 @@ pub fn open(folder: &Path, settings: &Settings, wanted: Wanted) -> Result<Arc<dy
         match DB::open(&options, folder) {
             Ok(database) => {
                 let (folder, listed) = (folder.to_owned(), Mutex::default());
-                return Ok(Arc::new(RocksRows { database, folder, options, cache, listed }));
+                return Ok(Arc::new(RocksRows {
+                    database: RwLock::new(Some(database)),
+                    folder,
+                    options,
+                    cache,
+                    listed,
+                }));
             }
             Err(error) if is_held(&error) && tries > 0 => {
                 tries -= 1;

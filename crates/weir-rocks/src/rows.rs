@@ -6,7 +6,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, RwLock};
 use rocksdb::statistics::Ticker;
 use rocksdb::{Cache, DB, Options, ReadOptions, WriteBatch, WriteOptions, properties};
 use rustix::time::ClockId;
@@ -21,7 +21,8 @@ const STAT_BLOCK_BYTES: u64 = 512;
 
 /// Rows in a RocksDB database. Dropped, it writes out what is in memory and closes.
 pub(crate) struct RocksRows {
-    pub(crate) database: DB,
+    /// None once it is closed.
+    pub(crate) database: RwLock<Option<DB>>,
     pub(crate) folder: PathBuf,
     /// Kept because the counters are asked through them.
     pub(crate) options: Options,
@@ -53,7 +54,9 @@ impl Rows for RocksRows {
         }
         let mut options = WriteOptions::default();
         options.disable_wal(true);
-        self.database.write_opt(batch, &options).map_err(|error| failed("write rows", error))
+        let database = self.database.read();
+        let database = database.as_ref().ok_or_else(|| closed("write rows"))?;
+        database.write_opt(batch, &options).map_err(|error| failed("write rows", error))
     }
 
     fn scan(&self, from: &[u8], visit: &mut Visit<'_>) -> Result<(), RowsError> {
@@ -62,7 +65,9 @@ impl Rows for RocksRows {
         options.fill_cache(false);
         // Files that went away meanwhile are unlinked by RocksDB's own thread, not by the one that searches.
         options.set_background_purge_on_iterator_cleanup(true);
-        let mut rows = self.database.raw_iterator_opt(options);
+        let database = self.database.read();
+        let database = database.as_ref().ok_or_else(|| closed("read rows"))?;
+        let mut rows = database.raw_iterator_opt(options);
         rows.seek(from);
         while let Some((key, value)) = rows.item() {
             if let ControlFlow::Break(()) = visit(key, value) {
@@ -75,13 +80,24 @@ impl Rows for RocksRows {
 
     fn sync(&self) -> Result<(), RowsError> {
         // Tables are written whole and synced before they are listed, oldest first: what is listed after a crash is a prefix.
-        let result = self.database.flush().map_err(|error| failed("sync rows", error));
+        let result = match &*self.database.read() {
+            Some(database) => database.flush().map_err(|error| failed("sync rows", error)),
+            None => Err(closed("sync rows")),
+        };
         self.listed.lock().at = None;
         result
     }
 
+    fn close(&self) {
+        drop(self.database.write().take());
+    }
+
     fn usage(&self) -> RowsUsage {
-        let number = |name| self.database.property_int_value(name).ok().flatten().unwrap_or_default();
+        let database = self.database.read();
+        let number = |name| {
+            let value = database.as_ref().and_then(|database| database.property_int_value(name).ok());
+            value.flatten().unwrap_or_default()
+        };
         let tables = number(properties::ESTIMATE_TABLE_READERS_MEM);
         let buffers = number(properties::SIZE_ALL_MEM_TABLES);
         let written = [Ticker::FlushWriteBytes, Ticker::CompactWriteBytes];
@@ -108,6 +124,10 @@ fn bytes_of(folder: &Path) -> u64 {
     let Ok(files) = std::fs::read_dir(folder) else { return 0 };
     let blocks = |file: std::fs::DirEntry| file.metadata().map_or(0, |metadata| metadata.blocks());
     files.flatten().map(blocks).sum::<u64>() * STAT_BLOCK_BYTES
+}
+
+fn closed(act: &'static str) -> RowsError {
+    RowsError { act, why: "it is closed".to_owned() }
 }
 
 pub(crate) fn failed(act: &'static str, error: rocksdb::Error) -> RowsError {

@@ -66,6 +66,22 @@ fn keys(rows: &dyn Rows) -> Vec<String> {
 }
 
 #[test]
+fn what_is_closed_can_be_opened_by_another_though_somebody_still_has_it() {
+    let folder = Folder::new();
+    let rows = opened(&folder.0);
+    put(&*rows, "a", "1");
+    rows.close();
+    let other = opened(&folder.0);
+    assert_eq!(keys(&*other), ["a"]);
+    put(&*other, "b", "2");
+    assert!(rows.sync().is_err() && rows.apply(&[Change::Remove { key: b"a" }]).is_err());
+    assert!(rows.scan(b"", &mut |_, _| ControlFlow::Continue(())).is_err());
+    rows.close();
+    drop(rows);
+    assert_eq!(keys(&*other), ["a", "b"]);
+}
+
+#[test]
 fn closing_keeps_what_was_not_synced() {
     let folder = Folder::new();
     let rows = opened(&folder.0);

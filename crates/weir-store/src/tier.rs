@@ -189,7 +189,7 @@ impl Tier {
         }
         self.volume.close();
         if let Some(catalogue) = &self.catalogue {
-            catalogue.sync();
+            catalogue.close();
         }
     }
 

@@ -225,6 +225,12 @@ impl Catalogue {
         }
     }
 
+    /// Makes durable what is in the rows and lets another open them.
+    pub(crate) fn close(&self) {
+        self.sync();
+        self.rows.close();
+    }
+
     /// Takes away rows that are of no use; the marker goes first, so that a crash begins this anew.
     fn clear(&self) -> Result<Progress, Uncovered> {
         let mut keys: Vec<Vec<u8>> = Vec::new();

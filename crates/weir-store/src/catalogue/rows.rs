@@ -75,4 +75,7 @@ pub trait Rows: Send + Sync + fmt::Debug {
 
     /// What the rows take now.
     fn usage(&self) -> RowsUsage;
+
+    /// Lets another open them, though somebody may still hold these: everything fails from now on.
+    fn close(&self) {}
 }
