@@ -103,6 +103,22 @@ pub struct Cache {
     /// The drives that hold what memory does not, also over a restart: one folder each, without RAID. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volume: Vec<Volume>,
+    /// What may go down to the drives. What may not is held in memory alone, and goes down from there once it may.
+    pub admission: Admission,
+}
+
+/// What may go down to the drives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Admission {
+    /// All while the volume has room and its `write_budget` is not used before its time; afterwards what is asked for at
+    /// least as often as what would go for it, twice at least.
+    #[default]
+    Auto,
+    /// All that may be stored.
+    Always,
+    /// What was asked for before.
+    Second,
 }
 
 /// A folder of a drive that holds responses.
@@ -114,6 +130,10 @@ pub struct Volume {
     /// The ceiling of all files in it. Default: 10 GiB, or a quarter of what is free on the file system if that is less.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Size>,
+    /// The most that is written to it in a day (of UTC), heads, journal and catalogue included. Once it is used up nothing is
+    /// stored before midnight; what is held is served, and purges are obeyed. Default: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_budget: Option<Size>,
     /// Its share of what is stored, beside the weights of the other volumes. Default: its size in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<NonZeroU32>,

@@ -244,6 +244,8 @@ fn holdings(out: &mut Out, inventory: &Inventory) -> fmt::Result {
         out.gauge(name, help, value as f64)?;
     }
     out.counter("weir_cache_evicted", "objects that made room for others", cache.evicted)?;
+    let help = "objects that stayed in memory, not asked for often enough for the drives";
+    out.counter("weir_cache_not_admitted", help, cache.not_admitted)?;
     below::volumes(out, &inventory.volumes)
 }
 

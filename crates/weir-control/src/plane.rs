@@ -256,6 +256,9 @@ pub struct CacheUse {
     pub memory_bytes_max: u64,
     /// Objects that made room for others, since the start.
     pub evicted: u64,
+    /// Objects that stayed in memory where there are volumes, since they were not asked for often enough.
+    #[serde(default)]
+    pub not_admitted: u64,
 }
 
 /// What a volume holds, and what was done with it since it was opened.
@@ -298,6 +301,24 @@ pub struct VolumeUse {
     pub body_bytes: u64,
     /// Bytes written beside them: heads, checksums, journal, checkpoints.
     pub other_bytes: u64,
+    /// The most that is written to it in a day of UTC, where there is a most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_budget_bytes: Option<u64>,
+    /// Bytes written since the day began, by the catalogue as well.
+    #[serde(default)]
+    pub written_today_bytes: u64,
+    /// Nothing is stored before midnight, UTC: the budget is used up.
+    #[serde(default)]
+    pub is_budget_used_up: bool,
+    /// Objects that were not stored for that.
+    #[serde(default)]
+    pub budget_refused: u64,
+    /// Objects that went down while they arrived.
+    #[serde(default)]
+    pub admitted: u64,
+    /// Objects that went down from memory later.
+    #[serde(default)]
+    pub promoted: u64,
     /// Objects that made room for others.
     pub evicted: u64,
     /// Objects that were taken out since a purge had made them dead.

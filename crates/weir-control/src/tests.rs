@@ -44,7 +44,13 @@ impl DataPlane for Scripted {
             sites: 1,
             routes: 1,
             upstreams: vec![UpstreamState { name: "main".to_owned(), origins: vec![origin] }],
-            cache: CacheUse { objects: 3, memory_bytes: 4096, memory_bytes_max: 1 << 28, evicted: 0 },
+            cache: CacheUse {
+                objects: 3,
+                memory_bytes: 4096,
+                memory_bytes_max: 1 << 28,
+                evicted: 0,
+                not_admitted: 0,
+            },
             volumes: Vec::new(),
             ..Inventory::default()
         }

@@ -56,13 +56,14 @@ impl Label {
         self.uses.load(Ordering::Relaxed)
     }
 
-    /// Notes a use; writes nothing once the most is reached.
-    pub(crate) fn note_use(&self) {
+    /// Notes a use; writes nothing, and says false, once the most is reached.
+    pub(crate) fn note_use(&self) -> bool {
         let uses = self.uses();
         if uses < USES_MAX {
             // Two uses at once may count as one: it is an estimate.
             self.uses.store(uses + 1, Ordering::Relaxed);
         }
+        uses < USES_MAX
     }
 
     pub(crate) fn set_uses(&self, uses: u8) {

@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod admission;
 mod body;
 mod budget;
 pub mod catalogue;
@@ -35,6 +36,7 @@ pub mod volume;
 mod volumes;
 mod writer;
 
+pub use admission::{AdmissionMode, AdmissionSettings, AdmissionUsage};
 pub use body::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece, Read};
 pub use budget::Budget;
 pub use generation::{Generation, Retirement};

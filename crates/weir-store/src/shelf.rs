@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use weir_policy::StoredFlags;
 
+use crate::admission::Admission;
 use crate::budget::{BLOCK_OVERHEAD_BYTES, Budget, Charge, block};
 use crate::generation::{Generation, Label, NO_PLACE, Residence, Retirement};
 use crate::head::{Head, head_bytes};
@@ -19,7 +20,7 @@ use crate::index::{Index, VARIANTS_MAX};
 use crate::ledger::{Judged, Ledger, Stamp};
 use crate::queues::{Queues, Victims};
 use crate::store::Settings;
-use crate::tier::{Standing, Tier, Tiers};
+use crate::tier::{Standing, Stowing, Tier, Tiers};
 
 /// How many generations one step of the sweeper looks at.
 const SWEEP_STEP: usize = 256;
@@ -37,6 +38,8 @@ pub(crate) struct Shelf {
     pub(crate) ledger: Ledger,
     pub(crate) index: Index,
     pub(crate) counts: Counts,
+    /// What may go down to the volumes.
+    pub(crate) admission: Admission,
     /// The volumes below.
     pub(crate) tiers: Tiers,
     sequence: AtomicU64,
@@ -81,6 +84,7 @@ impl Shelf {
             ledger,
             index: Index::new(),
             counts: Counts::default(),
+            admission: Admission::new(&settings.admission, settings.memory_bytes),
             tiers: Tiers::default(),
             retiring: Mutex::new(Stamp::of(0)),
             sequence: AtomicU64::new(SEQUENCE_MIN),
@@ -182,9 +186,43 @@ impl Shelf {
             return;
         }
         self.index.insert(generation);
+        self.recall_promoted(generation);
         self.bound_variants(&mut state, generation, &mut retired);
         drop(state);
         drop(retired);
+    }
+
+    /// Takes older ones of a variant out of the volumes that were brought down after this one was given its number there: the
+    /// volumes would take them for newer.
+    fn recall_promoted(&self, newest: &Generation) {
+        let object = newest.object();
+        if object == 0 {
+            return;
+        }
+        for other in self.index.all(newest.label.key.digest) {
+            if other.object() > object && is_other_of_variant(&other.label, &newest.label) {
+                self.drop_below(&other);
+            }
+        }
+    }
+
+    /// Begins to bring down what is whole and at rest in memory alone; `None` where it is not, where something newer is on its
+    /// way, or where nothing is taken.
+    pub(crate) fn promote(&self, generation: &Arc<Generation>) -> Option<Stowing> {
+        let label = &generation.label;
+        let all = self.index.all(label.key.digest);
+        // Under the lock, so that what is withdrawn afterwards is taken out of the volume as well.
+        let _state = self.state.lock();
+        let is_at_rest = generation.residence() == Residence::Resident && generation.object() == 0;
+        let is_newest = |other: &Arc<Generation>| {
+            other.label.sequence <= label.sequence || !is_other_of_variant(&other.label, label)
+        };
+        let may = is_at_rest
+            && !generation.is_alone()
+            && generation.body.is_whole()
+            && self.judge(label) == Judged::Alive
+            && all.iter().all(is_newest);
+        if may { self.tiers.begin(generation) } else { None }
     }
 
     /// Retires the least used of a key's generations while there are too many.
@@ -244,6 +282,7 @@ impl Shelf {
         self.index.insert(generation);
         generation.set_residence(Residence::Resident);
         state.queues.link(Arc::clone(generation), self.weight_bytes(generation));
+        self.note_settled(generation);
         retired.extend(all);
     }
 

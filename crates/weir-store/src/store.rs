@@ -11,6 +11,7 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, Now, Storable, Stored};
 
+use crate::admission::AdmissionSettings;
 use crate::body::{BLOCK_BYTES, Body, Piece};
 #[cfg(test)]
 use crate::catalogue::Progress;
@@ -43,6 +44,8 @@ pub struct Settings {
     pub windows_bytes_max: u64,
     /// How many marks of each kind a ledger in memory keeps.
     pub marks_max: usize,
+    /// What may go down to the volumes.
+    pub admission: AdmissionSettings,
 }
 
 impl Settings {
@@ -53,6 +56,7 @@ impl Settings {
             window_bytes: WINDOW_BYTES,
             windows_bytes_max: memory_bytes / 4,
             marks_max: MARKS_MAX,
+            admission: AdmissionSettings::default(),
         }
     }
 
@@ -201,13 +205,10 @@ impl Store {
             }
             is_wanted
         });
-        if let Some(generation) = &found {
-            let before = generation.label.uses();
-            generation.label.note_use();
+        if let Some(generation) = found.as_ref().filter(|generation| generation.label.note_use()) {
+            self.shelf.note_use(generation);
             // The volume is told as seldom as the label is written.
-            if generation.label.uses() != before
-                && let Some(home) = generation.home()
-            {
+            if let Some(home) = generation.home() {
                 home.note_use(generation);
             }
         }
@@ -273,7 +274,7 @@ impl Store {
     ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
         let shelf = &self.shelf;
         let generation = self.generation(storable, key, stamp, length)?;
-        let stowing = shelf.tiers.begin(&generation);
+        let stowing = shelf.begin_below(&generation);
         let end = length.unwrap_or(u64::MAX);
         // Invariant: a new body grows and takes writers.
         let id = generation.body.join_writer(0, end).unwrap_or_default();
@@ -304,7 +305,7 @@ impl Store {
         let generation = self.generation(storable, key, stamp, Some(length))?;
         generation.set_rested();
         // Held until the writer has taken it over.
-        let _put = self.shelf.tiers.begin_part(&generation);
+        let _put = self.shelf.begin_part_below(&generation);
         self.shelf.begin(&generation);
         let writer = self.resume(&generation, interval).ok_or(NotAdmitted)?;
         Ok((generation, writer))
@@ -474,6 +475,17 @@ impl Store {
             let cover = || catalogue.cover(crate::samples::now()).unwrap() == Progress::More;
             let _ = (0..batches).take_while(|_| cover()).count();
         }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn generation_for_tests(
+        &self,
+        storable: Storable,
+        key: CacheKey,
+        stamp: Stamp,
+        length: Option<u64>,
+    ) -> Arc<Generation> {
+        self.generation(storable, key, stamp, length).unwrap()
     }
 
     #[cfg(test)]

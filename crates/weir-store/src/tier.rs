@@ -4,6 +4,7 @@
 //! and comes up into the index as a generation whose bytes stay where they are ([`Below`]) or, where they are few, come
 //! along. Whatever fails here is a miss: nothing waits for the volume but who asked it, and no byte comes up unchecked.
 
+mod admit;
 mod ask;
 mod below;
 mod layout;
@@ -29,6 +30,7 @@ pub use self::layout::Twice;
 pub(crate) use self::stowing::{Keeper, SharedPut, Stowing};
 pub use self::sweeper::SweepUsage;
 pub(crate) use self::sweeper::start;
+use crate::admission::SpentFile;
 use crate::body::{BLOCK_BYTES, Body};
 use crate::budget::{BLOCK_OVERHEAD_BYTES, block};
 use crate::catalogue::{Catalogue, Recounted, Rows};
@@ -96,6 +98,9 @@ pub(crate) struct Tier {
     is_draining: AtomicBool,
     /// It does not keep up.
     is_slow: AtomicBool,
+    /// What was written today, as it is written down.
+    spent: Mutex<Option<SpentFile>>,
+    letting: admit::Counts,
     clock: fn() -> Now,
     /// Bodies whose rest waits for room.
     late: stowing::Line,
@@ -127,6 +132,8 @@ impl Tier {
             dead_below: AtomicU64::new(seating.dead_below.number()),
             is_draining: AtomicBool::new(false),
             is_slow: AtomicBool::new(false),
+            spent: Mutex::default(),
+            letting: admit::Counts::default(),
             clock,
             late: stowing::Line::default(),
             unkept: AtomicU64::new(0),

@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use weir_policy::Now;
 
+use crate::admission::{self, AdmissionMode, AdmissionUsage};
 use crate::catalogue::{Catalogue, CatalogueUsage, Rows};
 use crate::ledger::Stamp;
 use crate::store::Store;
 use crate::tier::{Seating, Standing, SweepUsage, Tier, Twice, start};
-use crate::volume::{ReadError, Verified, Volume, VolumeUsage};
+use crate::volume::{DayBudget, ReadError, Verified, Volume, VolumeUsage};
 
 /// Why a volume is not attached; it is closed.
 #[derive(Debug, thiserror::Error)]
@@ -44,6 +45,12 @@ pub struct VolumeState {
     pub owes: bool,
     /// What it holds, and what was done with it.
     pub usage: VolumeUsage,
+    /// What may still be written to it today.
+    pub budget: DayBudget,
+    /// Bodies that went down to it while they arrived, since it was attached.
+    pub admitted: u64,
+    /// Bodies that went down to it from memory later.
+    pub promoted: u64,
     /// What its sweeper has done.
     pub sweeps: SweepUsage,
     /// What its catalogue takes, where there is one.
@@ -110,6 +117,9 @@ impl Tier {
             dead_below: self.dead_below(),
             owes: self.volume().owes(),
             usage: self.usage(),
+            budget: self.volume().budget(),
+            admitted: self.admitted(),
+            promoted: self.promoted(),
             sweeps: self.sweep_usage(),
             catalogue: self.catalogue.as_ref().map(Catalogue::usage),
         }
@@ -131,6 +141,9 @@ impl Store {
         clock: fn() -> Now,
     ) -> Result<Attached, AttachError> {
         let tier = Tier::new(volume, rows, seating, clock);
+        // Before anything is stored there: what of the day's budget is left.
+        tier.open_budget(self.shelf.settings.admission.folder.as_deref());
+        admission::thread::start(&self.shelf, clock).map_err(AttachError::Thread)?;
         self.shelf.tiers.attach(&tier)?;
         if let Err(error) = start(&self.shelf, &tier) {
             self.shelf.tiers.detach(&tier);
@@ -171,8 +184,19 @@ impl Store {
         layout.iter().map(|tier| (Arc::clone(tier.name()), tier.verify())).collect()
     }
 
+    /// What may go down to the volumes from now on.
+    pub fn set_admission(&self, mode: AdmissionMode) {
+        self.shelf.admission.set_mode(mode);
+    }
+
+    /// What was let down, and what was not.
+    pub fn admission_usage(&self) -> AdmissionUsage {
+        self.shelf.admission.usage()
+    }
+
     /// Makes durable what was stored so far and takes nothing more: before the process ends. Blocks.
     pub fn close(&self) {
+        self.shelf.admission.stop();
         for tier in self.shelf.tiers.all().iter() {
             tier.close();
         }

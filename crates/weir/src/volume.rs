@@ -105,6 +105,7 @@ pub(crate) fn open(
     };
     let begun = weir_edge::now().mono;
     let mut settings = VolumeSettings::of(size_bytes, Clock::new(move || weir_edge::now().since(begun)));
+    settings.write_budget_bytes = of.write_budget.map(|budget| budget.0);
     // What waits to be written holds its blocks in memory.
     settings.queue_bytes = settings.queue_bytes.min(share.queue_bytes);
     settings.numbers = Arc::clone(numbers);

@@ -23,7 +23,8 @@ use weir_edge::{Cached, Edge};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
 use weir_store::catalogue::CatalogueUsage;
 use weir_store::{
-    Force, Ledger, LedgerFolder, MARKS_MAX, Seating, Settings, Stamp, Standing, Store, Unwritten, VolumeState,
+    AdmissionMode, AdmissionSettings, Force, Ledger, LedgerFolder, MARKS_MAX, Seating, Settings, Stamp,
+    Standing, Store, Unwritten, VolumeState,
 };
 
 use crate::logs::{self, LogChoice, Terminal};
@@ -109,7 +110,13 @@ impl House {
         let memory_bytes = loaded.memory_bytes();
         let volumes = &loaded.config.cache.volume;
         let share = volume::Share::of(memory_bytes, volumes.len());
-        let store = Store::with_ledger(Settings::of(share.store_bytes), ledger);
+        let admission = AdmissionSettings {
+            mode: admission_of(loaded),
+            folder: Some(state.to_owned()),
+            volumes_bytes: volumes.iter().filter_map(|volume| Some(volume.size?.0)).sum(),
+        };
+        let settings = Settings { admission, ..Settings::of(share.store_bytes) };
+        let store = Store::with_ledger(settings, ledger);
         let numbers = Arc::default();
         for of in volumes {
             let (volume, weight) = volume::open(of, &share, &numbers)?;
@@ -198,6 +205,15 @@ impl House {
     }
 }
 
+/// What may go down to the drives.
+fn admission_of(loaded: &Loaded) -> AdmissionMode {
+    match loaded.config.cache.admission {
+        model::Admission::Auto => AdmissionMode::Auto,
+        model::Admission::Always => AdmissionMode::Always,
+        model::Admission::Second => AdmissionMode::Second,
+    }
+}
+
 fn compile(loaded: &Loaded, observatory: &Observatory) -> Plan {
     Plan::compile(loaded, &|name| observatory.site(name))
 }
@@ -217,7 +233,7 @@ impl Extent {
 }
 
 fn volume_use(state: VolumeState) -> VolumeUse {
-    let VolumeState { usage, sweeps, .. } = state;
+    let VolumeState { usage, sweeps, budget, .. } = state;
     let standing = match state.standing {
         Standing::Up => "up",
         Standing::Full => "full",
@@ -241,6 +257,12 @@ fn volume_use(state: VolumeState) -> VolumeUse {
         index_bytes: usage.index_memory_bytes,
         body_bytes: usage.body_bytes,
         other_bytes: usage.head_bytes + usage.journal_bytes + usage.checkpoint_bytes,
+        write_budget_bytes: budget.limit_bytes,
+        written_today_bytes: budget.used_bytes,
+        is_budget_used_up: budget.is_used_up,
+        budget_refused: budget.refused,
+        admitted: state.admitted,
+        promoted: state.promoted,
         evicted: usage.evicted,
         swept: usage.swept,
         segments_freed: usage.segments_freed,
@@ -266,6 +288,7 @@ impl DataPlane for House {
         let logs = self.other_logs(&loaded.config.log)?;
         let plan = compile(&loaded, &self.observatory);
         self.edge.swap(plan).map_err(|error| SwapError(error.to_string()))?;
+        self.edge.store().set_admission(admission_of(&loaded));
         *self.extent.lock() = Extent::of(&loaded);
         *self.loaded.lock() = Arc::new(loaded);
         if let Some((settings, open)) = logs {
@@ -293,6 +316,7 @@ impl DataPlane for House {
                 memory_bytes: usage.used_bytes,
                 memory_bytes_max: usage.limit_bytes,
                 evicted: usage.evicted,
+                not_admitted: self.edge.store().admission_usage().refused,
             },
             volumes: self.edge.store().volumes().into_iter().map(volume_use).collect(),
             ledger: self.ledger(),

@@ -150,6 +150,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-edge/src/observe/hub.rs",
     "crates/weir-edge/src/worker.rs",
     "crates/weir-store/src/ledger/book.rs",
+    "crates/weir-store/src/admission/thread.rs",
     "crates/weir-store/src/tier/sweeper.rs",
     "crates/weir-store/src/volume/threads.rs",
     "crates/weir-upstream/src/address.rs",

@@ -10,7 +10,7 @@ type Of<T> = fn(&T) -> u64;
 /// The states that a volume can be in.
 const STATES: [&str; 6] = ["up", "full", "read-only", "slow", "ejected", "probing"];
 
-const LEVELS: [(&str, &str, Of<VolumeUse>); 7] = [
+const LEVELS: [(&str, &str, Of<VolumeUse>); 9] = [
     ("weir_volume_well", "1 while the volume stores and serves", |volume| u64::from(volume.state == "up")),
     ("weir_volume_objects", "objects on the volume", |volume| volume.objects),
     ("weir_volume_bytes", "bytes that the volume's files take", |volume| volume.used_bytes),
@@ -18,11 +18,20 @@ const LEVELS: [(&str, &str, Of<VolumeUse>); 7] = [
     ("weir_volume_segments", "files that hold objects", |volume| volume.segments),
     ("weir_volume_index_bytes", "bytes of memory that the volume's index takes", |volume| volume.index_bytes),
     ("weir_volume_weight", "the volume's share of the keys, beside the others'", |volume| volume.weight),
+    ("weir_volume_written_today_bytes", "bytes written since midnight UTC", |volume| {
+        volume.written_today_bytes
+    }),
+    ("weir_volume_write_budget_used_up", "1 while nothing is stored: the budget is used up", |volume| {
+        u64::from(volume.is_budget_used_up)
+    }),
 ];
 
-const COUNTS: [(&str, &str, Of<VolumeUse>); 12] = [
+const COUNTS: [(&str, &str, Of<VolumeUse>); 15] = [
     ("weir_volume_body_bytes", "bytes of bodies written", |volume| volume.body_bytes),
     ("weir_volume_other_bytes", "bytes written beside bodies", |volume| volume.other_bytes),
+    ("weir_volume_admitted", "objects let down while they arrived", |volume| volume.admitted),
+    ("weir_volume_promoted", "objects that went down from memory later", |volume| volume.promoted),
+    ("weir_volume_budget_refused", "objects not stored for the write budget", |volume| volume.budget_refused),
     ("weir_volume_evicted", "objects that made room for others on the volume", |volume| volume.evicted),
     ("weir_volume_reinserted", "objects written anew because they were still wanted", |volume| {
         volume.reinserted
@@ -68,6 +77,12 @@ pub(super) fn volumes(out: &mut Out, volumes: &[VolumeUse]) -> fmt::Result {
     out.gauges("weir_volume_state", "1 for the state that the volume is in", states)?;
     for (name, help, value) in COUNTS {
         out.counters(name, help, each().map(|(labels, volume)| (labels, value(volume))))?;
+    }
+    let budgets = || volumes.iter().filter_map(|volume| Some((labels(volume), volume.write_budget_bytes?)));
+    if budgets().next().is_some() {
+        let help = "the most that is written in a day of UTC";
+        let values = budgets().map(|(labels, bytes)| (labels, bytes as f64));
+        out.gauges("weir_volume_write_budget_bytes", help, values)?;
     }
     let with = || volumes.iter().filter_map(|volume| Some((labels(volume), volume.catalogue.as_ref()?)));
     if with().next().is_none() {

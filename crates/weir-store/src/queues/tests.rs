@@ -34,7 +34,9 @@ fn link(queues: &mut Queues, budget: &Arc<Budget>, number: u64, weight_bytes: u6
 }
 
 fn note_uses(generation: &Weak<Generation>, uses: u8) {
-    (0..uses).for_each(|_| generation.upgrade().unwrap().label.note_use());
+    (0..uses).for_each(|_| {
+        let _ = generation.upgrade().unwrap().label.note_use();
+    });
 }
 
 #[test]
@@ -89,7 +91,9 @@ fn a_hot_set_survives_a_scan() {
     let hot: Vec<_> = (0..50).map(|number| link(&mut queues, &budget, number, 100)).collect();
     for number in 0..10_000 {
         if number % 20 == 0 {
-            hot.iter().filter_map(Weak::upgrade).for_each(|generation| generation.label.note_use());
+            hot.iter().filter_map(Weak::upgrade).for_each(|generation| {
+                let _ = generation.label.note_use();
+            });
         }
         link(&mut queues, &budget, 1000 + number, 100);
         while queues.load().bytes > 10_000 {
@@ -126,7 +130,9 @@ proptest! {
             let at = |index: usize, all: &[(Weak<Generation>, u64)]| all.get(index)?.0.upgrade();
             match act {
                 Act::Link { number, weight } => all.push((link(&mut queues, &budget, number, weight), weight)),
-                Act::Use { index } => drop(at(index, &all).inspect(|generation| generation.label.note_use())),
+                Act::Use { index } => drop(at(index, &all).inspect(|generation| {
+                let _ = generation.label.note_use();
+            })),
                 Act::Unlink { index } => {
                     if let Some(generation) = at(index, &all) {
                         prop_assert!(queues.unlink(&generation).is_some());

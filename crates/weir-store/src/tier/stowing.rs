@@ -63,11 +63,6 @@ impl Tiers {
         self.of(generation)?.begin(generation)
     }
 
-    /// As [`Tiers::begin`], for what comes in parts from the start: see [`Tier::begin_part`].
-    pub(crate) fn begin_part(&self, generation: &Generation) -> Option<Arc<SharedPut>> {
-        self.of(generation)?.begin_part(generation)
-    }
-
     fn of(&self, generation: &Generation) -> Option<Arc<Tier>> {
         let key = generation.key();
         self.home(digest_below(&key.full, key.site))

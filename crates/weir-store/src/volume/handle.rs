@@ -205,6 +205,9 @@ impl Volume {
         stamp: u64,
         length: Option<u64>,
     ) -> Result<Put, Ended> {
+        if !self.may_spend(head.len() as u64 + length.unwrap_or(1)) {
+            return Err(Ended::Spent);
+        }
         let object = self.next_object.fetch_add(1, Ordering::Relaxed);
         let fate = Fate::new();
         let put = Started::new(key.digest, key.full.clone(), head, stamp, length, Arc::clone(&fate));
@@ -243,6 +246,9 @@ impl Volume {
     /// # Errors
     /// [`Ended`]: nothing is added, as while it is being stored by another [`Put`].
     pub fn resume(self: &Arc<Volume>, digest: u128, object: u64, stamp: u64) -> Result<Put, Ended> {
+        if !self.may_spend(1) {
+            return Err(Ended::Spent);
+        }
         let fate = Fate::new();
         if !self.running.resume(Named { digest, object }, stamp) {
             return Err(Ended::Failed);
@@ -257,6 +263,9 @@ impl Volume {
     /// # Errors
     /// [`Ended`]: it keeps the old one.
     pub fn refresh(&self, digest: u128, object: u64, head: Bytes, stamp: u64) -> Result<(), Ended> {
+        if !self.may_spend(head.len() as u64) {
+            return Err(Ended::Spent);
+        }
         self.send(Command::Refresh { object, digest, head, stamp })
     }
 
@@ -371,6 +380,16 @@ impl Volume {
         self.shared.counters.is_full.load(Ordering::Relaxed)
     }
 
+    /// What waits to be written, in bytes.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.intake.waiting_bytes()
+    }
+
+    /// The number that the next object gets.
+    pub(crate) fn next_number(&self) -> u64 {
+        self.next_object.load(Ordering::Relaxed)
+    }
+
     /// How it fares.
     pub fn health(&self) -> Health {
         self.shared.counters.health()
@@ -437,6 +456,10 @@ impl Put {
         }
         if bytes.is_empty() {
             return Ok(());
+        }
+        if !self.volume.may_spend(bytes.len() as u64) {
+            self.fate.end(Ended::Spent);
+            return Err(Ended::Spent);
         }
         let sent = self.volume.send(Command::Body { object: self.object, offset, bytes });
         sent.inspect_err(|ended| self.fate.end(*ended))

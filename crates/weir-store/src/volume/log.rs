@@ -150,6 +150,14 @@ impl Volume {
         newest.map_or(LOG_BEGIN, |(segment, end)| Place { segment, unit: (end / UNIT_BYTES) as u32 })
     }
 
+    /// Whether another segment or two find room without one being dropped; false once much was dropped for want of room.
+    pub(crate) fn has_room(&self) -> bool {
+        let segment_bytes = self.shared.segments.geometry.segment_bytes;
+        let free = self.size_bytes().saturating_sub(self.used_bytes());
+        let was_full = self.shared.counters.segments_dropped.load(Ordering::Relaxed) > 0;
+        free >= if was_full { (3 * segment_bytes).max(self.size_bytes() / 8) } else { 2 * segment_bytes }
+    }
+
     /// The ceiling in bytes.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.shared.size_bytes()

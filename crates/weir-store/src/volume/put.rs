@@ -18,6 +18,9 @@ pub enum Ended {
     /// Its key, its head or its table of extents is too long.
     #[error("the object is too large for the volume")]
     TooLarge,
+    /// The day's write budget is used up.
+    #[error("the volume's write budget is used up for today")]
+    Spent,
     /// It was removed meanwhile.
     #[error("the object was removed")]
     Removed,
@@ -27,7 +30,8 @@ pub enum Ended {
 #[derive(Debug, Default)]
 pub(crate) struct Fate(AtomicU8);
 
-const ENDINGS: [Ended; 5] = [Ended::QueueFull, Ended::Full, Ended::Failed, Ended::TooLarge, Ended::Removed];
+const ENDINGS: [Ended; 6] =
+    [Ended::QueueFull, Ended::Full, Ended::Failed, Ended::TooLarge, Ended::Removed, Ended::Spent];
 
 impl Fate {
     pub(crate) fn new() -> Arc<Fate> {

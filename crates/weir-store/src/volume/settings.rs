@@ -82,6 +82,8 @@ pub struct VolumeSettings {
     pub segment_bytes: Option<u64>,
     /// Whose an object is, by its key; the first eight bytes, little endian, where nothing else is wanted.
     pub(crate) owner_of: fn(&[u8]) -> u64,
+    /// The most that is written in a day, in bytes, where there is a most.
+    pub write_budget_bytes: Option<u64>,
     /// Identity and secret of a new volume; chosen at random where there is none.
     pub(crate) identity: Option<(u128, u64)>,
     /// The least that a journal grows to, where another than the one by size is wanted.
@@ -99,6 +101,7 @@ impl VolumeSettings {
             numbers: Arc::default(),
             segment_bytes: None,
             owner_of,
+            write_budget_bytes: None,
             identity: None,
             journal_bytes_min: None,
         }

@@ -8,6 +8,7 @@ use parking_lot::RwLock;
 use super::disk::Disk;
 use super::index::Index;
 use super::limbo::Limbo;
+use super::purse::Purse;
 use super::segment::{Segments, Space};
 use super::settings::VolumeSettings;
 use super::stocks::Totals;
@@ -40,6 +41,8 @@ pub(crate) struct Shared {
     pub(crate) stocks: Totals,
     /// Whose an object is, by its key.
     pub(crate) owner_of: fn(&[u8]) -> u64,
+    /// What may be written in a day.
+    pub(crate) purse: Purse,
 }
 
 /// Says whether so many bytes may be written for the sake of what is held already; not asked on a request's way.
@@ -78,13 +81,14 @@ impl Shared {
             write_budget: RwLock::default(),
             stocks: Totals::default(),
             owner_of: settings.owner_of,
+            purse: Purse::new(settings.write_budget_bytes),
         }
     }
 
     /// Whether the budget of writes lets so many bytes be written anew.
     pub(crate) fn allows_reinsertion(&self, bytes: u64) -> bool {
         let budget = self.write_budget.read().clone();
-        budget.is_none_or(|budget| (budget.0)(bytes))
+        self.has_left(bytes) && budget.is_none_or(|budget| (budget.0)(bytes))
     }
 
     /// Whether a sweep that is under way may be looking for what has that stamp.

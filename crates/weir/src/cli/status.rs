@@ -152,6 +152,9 @@ fn cache(status: &Status) -> String {
     if cache.evicted > 0 {
         let _ = write!(text, ", {} evicted", cache.evicted);
     }
+    if cache.not_admitted > 0 {
+        let _ = write!(text, ", {} not admitted to disk", cache.not_admitted);
+    }
     text
 }
 
@@ -167,6 +170,7 @@ fn below(volume: &VolumeUse) -> String {
         let _ = write!(text, ", {}", volume.state);
     }
     for (count, what) in [
+        (volume.promoted, "stored from memory"),
         (volume.evicted, "evicted"),
         (volume.damaged, "damaged"),
         (volume.queue_full, "not stored for want of time"),
@@ -175,6 +179,12 @@ fn below(volume: &VolumeUse) -> String {
     ] {
         if count > 0 {
             let _ = write!(text, ", {count} {what}");
+        }
+    }
+    if let Some(budget) = volume.write_budget_bytes {
+        let _ = write!(text, ", {} of {} written today", size(volume.written_today_bytes), size(budget));
+        if volume.is_budget_used_up {
+            text.push_str(" (used up: nothing is stored before midnight UTC)");
         }
     }
     text

@@ -10,7 +10,8 @@ use crate::house::{House, house};
 const VOLUME: &str = "[[cache.volume]]\npath = \"{folder}/volume\"\n";
 
 fn on_disk(origin: &Origin, memory: &str, size: &str) -> House {
-    house(&[origin]).more(&format!("[cache]\nmemory = \"{memory}\"\n{VOLUME}size = \"{size}\""))
+    house(&[origin])
+        .more(&format!("[cache]\nmemory = \"{memory}\"\nadmission = \"always\"\n{VOLUME}size = \"{size}\""))
 }
 
 /// Bytes that name their object, version and place.

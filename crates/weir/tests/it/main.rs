@@ -9,6 +9,7 @@
 
 mod house;
 
+mod admission;
 mod browser;
 mod cache;
 mod chain;

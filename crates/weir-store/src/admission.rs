@@ -1,0 +1,173 @@
+//! What may go down to the drive: the decision, and what it remembers.
+//!
+//! A drive wears by what is written to it, and most of what is asked for is never asked for again. Each request is
+//! noted in a sketch ([`Sketch`]), under the digest by which the volumes know the key; whether a body goes down while it
+//! arrives is said by [`Admission::judge`], of values alone. What does not stays in memory, and goes down from there once
+//! it is asked for again ([`thread`]): without another request to the origin, and off the way of the one that decided.
+
+mod file;
+mod sketch;
+pub(crate) mod thread;
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+
+use crossbeam_channel::Sender;
+
+pub(crate) use self::file::SpentFile;
+pub(crate) use self::sketch::{Extent, Sketch};
+use self::thread::Task;
+use crate::budget::Charge;
+
+/// So often something was asked for that `second` lets down; what `auto` begins with once a volume is full.
+const FREQUENCY_SECOND: u32 = 2;
+/// The most that `auto` demands.
+const FREQUENCY_DEMANDED_MAX: u32 = 8;
+/// Where so many twenty-fourths of a day's budget are used before their time, `auto` writes nothing.
+const AHEAD_MAX: u64 = 6;
+/// The sketch is made for objects of so many bytes on the volumes.
+const OBJECT_BYTES: u64 = 8 << 10;
+/// And takes at most this share of the memory.
+const MEMORY_SHARE: u64 = 32;
+
+/// What may go down to the drive.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum AdmissionMode {
+    /// All that may be stored.
+    #[default]
+    Always,
+    /// All while the volume has room and its budget is not used before its time; then what is asked for often enough.
+    Auto,
+    /// What was asked for before.
+    Second,
+}
+
+const MODES: [AdmissionMode; 3] = [AdmissionMode::Always, AdmissionMode::Auto, AdmissionMode::Second];
+
+/// How a store decides, and where it remembers.
+#[derive(Debug, Clone, Default)]
+pub struct AdmissionSettings {
+    /// What may go down.
+    pub mode: AdmissionMode,
+    /// The folder in which the sketch and the budgets' use are kept over a restart, where they are to be.
+    pub folder: Option<PathBuf>,
+    /// The bytes of all volumes together, by which the sketch is sized.
+    pub volumes_bytes: u64,
+}
+
+/// What was decided since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AdmissionUsage {
+    /// Bodies that stayed in memory.
+    pub refused: u64,
+    /// What the sketch takes in memory, in bytes.
+    pub memory_bytes: u64,
+}
+
+/// How a volume stands when it is asked to take something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Room {
+    /// Nothing need go for it.
+    pub(crate) is_left: bool,
+    /// Twenty-fourths of the day's budget that are used before their time.
+    pub(crate) ahead: u64,
+    /// How often what it evicts was asked for, where that is known.
+    pub(crate) evicted_frequency: u32,
+}
+
+/// The decision and what it remembers; one for all volumes.
+#[derive(Debug)]
+pub(crate) struct Admission {
+    mode: AtomicU8,
+    sketch: Sketch,
+    /// The memory that the sketch takes.
+    charge: OnceLock<Charge>,
+    /// What the thread is to do, where there is one.
+    tasks: OnceLock<Sender<Task>>,
+    refused: AtomicU64,
+}
+
+impl Admission {
+    /// For a store of so much memory. What was remembered before is read from the folder.
+    pub(crate) fn new(settings: &AdmissionSettings, memory_bytes: u64) -> Admission {
+        let extent = Extent::of(settings.volumes_bytes / OBJECT_BYTES, memory_bytes / MEMORY_SHARE);
+        let known = settings.folder.as_ref().and_then(|folder| file::read(folder, extent));
+        Admission::with(settings.mode, known.unwrap_or_else(|| Sketch::new(extent)))
+    }
+
+    pub(crate) fn with(mode: AdmissionMode, sketch: Sketch) -> Admission {
+        Admission {
+            mode: AtomicU8::new(mode as u8),
+            sketch,
+            charge: OnceLock::new(),
+            tasks: OnceLock::new(),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    /// Keeps the charge for the sketch.
+    pub(crate) fn keep(&self, charge: Charge) {
+        // A second one is given back.
+        let _ = self.charge.set(charge);
+    }
+
+    pub(crate) fn memory_bytes(&self) -> u64 {
+        self.sketch.extent().memory_bytes()
+    }
+
+    pub(crate) fn mode(&self) -> AdmissionMode {
+        MODES[usize::from(self.mode.load(Ordering::Relaxed))]
+    }
+
+    pub(crate) fn set_mode(&self, mode: AdmissionMode) {
+        self.mode.store(mode as u8, Ordering::Relaxed);
+    }
+
+    /// Notes a request.
+    pub(crate) fn note(&self, digest: u128) {
+        self.sketch.note(digest);
+    }
+
+    /// Whether something that was asked for, and noted, may go down.
+    pub(crate) fn judge(&self, digest: u128, room: Room) -> bool {
+        let frequency = || self.sketch.frequency(digest);
+        match self.mode() {
+            AdmissionMode::Always => true,
+            AdmissionMode::Second => frequency() >= FREQUENCY_SECOND,
+            AdmissionMode::Auto if room.ahead == 0 && room.is_left => true,
+            AdmissionMode::Auto => demanded(room).is_some_and(|demanded| frequency() >= demanded),
+        }
+    }
+
+    /// Counts something that arrives and stays in memory.
+    pub(crate) fn count_refused(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Lets the sketch age where it is time. By one thread.
+    pub(crate) fn grow_old_if_due(&self) {
+        if self.sketch.is_due() {
+            self.sketch.grow_old();
+        }
+    }
+
+    pub(crate) fn usage(&self) -> AdmissionUsage {
+        AdmissionUsage { refused: self.refused.load(Ordering::Relaxed), memory_bytes: self.memory_bytes() }
+    }
+}
+
+/// How often something must have been asked for to be worth what it takes: more often than what goes for it, and the more
+/// often the more of the budget is used before its time. `None` where nothing is.
+fn demanded(room: Room) -> Option<u32> {
+    let Room { is_left, ahead, evicted_frequency } = room;
+    if ahead > AHEAD_MAX {
+        return None;
+    }
+    let of_room = if is_left { 1 } else { FREQUENCY_SECOND.max(evicted_frequency) };
+    let of_budget = if ahead == 0 { 1 } else { FREQUENCY_SECOND - 1 + ahead as u32 };
+    Some(of_room.max(of_budget).min(FREQUENCY_DEMANDED_MAX))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,90 @@
+//! What is read again is what was written, or nothing.
+
+use super::{SpentFile, from_bytes, read, to_bytes, write};
+use crate::admission::{Extent, Sketch};
+use crate::samples::{Folder, golden};
+use crate::volume::Spent;
+
+fn extent() -> Extent {
+    Extent::of(1024, u64::MAX)
+}
+
+fn digest(number: u128) -> u128 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
+}
+
+/// A sketch that knows the keys `1..100`, the multiples of ten twice.
+fn noted() -> Sketch {
+    let sketch = Sketch::new(extent());
+    (1..100).for_each(|number| sketch.note(digest(number)));
+    (1..10).for_each(|ten| sketch.note(digest(ten * 10)));
+    sketch
+}
+
+#[test]
+fn a_sketch_is_the_same_after_a_restart() {
+    let folder = Folder::new("sketch");
+    let sketch = noted();
+    sketch.grow_old();
+    (1..50).for_each(|number| sketch.note(digest(number)));
+    write(folder.path(), &sketch).unwrap();
+    write(folder.path(), &sketch).unwrap();
+    let again = read(folder.path(), extent()).unwrap();
+    assert_eq!(again.course(), sketch.course());
+    assert!(again.words().eq(sketch.words()));
+}
+
+#[test]
+fn a_lost_torn_or_other_sketch_is_none() {
+    let folder = Folder::new("sketch");
+    assert!(read(folder.path(), extent()).is_none());
+    let bytes = to_bytes(&noted());
+    assert!(from_bytes(&bytes, extent()).is_some());
+    for end in (0..bytes.len()).step_by(97) {
+        assert!(from_bytes(&bytes[..end], extent()).is_none(), "torn at {end}");
+    }
+    for at in (0..bytes.len()).step_by(101) {
+        let mut other = bytes.clone();
+        other[at] ^= 4;
+        assert!(from_bytes(&other, extent()).is_none(), "damaged at {at}");
+    }
+    assert!(from_bytes(&bytes, Extent::of(1 << 20, u64::MAX)).is_none(), "of another size");
+}
+
+#[test]
+fn the_form_of_a_sketch_is_that_of_version_1() {
+    let small = Extent { counter_words: 4, door_words: 2, period: 2048 };
+    let sketch = Sketch::new(small);
+    (0..3).for_each(|_| sketch.note(0x0123_4567_89ab_cdef_0f1e_2d3c_4b5a_6978));
+    let golden = golden("frequencies-1.bin", &to_bytes(&sketch));
+    assert_eq!(to_bytes(&sketch), golden);
+    assert_eq!(from_bytes(&golden, small).unwrap().frequency(0x0123_4567_89ab_cdef_0f1e_2d3c_4b5a_6978), 3);
+}
+
+#[test]
+fn what_was_written_today_is_known_after_a_restart() {
+    let folder = Folder::new("spent");
+    let (mut file, said) = SpentFile::open(folder.path(), 7).unwrap();
+    assert_eq!(said, None);
+    for bytes in 1..=5 {
+        file.write(Spent { day: 20_000, bytes }).unwrap();
+        file.sync().unwrap();
+        assert_eq!(SpentFile::open(folder.path(), 7).unwrap().1, Some(Spent { day: 20_000, bytes }));
+    }
+    assert_eq!(SpentFile::open(folder.path(), 8).unwrap().1, None);
+}
+
+#[test]
+fn a_torn_count_leaves_the_one_before() {
+    let folder = Folder::new("spent");
+    let (mut file, _) = SpentFile::open(folder.path(), 7).unwrap();
+    file.write(Spent { day: 20_000, bytes: 100 }).unwrap();
+    file.write(Spent { day: 20_000, bytes: 200 }).unwrap();
+    let path = folder.path().join(format!("written-{:032x}", 7));
+    let mut bytes = std::fs::read(&path).unwrap();
+    assert_eq!(bytes.len(), 128);
+    // The second write went to the first slot.
+    bytes[40] ^= 1;
+    std::fs::write(&path, &bytes).unwrap();
+    assert_eq!(SpentFile::open(folder.path(), 7).unwrap().1, Some(Spent { day: 20_000, bytes: 100 }));
+}

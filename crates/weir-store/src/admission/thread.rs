@@ -1,0 +1,152 @@
+//! The thread beside the requests: it brings down what has earned its place since it arrived, takes out of the volume what
+//! was replaced by something that stayed in memory, lets the sketch age, tells the volumes the time, and writes down what
+//! is to be remembered. It ends with the shelf.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
+use weir_policy::Now;
+
+use super::{Admission, file};
+use crate::generation::Generation;
+use crate::shelf::Shelf;
+use crate::tier::{Keeper, Tier};
+
+/// How many tasks may wait; one more is not done, and found again at the next use.
+const TASKS_MAX: usize = 1024;
+/// How often the time is told, and what was written today is written down.
+const TICK: Duration = Duration::from_secs(1);
+/// The sketch is written down so often at most.
+const SKETCH_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What the thread is asked for.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// A generation in memory is used: it may have earned its place below.
+    Promote(Weak<Generation>),
+    /// A generation that stays in memory has replaced what a volume has under its key, as far as its number is below this.
+    Outdo(Arc<Tier>, Arc<Generation>, u64),
+    /// Write down what is to be remembered, and end.
+    Stop(Sender<()>),
+}
+
+impl Admission {
+    /// Asks the thread for something. Never waits.
+    pub(crate) fn ask(&self, task: Task) {
+        if let Some(tasks) = self.tasks.get() {
+            match tasks.try_send(task) {
+                Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+            }
+        }
+    }
+
+    /// Has the thread do what it was asked for, write down what is to be remembered, and end. Blocks.
+    pub(crate) fn stop(&self) {
+        let (done, wait) = crossbeam_channel::bounded(1);
+        if let Some(tasks) = self.tasks.get()
+            && tasks.send(Task::Stop(done)).is_ok()
+        {
+            // An error means that it has ended already.
+            let _ = wait.recv();
+        }
+    }
+}
+
+/// Starts the thread, unless it runs.
+///
+/// # Errors
+/// The system has no thread to spare.
+pub(crate) fn start(shelf: &Arc<Shelf>, clock: fn() -> Now) -> std::io::Result<()> {
+    let admission = &shelf.admission;
+    if admission.tasks.get().is_some() {
+        return Ok(());
+    }
+    if let Some(charge) = shelf.charge(admission.memory_bytes()) {
+        admission.keep(charge);
+    }
+    let (sender, tasks) = crossbeam_channel::bounded(TASKS_MAX);
+    let folder = shelf.settings.admission.folder.clone();
+    let mut memory = Memory { folder, written_at: clock().mono };
+    let shelf_behind = Arc::downgrade(shelf);
+    let work = move || run(&shelf_behind, &tasks, &mut memory, clock);
+    std::thread::Builder::new().name("weir-admission".to_owned()).spawn(work)?;
+    // Of two who begin at once the later one's thread finds its tasks closed, and ends.
+    let _ = admission.tasks.set(sender);
+    Ok(())
+}
+
+fn run(shelf: &Weak<Shelf>, tasks: &Receiver<Task>, memory: &mut Memory, clock: fn() -> Now) {
+    let mut ticked = None;
+    loop {
+        let task = tasks.recv_timeout(TICK);
+        let Some(shelf) = shelf.upgrade() else { return };
+        match task {
+            Ok(Task::Promote(generation)) => {
+                if let Some(generation) = generation.upgrade() {
+                    promote(&shelf, &generation);
+                }
+            }
+            Ok(Task::Outdo(tier, generation, below)) => tier.outdo_below(&generation, below),
+            Ok(Task::Stop(done)) => {
+                memory.write(&shelf, Moment::Last);
+                let _ = done.send(());
+                return;
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        let now = clock();
+        if ticked.is_none_or(|last| now.since(last) >= TICK) {
+            ticked = Some(now.mono);
+            shelf.tiers.all().iter().for_each(|tier| tier.tick_budget());
+            shelf.admission.grow_old_if_due();
+            memory.write(&shelf, Moment::At(now.mono));
+        }
+    }
+}
+
+/// Where the sketch is kept, and since when what is there.
+struct Memory {
+    folder: Option<PathBuf>,
+    written_at: Instant,
+}
+
+/// When something is written down.
+#[derive(Clone, Copy)]
+enum Moment {
+    At(Instant),
+    /// Before the process ends.
+    Last,
+}
+
+impl Memory {
+    /// Writes down what is due. What cannot be written is forgotten by a restart: nobody is troubled by it before.
+    fn write(&mut self, shelf: &Shelf, moment: Moment) {
+        let is_due = match moment {
+            Moment::At(now) => now.saturating_duration_since(self.written_at) >= SKETCH_INTERVAL,
+            Moment::Last => true,
+        };
+        shelf.tiers.all().iter().for_each(|tier| tier.write_budget(is_due));
+        if let (true, Some(folder)) = (is_due, &self.folder) {
+            let _ = file::write(folder, &shelf.admission.sketch);
+        }
+        if let (true, Moment::At(now)) = (is_due, moment) {
+            self.written_at = now;
+        }
+    }
+}
+
+/// Brings a generation down that is whole in memory and has earned it.
+fn promote(shelf: &Arc<Shelf>, generation: &Arc<Generation>) {
+    if !shelf.may_go_down(generation) {
+        return;
+    }
+    let Some(stowing) = shelf.promote(generation) else { return };
+    if let Some(tier) = generation.home() {
+        tier.count_promoted();
+    }
+    let end = generation.length().unwrap_or_default();
+    stowing.finish(generation, end, Keeper::Memory, |_| {});
+}

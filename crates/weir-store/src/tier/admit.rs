@@ -1,0 +1,160 @@
+//! Where it is asked what may go down, and said what was asked for; and a volume's budget, from day to day.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{SharedPut, Stowing, Tier, digest_below, key_below};
+use crate::admission::thread::Task;
+use crate::admission::{Room, SpentFile};
+use crate::generation::Generation;
+use crate::shelf::Shelf;
+use crate::volume::{Named, codec};
+
+/// What went down to a volume.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    admitted: AtomicU64,
+    promoted: AtomicU64,
+}
+
+/// What is decided of something that arrives.
+enum Verdict {
+    Down(Arc<Tier>),
+    Stays,
+}
+
+impl Shelf {
+    /// Begins to write a generation down that begins to arrive; `None` where it is not let down, or nothing is taken.
+    pub(crate) fn begin_below(&self, generation: &Generation) -> Option<Stowing> {
+        match self.admit(generation) {
+            Verdict::Down(tier) => tier.begin(generation),
+            Verdict::Stays => None,
+        }
+    }
+
+    /// As [`Shelf::begin_below`], for what comes in parts from the start: see [`Tier::begin_part`].
+    pub(crate) fn begin_part_below(&self, generation: &Generation) -> Option<Arc<SharedPut>> {
+        match self.admit(generation) {
+            Verdict::Down(tier) => tier.begin_part(generation),
+            Verdict::Stays => None,
+        }
+    }
+
+    /// Notes what begins to arrive. What a volume has under its key was let down before: what replaces it is as well.
+    fn admit(&self, generation: &Generation) -> Verdict {
+        if self.tiers.all().is_empty() {
+            return Verdict::Stays;
+        }
+        let digest = digest_of(generation);
+        self.admission.note(digest);
+        let Some(tier) = self.tiers.home(digest) else { return Verdict::Stays };
+        if self.admission.judge(digest, tier.room()) || self.has_older_below(digest) {
+            tier.letting.admitted.fetch_add(1, Ordering::Relaxed);
+            return Verdict::Down(tier);
+        }
+        self.admission.count_refused();
+        Verdict::Stays
+    }
+
+    fn has_older_below(&self, digest: u128) -> bool {
+        self.tiers.all().iter().any(|tier| tier.count_of(digest) > 0)
+    }
+
+    /// Notes a use of what is in memory; the thread looks whether it has earned its place below.
+    pub(crate) fn note_use(&self, generation: &Arc<Generation>) {
+        if self.tiers.all().is_empty() {
+            return;
+        }
+        self.admission.note(digest_of(generation));
+        if generation.object() == 0 && generation.body.is_whole() && self.may_go_down(generation) {
+            self.admission.ask(Task::Promote(Arc::downgrade(generation)));
+        }
+    }
+
+    /// Whether something that was asked for and noted may go down now.
+    pub(crate) fn may_go_down(&self, generation: &Generation) -> bool {
+        let digest = digest_of(generation);
+        self.tiers.all().home(digest).is_some_and(|tier| self.admission.judge(digest, tier.room()))
+    }
+
+    /// A generation has become resident: where it stays in memory and a volume may have an older one, that one goes.
+    pub(crate) fn note_settled(&self, generation: &Arc<Generation>) {
+        if generation.object() > 0 || !generation.is_whole() {
+            return;
+        }
+        let digest = digest_of(generation);
+        for tier in self.tiers.all().iter().filter(|tier| tier.count_of(digest) > 0) {
+            let below = tier.volume.next_number();
+            self.admission.ask(Task::Outdo(Arc::clone(tier), Arc::clone(generation), below));
+        }
+    }
+}
+
+impl Tier {
+    fn room(&self) -> Room {
+        Room { is_left: self.volume.has_room(), ahead: self.volume.budget_ahead(), evicted_frequency: 0 }
+    }
+
+    pub(crate) fn count_promoted(&self) {
+        self.letting.promoted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Bodies that went down while they arrived.
+    pub(crate) fn admitted(&self) -> u64 {
+        self.letting.admitted.load(Ordering::Relaxed)
+    }
+
+    /// Bodies that went down from memory later.
+    pub(crate) fn promoted(&self) -> u64 {
+        self.letting.promoted.load(Ordering::Relaxed)
+    }
+
+    /// Takes up the day's budget where it was left before.
+    pub(crate) fn open_budget(&self, folder: Option<&Path>) {
+        self.tick_budget();
+        let opened = folder.and_then(|folder| SpentFile::open(folder, self.volume.id()).ok());
+        let Some((file, said)) = opened else { return };
+        if let Some(spent) = said {
+            self.volume.carry_budget(spent);
+        }
+        *self.spent.lock() = Some(file);
+    }
+
+    /// Tells the volume the time, and what its catalogue has written.
+    pub(crate) fn tick_budget(&self) {
+        let beside = self.catalogue.as_ref().map_or(0, |catalogue| catalogue.usage().written_bytes);
+        self.volume.tick_budget(self.now().wall, beside);
+    }
+
+    /// Writes down what was written today, and makes it durable where that is wanted. Where it cannot be, a restart forgets it.
+    pub(crate) fn write_budget(&self, is_durable: bool) {
+        if let Some(file) = self.spent.lock().as_mut()
+            && file.write(self.volume.spent()).is_ok()
+            && is_durable
+        {
+            let _ = file.sync();
+        }
+    }
+
+    /// Takes what a generation in memory has replaced out of the volume: of its key and variant, with a number below that. May
+    /// wait for the drive.
+    pub(crate) fn outdo_below(&self, newest: &Generation, number_below: u64) {
+        let key = key_below(newest.key());
+        let variant = newest.head().stored.variant.clone();
+        for candidate in self.volume.find(key.digest) {
+            let Ok(Some(record)) = self.volume.record(candidate, &key) else { continue };
+            let Ok(stored) = codec::decode(&record.head, self.now()) else { continue };
+            let is_own = record.number == newest.object();
+            if record.number < number_below && !is_own && stored.variant == variant {
+                self.remove(Named { digest: key.digest, object: record.number });
+            }
+        }
+    }
+}
+
+/// The digest under which the volumes, and the sketch, know a generation's key.
+fn digest_of(generation: &Generation) -> u128 {
+    let key = generation.key();
+    digest_below(&key.full, key.site)
+}

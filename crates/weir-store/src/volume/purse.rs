@@ -1,0 +1,195 @@
+//! What may be written to a volume in a day, since drives wear: counted in days of UTC, so that what is allowed, what was
+//! used and when it is given anew can be said in one number each.
+//!
+//! All that is written counts: bodies, heads, journal, checkpoints, and what others write beside (the catalogue). Once it
+//! is used up no body is stored any more; whatever keeps the volume true (removals, purges, journals) goes on, and for
+//! that the last part of a budget is kept back. It reads no clock: it is told the time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
+
+use super::handle::Volume;
+use super::shared::Shared;
+use super::usage::Counters;
+
+/// The length of a day in seconds.
+const DAY_S: u64 = 86_400;
+/// This part of a budget is no body's: the journal, checkpoints, removals and the catalogue have it.
+const KEPT_BACK_PART: u64 = 32;
+/// A budget that is spread lasts for so many parts of the day; one part may be spent before its time.
+const PARTS_A_DAY: u64 = 24;
+/// No budget.
+const UNLIMITED: u64 = u64::MAX;
+
+/// The budget of a volume and what is used of it.
+#[derive(Debug)]
+pub(crate) struct Purse {
+    limit_bytes: AtomicU64,
+    /// What others write to the volume.
+    beside_bytes: AtomicU64,
+    /// Added to all that was written it makes what was written today; wraps.
+    offset: AtomicU64,
+    day: AtomicU64,
+    second: AtomicU64,
+    /// Bodies that were not stored, or not to their end, since the budget was used up.
+    refused: AtomicU64,
+}
+
+/// What is written of a day's count, to be carried over a restart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Spent {
+    /// Days since 1970, in UTC.
+    pub(crate) day: u64,
+    /// Bytes written in it.
+    pub(crate) bytes: u64,
+}
+
+/// What a volume may still write today.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DayBudget {
+    /// The budget of a day in bytes, where there is one.
+    pub limit_bytes: Option<u64>,
+    /// What was written since the day began, in bytes.
+    pub used_bytes: u64,
+    /// It is used up: no body is stored before midnight, UTC.
+    pub is_used_up: bool,
+    /// Bodies that were not stored for that, or not to their end, since the volume was opened.
+    pub refused: u64,
+}
+
+impl Purse {
+    pub(crate) fn new(limit_bytes: Option<u64>) -> Purse {
+        Purse {
+            limit_bytes: AtomicU64::new(limit_bytes.unwrap_or(UNLIMITED)),
+            beside_bytes: AtomicU64::new(0),
+            offset: AtomicU64::new(0),
+            day: AtomicU64::new(0),
+            second: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+        }
+    }
+
+    fn limit_bytes(&self) -> u64 {
+        self.limit_bytes.load(Ordering::Relaxed)
+    }
+
+    /// What was written since the day began, `written` being all that the volume has written since it was opened.
+    fn used_bytes(&self, written: u64) -> u64 {
+        let all = written + self.beside_bytes.load(Ordering::Relaxed);
+        all.wrapping_add(self.offset.load(Ordering::Relaxed))
+    }
+
+    /// Whether `bytes` more of bodies may be written, `waiting` being what is to be written already.
+    fn allows(&self, written: u64, waiting: u64, bytes: u64) -> bool {
+        let limit = self.limit_bytes();
+        limit == UNLIMITED
+            || self.used_bytes(written).saturating_add(waiting).saturating_add(bytes) <= for_bodies(limit)
+    }
+
+    /// How many parts of the day's budget are used before their time: 0 where it is on time.
+    fn ahead(&self, written: u64, waiting: u64) -> u64 {
+        let limit = self.limit_bytes();
+        if limit == UNLIMITED {
+            return 0;
+        }
+        let part = (for_bodies(limit) / PARTS_A_DAY).max(1);
+        let second = self.second.load(Ordering::Relaxed);
+        let due = u128::from(for_bodies(limit)) * u128::from(second) / u128::from(DAY_S);
+        let allowed = due as u64 + part;
+        (self.used_bytes(written) + waiting).saturating_sub(allowed).div_ceil(part)
+    }
+
+    /// Says what time it is. A new day begins with nothing used; a clock that is set back begins none.
+    fn tick(&self, wall: SystemTime, written: u64) {
+        let since = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
+        let day = since / DAY_S;
+        self.second.store(since % DAY_S, Ordering::Relaxed);
+        if day > self.day.load(Ordering::Relaxed) {
+            self.day.store(day, Ordering::Relaxed);
+            let all = written + self.beside_bytes.load(Ordering::Relaxed);
+            self.offset.store(0u64.wrapping_sub(all), Ordering::Relaxed);
+        }
+    }
+
+    /// What was written on the day before the volume was opened, where that is the same day. One that lies ahead, since the
+    /// clock was set back, counts as this one.
+    fn carry(&self, spent: Spent) {
+        if spent.day >= self.day.load(Ordering::Relaxed) {
+            self.offset.fetch_add(spent.bytes, Ordering::Relaxed);
+        }
+    }
+}
+
+/// What bodies may take of a budget.
+fn for_bodies(limit_bytes: u64) -> u64 {
+    limit_bytes - limit_bytes / KEPT_BACK_PART
+}
+
+impl Shared {
+    fn written_bytes(&self) -> u64 {
+        let Counters { body_bytes, head_bytes, journal_bytes, checkpoint_bytes, .. } = &self.counters;
+        let all = [body_bytes, head_bytes, journal_bytes, checkpoint_bytes];
+        all.iter().map(|count| count.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Whether `bytes` of bodies may be written today, beside `waiting` that are to be written already.
+    pub(crate) fn may_spend(&self, waiting: u64, bytes: u64) -> bool {
+        let may = self.purse.allows(self.written_bytes(), waiting, bytes);
+        if !may {
+            Counters::add(&self.purse.refused, 1);
+        }
+        may
+    }
+
+    /// Whether `bytes` may be written today of what is held already.
+    pub(crate) fn has_left(&self, bytes: u64) -> bool {
+        self.purse.allows(self.written_bytes(), 0, bytes)
+    }
+
+    pub(crate) fn budget(&self) -> DayBudget {
+        let (limit, written) = (self.purse.limit_bytes(), self.written_bytes());
+        DayBudget {
+            limit_bytes: (limit != UNLIMITED).then_some(limit),
+            used_bytes: self.purse.used_bytes(written),
+            is_used_up: !self.purse.allows(written, 0, 1),
+            refused: self.purse.refused.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Volume {
+    /// What may still be written today.
+    pub fn budget(&self) -> DayBudget {
+        self.shared.budget()
+    }
+
+    /// Says what time it is, and what others have written beside since the volume was opened.
+    pub(crate) fn tick_budget(&self, wall: SystemTime, beside_bytes: u64) {
+        self.shared.purse.beside_bytes.store(beside_bytes, Ordering::Relaxed);
+        self.shared.purse.tick(wall, self.shared.written_bytes());
+    }
+
+    /// What was written on a day before the volume was opened: to be said once, after the first tick.
+    pub(crate) fn carry_budget(&self, spent: Spent) {
+        self.shared.purse.carry(spent);
+    }
+
+    /// What is to be carried over a restart.
+    pub(crate) fn spent(&self) -> Spent {
+        let bytes = self.shared.purse.used_bytes(self.shared.written_bytes());
+        Spent { day: self.shared.purse.day.load(Ordering::Relaxed), bytes }
+    }
+
+    /// Whether `bytes` of a body may be begun today.
+    pub(crate) fn may_spend(&self, bytes: u64) -> bool {
+        self.shared.may_spend(self.waiting_bytes(), bytes)
+    }
+
+    /// How many twenty-fourths of the day's budget are used before their time.
+    pub(crate) fn budget_ahead(&self) -> u64 {
+        self.shared.purse.ahead(self.shared.written_bytes(), self.waiting_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,128 @@
+//! What goes down to the drive on the real binary, by mode and by budget.
+
+use std::time::Duration;
+
+use weir_testkit::{Origin, Resource, Weir, until};
+
+use crate::house::{House, house};
+
+fn over(origin: &Origin, cache: &str, volume: &str) -> House {
+    house(&[origin]).more(&format!(
+        "[cache]\nmemory = \"32MiB\"\n{cache}\n[[cache.volume]]\npath = \"{{folder}}/volume\"\nsize = \"256MiB\"\n{volume}"
+    ))
+}
+
+/// Puts `/0` up to that number at the origin, each of its own bytes.
+fn put(origin: &Origin, count: usize, length: usize) {
+    for number in 0..count {
+        let body = format!("{number:08}").repeat(length / 8);
+        origin.put(&format!("/{number}"), Resource::fresh(body).header("Cache-Control", "max-age=6000"));
+    }
+}
+
+fn ask(weir: &Weir, numbers: impl Iterator<Item = usize>, length: usize) {
+    let mut client = weir.client();
+    for number in numbers {
+        let answer = client.get("here.test", &format!("/{number}"), &[]);
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.body, format!("{number:08}").repeat(length / 8).into_bytes(), "/{number}");
+    }
+}
+
+fn volume(weir: &Weir, name: &str) -> u64 {
+    weir.metric(&format!("weir_volume_{name}")).unwrap() as u64
+}
+
+fn not_admitted(weir: &Weir) -> u64 {
+    weir.metric("weir_cache_not_admitted_total").unwrap() as u64
+}
+
+fn start_again(weir: &mut Weir, signal: &str) {
+    weir.signal(signal);
+    weir.start_again();
+}
+
+#[test]
+fn second_keeps_what_is_asked_for_twice_and_asks_the_origin_once() {
+    let origin = Origin::start();
+    put(&origin, 40, 10_000);
+    let mut weir = over(&origin, "admission = \"second\"", "").start();
+    ask(&weir, 0..40, 10_000);
+    assert_eq!((volume(&weir, "objects"), not_admitted(&weir)), (0, 40));
+    ask(&weir, 0..20, 10_000);
+    until("they have gone down", || volume(&weir, "promoted_total") == 20);
+    until("they are there", || volume(&weir, "objects") == 20);
+    assert_eq!(origin.total(), 40);
+    start_again(&mut weir, "TERM");
+    ask(&weir, 0..20, 10_000);
+    assert_eq!(origin.total(), 40, "what went down from memory is there");
+    // What was asked for once is remembered: it goes down at once.
+    ask(&weir, 20..40, 10_000);
+    assert_eq!((origin.total(), volume(&weir, "admitted_total")), (60, 20));
+    start_again(&mut weir, "TERM");
+    ask(&weir, 0..40, 10_000);
+    assert_eq!(origin.total(), 60);
+}
+
+#[test]
+fn a_reload_changes_what_is_admitted() {
+    let origin = Origin::start();
+    put(&origin, 30, 10_000);
+    let always = over(&origin, "admission = \"always\"", "");
+    let weir = always.start();
+    ask(&weir, 0..10, 10_000);
+    until("all went down", || volume(&weir, "objects") == 10);
+    weir.rewrite_config(&over(&origin, "admission = \"second\"", "").text());
+    assert_eq!(weir.reload().code, Some(0));
+    ask(&weir, 10..20, 10_000);
+    assert_eq!((volume(&weir, "admitted_total"), not_admitted(&weir)), (10, 10));
+    weir.rewrite_config(&always.text());
+    assert_eq!(weir.reload().code, Some(0));
+    ask(&weir, 20..30, 10_000);
+    assert_eq!(volume(&weir, "admitted_total"), 20);
+}
+
+#[test]
+fn auto_takes_all_while_there_is_room() {
+    let origin = Origin::start();
+    put(&origin, 100, 10_000);
+    let weir = over(&origin, "", "").start();
+    ask(&weir, 0..100, 10_000);
+    until("all went down", || volume(&weir, "objects") == 100);
+    assert_eq!(not_admitted(&weir), 0);
+}
+
+#[test]
+fn a_used_up_budget_stops_storing_and_neither_service_nor_purges() {
+    const BUDGET: u64 = 4 << 20;
+    let origin = Origin::start();
+    put(&origin, 400, 20_000);
+    let mut weir = over(&origin, "admission = \"always\"", "write_budget = \"4MiB\"").start();
+    ask(&weir, 0..400, 20_000);
+    ask(&weir, 0..400, 20_000);
+    assert_eq!(origin.total(), 400, "all of it is served from memory");
+    until("it is written", || volume(&weir, "body_bytes_total") > BUDGET / 2);
+    std::thread::sleep(Duration::from_millis(1500));
+    let written = volume(&weir, "body_bytes_total") + volume(&weir, "other_bytes_total");
+    assert_eq!(volume(&weir, "written_today_bytes"), written);
+    assert!(written > BUDGET / 10 * 8 && written <= BUDGET, "{written}");
+    assert!(volume(&weir, "budget_refused_total") > 0);
+    assert_eq!(volume(&weir, "write_budget_bytes"), BUDGET);
+    let status = weir.command(&["status"]).stdout;
+    assert!(status.contains("of 4.2 MB written today") || status.contains("written today"), "{status}");
+    let stored = volume(&weir, "objects");
+    assert!(stored > 100, "{stored}");
+    assert_eq!(weir.command(&["purge", &format!("http://{}/3", weir.addr())]).code, Some(0));
+    // kill -9: what was written today is known but for a second's, and nothing was written in the last one.
+    std::thread::sleep(Duration::from_millis(1500));
+    start_again(&mut weir, "KILL");
+    assert!(volume(&weir, "written_today_bytes") >= written);
+    let before = origin.total();
+    ask(&weir, 0..50, 20_000);
+    let fetched = origin.total() - before;
+    assert!(fetched < 10, "{fetched} of 50 are gone");
+    // Nothing is stored: but what is fetched is served.
+    ask(&weir, 300..400, 20_000);
+    ask(&weir, 300..400, 20_000);
+    assert!(volume(&weir, "written_today_bytes") <= BUDGET);
+}
