@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use weir_testkit::{Client, Gate, Origin, Resource, Weir, pattern, until};
+use weir_testkit::{Address, Client, Gate, Origin, Resource, Weir, pattern, until};
 
 use crate::house::{before, house, setup};
 
@@ -279,4 +279,38 @@ fn what_is_invalidated_through_the_old_process_is_so_in_the_new_one() {
     assert_eq!(writer.recv().unwrap().status(), 200);
     let after = reader.get("x", "/page", &[]);
     assert!(!after.is_hit(), "{}", after.cache_status());
+}
+
+#[test]
+fn unix_sockets_and_announced_clients_go_over_too() {
+    let origin = origin();
+    origin.echo("/echo", &[]);
+    let setup = setup();
+    let socket = setup.folder().join("weir.sock");
+    let admin = setup.folder().join("admin.sock");
+    let unix = format!("[[listen]]\naddress = \"unix:{}\"\n", socket.display());
+    let text = house(&[&origin]).more(&unix).text();
+    let listen = "address = \"{listen}\"";
+    let text = text.replace(listen, &format!("{listen}\nproxy_protocol = \"v1\""));
+    let text = text.replace("listen = \"{admin}\"", &format!("listen = \"unix:{}\"", admin.display()));
+    let mut weir = setup.run_config(&text);
+    let mut announced = weir.client();
+    announced.send("PROXY TCP4 203.0.113.7 192.0.2.1 5555 80\r\n");
+    assert!(announced.get("x", "/echo", &[]).text().contains("203.0.113.7"));
+    let mut local = Client::connect(Address::Unix(socket.clone()));
+    assert_eq!(local.get("x", "/a", &[]).status(), 200);
+    upgraded(&mut weir, &[]);
+    assert!(weir.wait(Duration::from_secs(20)).is_some());
+    let echoed = announced.get("x", "/echo", &[]).text();
+    assert!(echoed.contains("203.0.113.7"), "{echoed}");
+    assert_eq!(local.get("x", "/a", &[]).status(), 200);
+    assert_eq!(
+        weir_testkit::get(Address::Unix(socket.clone()), "/a").status(),
+        200,
+        "the file is still there"
+    );
+    assert_eq!(weir_testkit::get(Address::Unix(admin.clone()), "/health/ready").status(), 200);
+    let pid = weir.main_pid().to_string();
+    assert!(std::process::Command::new("kill").arg(&pid).status().unwrap().success());
+    until("the last process takes the file away", || !socket.exists());
 }
