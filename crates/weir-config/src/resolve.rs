@@ -33,6 +33,8 @@ pub struct ResolvedSite {
     pub customer: Option<String>,
     /// What it is.
     pub description: Option<String>,
+    /// The most that the volumes hold of it, in bytes.
+    pub quota_bytes: Option<u64>,
     /// Where it stands.
     pub place: Place,
     /// Its routes in order. The last has no condition: the site's own rules.
@@ -300,6 +302,7 @@ impl<'a> Resolver<'a> {
             hosts: site.hosts.clone(),
             customer: site.customer.clone(),
             description: site.description.clone(),
+            quota_bytes: site.quota.map(|quota| quota.0),
             place: self.sources.place(node.span),
             routes,
         }

@@ -58,6 +58,7 @@ pub fn show_json(loaded: &Loaded) -> Json {
             "hosts": site.hosts.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "customer": site.customer,
             "description": site.description,
+            "quota_bytes": site.quota_bytes,
             "place": site.place.to_string(),
             "routes": routes.map(|(number, route)| route_json(loaded, route, layers_of(layers, number))).collect::<Vec<_>>(),
         })

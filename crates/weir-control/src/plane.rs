@@ -330,6 +330,9 @@ pub struct VolumeUse {
     /// Objects that were written anew because they were still wanted.
     #[serde(default)]
     pub reinserted: u64,
+    /// Objects that went because their site was at its quota.
+    #[serde(default)]
+    pub over_quota: u64,
     /// Sweeps that ended with marks dropped.
     #[serde(default)]
     pub sweeps: u64,

@@ -5,6 +5,7 @@
 //! published, retired or evicted, never on a hit, and no body is freed under it. Lock order: the shelf's lock first,
 //! then a body's.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -42,6 +43,8 @@ pub(crate) struct Shelf {
     pub(crate) admission: Admission,
     /// The volumes below.
     pub(crate) tiers: Tiers,
+    /// How many bytes the volumes together may hold of a site.
+    pub(crate) quotas: Mutex<HashMap<u64, u64>>,
     sequence: AtomicU64,
     /// How many windows there are.
     windows: AtomicU64,
@@ -86,6 +89,7 @@ impl Shelf {
             counts: Counts::default(),
             admission: Admission::new(&settings.admission, settings.memory_bytes),
             tiers: Tiers::default(),
+            quotas: Mutex::default(),
             retiring: Mutex::new(Stamp::of(0)),
             sequence: AtomicU64::new(SEQUENCE_MIN),
             windows: AtomicU64::new(0),

@@ -119,6 +119,21 @@ pub(crate) fn live(shelf: &Shelf, now: Now) -> Result<Live, ReadError> {
     Ok(Live { as_of: now.wall, sites: sites.into_iter().collect() })
 }
 
+/// Gives each volume its share of the quotas, by weight.
+pub(crate) fn share_quotas(shelf: &Shelf) {
+    let quotas = shelf.quotas.lock();
+    let layout = shelf.tiers.all();
+    let all: u128 = layout.iter().map(|tier| u128::from(tier.weight())).sum();
+    for tier in layout.iter() {
+        let weight = u128::from(tier.weight());
+        let share = |quota: u64| match all {
+            0 => quota,
+            all => (u128::from(quota) * weight / all) as u64,
+        };
+        tier.volume().set_quotas(quotas.iter().map(|(site, quota)| (*site, share(*quota))).collect());
+    }
+}
+
 /// The generations at rest in memory.
 fn at_rest(shelf: &Shelf) -> Vec<Arc<Generation>> {
     let mut found = Vec::new();

@@ -4,6 +4,7 @@
 //! no header is ever read here.
 
 use std::cell::Cell;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -21,7 +22,7 @@ use crate::head::{Head, detached, head_bytes};
 use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, Stamp};
 use crate::listing::{Listing, Page, Unlisted, list};
 use crate::shelf::Shelf;
-use crate::stocks::{Live, SiteStocks, live, stocks};
+use crate::stocks::{Live, SiteStocks, live, share_quotas, stocks};
 #[cfg(test)]
 use crate::tier::Tier;
 use crate::tier::{Ask, Gone, Place, Seating};
@@ -170,6 +171,14 @@ impl Store {
     /// What is held of each site, by tier, in the order of the sites' hashes. Looks through the memory's index; may block.
     pub fn stocks(&self) -> Vec<SiteStocks> {
         stocks(&self.shelf)
+    }
+
+    /// Says how many bytes the volumes may hold of which sites, by their hashes; of others as many as there is room for. Each volume
+    /// has its share by weight. Beyond it a site's own oldest content leaves; at 0 nothing of it is stored on a volume. What is
+    /// in memory is not counted.
+    pub fn set_quotas(&self, quotas: HashMap<u64, u64>) {
+        *self.shelf.quotas.lock() = quotas;
+        share_quotas(&self.shelf);
     }
 
     /// What of it is of use at this moment: not purged, and fresh. Reads every head, and blocks for as long as that takes.

@@ -63,7 +63,6 @@ pub use settings::{
     KEY_BYTES_MAX, READ_ERRORS_MAX, SIZE_BYTES_MAX, SIZE_BYTES_MIN, SYNC_INTERVAL, VolumeSettings,
     WRITE_ERRORS_MAX,
 };
-pub use shared::WriteBudget;
 pub use superblock::NotAVolume;
 pub use threads::Busy;
 pub use usage::{Health, VolumeUsage};

@@ -9,6 +9,7 @@ use weir_policy::Now;
 use crate::admission::{self, AdmissionMode, AdmissionUsage};
 use crate::catalogue::{Catalogue, CatalogueUsage, Rows};
 use crate::ledger::Stamp;
+use crate::stocks::share_quotas;
 use crate::store::Store;
 use crate::tier::{Seating, Standing, SweepUsage, Tier, Twice, start};
 use crate::volume::{DayBudget, ReadError, Verified, Volume, VolumeUsage};
@@ -149,6 +150,7 @@ impl Store {
             self.shelf.tiers.detach(&tier);
             return Err(AttachError::Thread(error));
         }
+        share_quotas(&self.shelf);
         Ok(Attached { tier })
     }
 
@@ -157,12 +159,14 @@ impl Store {
     pub fn detach(&self, attached: &Attached) {
         self.shelf.tiers.detach(&attached.tier);
         self.shelf.let_go(&attached.tier);
+        share_quotas(&self.shelf);
     }
 
     /// Changes a volume's share of what comes; what is there stays where it is.
     pub fn weigh(&self, attached: &Attached, weight: u64) {
         attached.tier.set_weight(weight);
         self.shelf.tiers.weigh();
+        share_quotas(&self.shelf);
     }
 
     /// The volumes that are attached.

@@ -1,15 +1,16 @@
 //! The one place where the parts are joined: the configuration is compiled to a plan, the edge is started with it, and the
 //! control plane is given the edge as its [`DataPlane`].
 
+use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use anyhow::Context;
 use parking_lot::Mutex;
-use weir_config::Loaded;
 use weir_config::model::{self, Log};
 use weir_config::value::PathText;
+use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
     AskedOrigin, CacheUse, CachedObject, CatalogueUse, DataPlane, Explained, Inventory, LedgerState,
     ListOrder, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question, SelectingField,
@@ -23,8 +24,8 @@ use weir_edge::{Cached, Edge};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
 use weir_store::catalogue::CatalogueUsage;
 use weir_store::{
-    AdmissionMode, AdmissionSettings, Force, Ledger, LedgerFolder, MARKS_MAX, Seating, Settings, Stamp,
-    Standing, Store, Unwritten, VolumeState,
+    AdmissionMode, AdmissionSettings, Force, Ledger, LedgerFolder, MARKS_MAX, Scope, Seating, Settings,
+    Stamp, Standing, Store, Unwritten, VolumeState,
 };
 
 use crate::logs::{self, LogChoice, Terminal};
@@ -126,6 +127,7 @@ impl House {
                 .attach(volume, rows, seating, weir_edge::now)
                 .with_context(|| format!("cannot use the volume {}", of.path))?;
         }
+        store.set_quotas(quotas(loaded));
         let plan = compile(loaded, &observatory);
         let edge = Edge::start(plan, workers, observatory.clone(), store, legacy.heirlooms)?;
         Ok(House {
@@ -218,6 +220,15 @@ fn compile(loaded: &Loaded, observatory: &Observatory) -> Plan {
     Plan::compile(loaded, &|name| observatory.site(name))
 }
 
+/// The quotas of the sites that have one, by what their keys are marked with.
+fn quotas(loaded: &Loaded) -> HashMap<u64, u64> {
+    let quota = |site: &ResolvedSite| match Scope::site(&site.name) {
+        Scope::Site(mark) => Some((mark, site.quota_bytes?)),
+        _ => None,
+    };
+    loaded.resolved().iter().filter_map(quota).collect()
+}
+
 /// How many sites and routes a configuration has.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
@@ -267,6 +278,7 @@ fn volume_use(state: VolumeState) -> VolumeUse {
         swept: usage.swept,
         segments_freed: usage.segments_freed,
         reinserted: usage.reinserted,
+        over_quota: usage.over_quota,
         sweeps: sweeps.passes,
         sweeps_failed: sweeps.failed,
         catalogue: state.catalogue.map(catalogue_use),
@@ -289,6 +301,7 @@ impl DataPlane for House {
         let plan = compile(&loaded, &self.observatory);
         self.edge.swap(plan).map_err(|error| SwapError(error.to_string()))?;
         self.edge.store().set_admission(admission_of(&loaded));
+        self.edge.store().set_quotas(quotas(&loaded));
         *self.extent.lock() = Extent::of(&loaded);
         *self.loaded.lock() = Arc::new(loaded);
         if let Some((settings, open)) = logs {

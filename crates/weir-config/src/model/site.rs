@@ -1,7 +1,9 @@
 //! `[[site]]` and `[[site.route]]`: which requests they are for, and answers that need no origin.
 
 use super::rules::{FromFile, Rules, Text};
-use crate::value::{Duration, FilePath, HostPattern, MethodName, PathGlob, PathPrefix, PathRegex, Template};
+use crate::value::{
+    Duration, FilePath, HostPattern, MethodName, PathGlob, PathPrefix, PathRegex, Size, Template,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -19,6 +21,10 @@ pub struct Site {
     /// What it is; for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
+    /// The most that the volumes hold of it; beyond that its own oldest content goes, never another site's. `0`: nothing of it is
+    /// stored on a volume. What is in memory is not counted. Without it, as much as there is room for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota: Option<Size>,
     /// What its routes inherit; also the rules of requests that no route is for.
     #[serde(flatten)]
     pub rules: Rules,

@@ -26,7 +26,7 @@ const LEVELS: [(&str, &str, Of<VolumeUse>); 9] = [
     }),
 ];
 
-const COUNTS: [(&str, &str, Of<VolumeUse>); 15] = [
+const COUNTS: [(&str, &str, Of<VolumeUse>); 16] = [
     ("weir_volume_body_bytes", "bytes of bodies written", |volume| volume.body_bytes),
     ("weir_volume_other_bytes", "bytes written beside bodies", |volume| volume.other_bytes),
     ("weir_volume_admitted", "objects let down while they arrived", |volume| volume.admitted),
@@ -35,6 +35,9 @@ const COUNTS: [(&str, &str, Of<VolumeUse>); 15] = [
     ("weir_volume_evicted", "objects that made room for others on the volume", |volume| volume.evicted),
     ("weir_volume_reinserted", "objects written anew because they were still wanted", |volume| {
         volume.reinserted
+    }),
+    ("weir_volume_over_quota", "objects that went because their site was at its quota", |volume| {
+        volume.over_quota
     }),
     ("weir_volume_swept", "objects taken out after a purge", |volume| volume.swept),
     ("weir_volume_segments_freed", "files in which nothing was of use any more", |volume| {

@@ -7,6 +7,7 @@
 
 mod evict;
 mod puts;
+mod quota;
 mod recount;
 mod removals;
 mod room;
@@ -80,6 +81,8 @@ pub(crate) struct Engine {
     journal_bytes_min: u64,
     puts: HashMap<u64, Put>,
     dropping: Option<Dropping>,
+    /// What goes first of those who are at their quota.
+    oldest_of: quota::Lists,
     /// What is wanted of the segment that is dropped next.
     saving: Option<Saving>,
     /// Removals that could not be written into the log; tried again before anything more is made durable.
@@ -140,6 +143,7 @@ impl Engine {
             puts: HashMap::new(),
             dropping: None,
             saving: None,
+            oldest_of: quota::Lists::new(),
             owed: Vec::new(),
             stuck: Vec::new(),
             leaving: Vec::new(),
@@ -364,7 +368,7 @@ impl Engine {
         self.shared.counters.owes.store(!self.owed.is_empty(), Ordering::Relaxed);
         self.flush_due(is_pressed);
         self.sync_due();
-        let more = self.step_dropping() | self.step_recount();
+        let more = self.step_dropping() | self.step_recount() | self.step_quota();
         self.step_checkpoint() || more
     }
 }

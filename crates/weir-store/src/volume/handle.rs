@@ -1,5 +1,6 @@
 //! A volume as the rest of the store sees it.
 
+use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -22,7 +23,7 @@ use super::reader::{Candidate, Part, Position, ReadError, Record, Wait};
 use super::recover::{OpenError, Recovered, open};
 use super::running::{Named, Running};
 use super::settings::{Clock, SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
-use super::shared::{Shared, WriteBudget};
+use super::shared::Shared;
 use super::threads::{Busy, Readers, start_writer};
 use super::usage::{Counters, Health, VolumeUsage};
 use super::verify::{Verified, verify, walk};
@@ -205,6 +206,9 @@ impl Volume {
         stamp: u64,
         length: Option<u64>,
     ) -> Result<Put, Ended> {
+        if self.shared.is_shut_out((self.shared.owner_of)(&key.full), length) {
+            return Err(Ended::OverQuota);
+        }
         if !self.may_spend(head.len() as u64 + length.unwrap_or(1)) {
             return Err(Ended::Spent);
         }
@@ -344,9 +348,10 @@ impl Volume {
         self.shared.uses.note(KeyHash::of(digest));
     }
 
-    /// Lets what is written anew be asked for: where the answer is no, what was wanted goes with its segment.
-    pub fn set_write_budget(&self, budget: WriteBudget) {
-        *self.shared.write_budget.write() = Some(Arc::new(budget));
+    /// Says how many bytes may be held of which owners; of others as many as there is room for. Beyond it an owner's own oldest
+    /// content leaves, within a second or so; what is arriving is not looked at before it has ended.
+    pub fn set_quotas(&self, quotas: HashMap<u64, u64>) {
+        self.shared.quotas.store(Arc::new(quotas));
     }
 
     /// What it holds of one owner.

@@ -24,14 +24,24 @@ pub enum Ended {
     /// It was removed meanwhile.
     #[error("the object was removed")]
     Removed,
+    /// Its owner may not have it there: the quota is 0, or less than the object.
+    #[error("the quota does not allow it")]
+    OverQuota,
 }
 
 /// How the storing of an object stands; shared between its handle and the writer.
 #[derive(Debug, Default)]
 pub(crate) struct Fate(AtomicU8);
 
-const ENDINGS: [Ended; 6] =
-    [Ended::QueueFull, Ended::Full, Ended::Failed, Ended::TooLarge, Ended::Removed, Ended::Spent];
+const ENDINGS: [Ended; 7] = [
+    Ended::QueueFull,
+    Ended::Full,
+    Ended::Failed,
+    Ended::TooLarge,
+    Ended::Removed,
+    Ended::Spent,
+    Ended::OverQuota,
+];
 
 impl Fate {
     pub(crate) fn new() -> Arc<Fate> {

@@ -1,9 +1,10 @@
 //! What writer and readers of a volume share.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::RwLock;
+use arc_swap::ArcSwap;
 
 use super::disk::Disk;
 use super::index::Index;
@@ -35,23 +36,16 @@ pub(crate) struct Shared {
     pub(crate) floor: AtomicU64,
     /// How often objects were used since they were written.
     pub(crate) uses: Uses,
-    /// Whether so many bytes more may be written for what nobody waits for.
-    pub(crate) write_budget: RwLock<Option<Arc<WriteBudget>>>,
+    /// How many bytes may be held of an owner; of those who are not in it as many as there is room for.
+    pub(crate) quotas: ArcSwap<HashMap<u64, u64>>,
+    /// Objects that went for a quota's sake.
+    pub(crate) over_quota: AtomicU64,
     /// What is held of each owner.
     pub(crate) stocks: Totals,
     /// Whose an object is, by its key.
     pub(crate) owner_of: fn(&[u8]) -> u64,
     /// What may be written in a day.
     pub(crate) purse: Purse,
-}
-
-/// Says whether so many bytes may be written for the sake of what is held already; not asked on a request's way.
-pub struct WriteBudget(pub Box<dyn Fn(u64) -> bool + Send + Sync>);
-
-impl std::fmt::Debug for WriteBudget {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("WriteBudget")
-    }
 }
 
 /// What opening a volume has read before its tails.
@@ -78,17 +72,18 @@ impl Shared {
             swept: AtomicU64::new(swept),
             floor: AtomicU64::new(0),
             uses: Uses::new(settings.size_bytes, superblock.shard_bits),
-            write_budget: RwLock::default(),
+            quotas: ArcSwap::default(),
+            over_quota: AtomicU64::new(0),
             stocks: Totals::default(),
             owner_of: settings.owner_of,
             purse: Purse::new(settings.write_budget_bytes),
         }
     }
 
-    /// Whether the budget of writes lets so many bytes be written anew.
-    pub(crate) fn allows_reinsertion(&self, bytes: u64) -> bool {
-        let budget = self.write_budget.read().clone();
-        self.has_left(bytes) && budget.is_none_or(|budget| (budget.0)(bytes))
+    /// Whether nothing of an owner, or nothing of that length, may be stored: its quota is 0, or less than that.
+    pub(crate) fn is_shut_out(&self, owner: u64, length: Option<u64>) -> bool {
+        let quotas = self.quotas.load();
+        quotas.get(&owner).is_some_and(|quota| *quota == 0 || length.is_some_and(|length| length > *quota))
     }
 
     /// Whether a sweep that is under way may be looking for what has that stamp.
@@ -123,6 +118,7 @@ impl Shared {
             evicted: of(&counters.evicted),
             reinserted: of(&self.uses.reinserted),
             reinserted_bytes: of(&self.uses.reinserted_bytes),
+            over_quota: of(&self.over_quota),
             swept: of(&counters.swept),
             segments_freed: of(&counters.segments_freed),
             read_errors: of(&counters.read_errors),

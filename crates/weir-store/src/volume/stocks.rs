@@ -146,6 +146,12 @@ impl Rows {
         self.0.remove(&segment);
     }
 
+    /// The segments from one on that have records of an owner's objects, oldest first.
+    pub(crate) fn segments_of(&self, owner: u64, from: u64) -> Vec<u64> {
+        let has = |row: &HashMap<u64, Stock>| row.get(&owner).is_some_and(|stock| stock.objects > 0);
+        self.0.range(from..).filter(|(_, row)| has(row)).map(|(segment, _)| *segment).collect()
+    }
+
     /// All cells, by segment and owner, in order.
     pub(crate) fn cells(&self) -> Vec<(u64, u64, Stock)> {
         let of_row = |(segment, row): (&u64, &HashMap<u64, Stock>)| {

@@ -3,6 +3,7 @@
 mod ceiling;
 mod faults;
 mod power;
+mod quota;
 mod real;
 mod saving;
 mod scenes;

@@ -49,6 +49,8 @@ pub struct VolumeUsage {
     pub reinserted: u64,
     /// Bytes of their bodies.
     pub reinserted_bytes: u64,
+    /// Objects that went since their site was at its quota.
+    pub over_quota: u64,
     /// Objects that went since a purge had made them dead.
     pub swept: u64,
     /// Segments that went since nothing in them was of use any more.

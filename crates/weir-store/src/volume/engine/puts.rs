@@ -221,6 +221,10 @@ impl Engine {
             return;
         };
         let owner = (self.shared.owner_of)(&record.key);
+        if self.shared.is_shut_out(owner, None) {
+            fate.end(Ended::OverQuota);
+            return;
+        }
         let counted = Counted::new(&self.shared, owner, record.segment(), &record.extents);
         let mut put = Put::new(digest, record.key, record.head, record.stamp, record.length, fate);
         (put.published, put.counted) = (Some(record.location), counted);

@@ -91,7 +91,7 @@ impl Engine {
 
     /// Writes an object anew. False where no more may be written.
     fn save(&mut self, hash: KeyHash, location: Location, wanted: Wanted) -> bool {
-        if self.may_write().is_err() || !self.shared.allows_reinsertion(wanted.bytes) {
+        if self.may_write().is_err() || !self.shared.has_left(wanted.bytes) {
             return false;
         }
         let Ok(record) = self.shared.any_record(location) else { return true };
