@@ -147,9 +147,9 @@ pub struct Volume {
     pub read_ms_max: NonZeroU32,
 }
 
-/// A second: a drive that works answers within tens of milliseconds.
+/// Two seconds: a drive that works answers within tens of milliseconds, also where everything is busy.
 fn read_ms_max_default() -> NonZeroU32 {
-    NonZeroU32::new(1000).unwrap_or(NonZeroU32::MIN)
+    NonZeroU32::new(2000).unwrap_or(NonZeroU32::MIN)
 }
 
 /// The listener for metrics and health; never to be reachable from outside.

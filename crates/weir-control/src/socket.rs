@@ -1,5 +1,5 @@
-//! The control socket's paths: `GET /status`, `POST /reload`, `POST /explain`, `POST /purge`, `POST /verify`,
-//! `POST /upgrade`, `GET /objects`. Who may open the socket may do
+//! The control socket's paths: `GET /status`, `GET /volumes`, `GET /objects`, `POST /reload`, `POST /explain`, `POST /purge`,
+//! `POST /verify`, `POST /upgrade`. Who may open the socket may do
 //! all of it.
 
 use std::sync::Arc;
@@ -18,12 +18,13 @@ pub(crate) const PURGE: &str = "/purge";
 pub(crate) fn answer(control: &Arc<Control>, method: &Method, uri: &Uri, body: &[u8]) -> Answer {
     match (uri.path(), method) {
         ("/status", &Method::GET) => answer::json(StatusCode::OK, &control.status()),
+        ("/volumes", &Method::GET) => answer::json(StatusCode::OK, &control.status().volumes),
         ("/reload", &Method::POST) => reload(control),
         ("/explain", &Method::POST) => explain(control, body),
         ("/verify", &Method::POST) => verify(control),
         ("/upgrade", &Method::POST) => upgrade(control, body),
         (query::OBJECTS, &Method::GET) => list(control, uri.query().unwrap_or_default()),
-        ("/status" | query::OBJECTS, _) => answer::method_not_allowed("GET"),
+        ("/status" | "/volumes" | query::OBJECTS, _) => answer::method_not_allowed("GET"),
         ("/reload" | "/explain" | "/verify" | "/upgrade" | PURGE, _) => answer::method_not_allowed("POST"),
         _ => answer::refusal(
             StatusCode::NOT_FOUND,

@@ -258,11 +258,6 @@ impl Edge {
         self.plane.store.ledger().state()
     }
 
-    /// Makes durable what was stored, and stores nothing more on the volume: before the process ends. Blocks.
-    pub fn close_store(&self) {
-        self.plane.store.close();
-    }
-
     /// Returns when all that was marked so far is durable, or the patience is over. Blocks.
     pub fn finish_ledger(&self, patience: Duration) {
         let (done, finished) = std::sync::mpsc::channel();

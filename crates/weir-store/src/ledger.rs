@@ -90,6 +90,11 @@ impl Ledger {
         self.marks.current()
     }
 
+    /// A number beyond the one now, which is no mark's: what is asked for from here on can be told from what was before.
+    pub(crate) fn step(&self) -> Stamp {
+        self.marks.step()
+    }
+
     /// Makes marks, at once and for all who look from now on; returns the largest. They are written with the next batch,
     /// and nobody waits for it.
     pub fn mark(&self, wanted: &[Mark], now: Now) -> Stamp {

@@ -22,9 +22,11 @@ mod ghost;
 mod head;
 mod index;
 mod ledger;
+pub mod life;
 mod listing;
 mod placement;
 mod queues;
+mod register;
 #[cfg(test)]
 mod samples;
 mod shelf;
@@ -47,8 +49,9 @@ pub use ledger::{
     PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Scope, Stamp, Successor, Unreadable, Unwritten,
 };
 pub use listing::{LISTED_MAX, LOOKED_MAX, Listed, Listing, Page, Unlisted};
+pub use register::{Arrival, Arriving, Reached, Register};
 pub use stocks::{Live, SiteStocks, Stock};
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
-pub use tier::{Ask, Gone, Place, Seating, Standing, SweepUsage, Twice};
+pub use tier::{Ask, Emptied, Gone, Place, Seating, Standing, SweepUsage, Twice};
 pub use volumes::{AttachError, Attached, VolumeState};
 pub use writer::{Full, Unsealed, Writer};

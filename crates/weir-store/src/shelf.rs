@@ -5,9 +5,11 @@
 //! published, retired or evicted, never on a hit, and no body is freed under it. Lock order: the shelf's lock first,
 //! then a body's.
 
+mod below;
+
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -20,8 +22,9 @@ use crate::head::{Head, head_bytes};
 use crate::index::{Index, VARIANTS_MAX};
 use crate::ledger::{Judged, Ledger, Stamp};
 use crate::queues::{Queues, Victims};
+use crate::register::Register;
 use crate::store::Settings;
-use crate::tier::{Standing, Stowing, Tier, Tiers};
+use crate::tier::{Expecting, Stowing, Tiers};
 
 /// How many generations one step of the sweeper looks at.
 const SWEEP_STEP: usize = 256;
@@ -45,6 +48,10 @@ pub(crate) struct Shelf {
     pub(crate) tiers: Tiers,
     /// How many bytes the volumes together may hold of a site.
     pub(crate) quotas: Mutex<HashMap<u64, u64>>,
+    /// Where it is written down what volumes missed, where there can be volumes.
+    pub(crate) register: OnceLock<Arc<Register>>,
+    /// What was begun while volumes are expected that may hold older ones.
+    pub(crate) expecting: Expecting,
     sequence: AtomicU64,
     /// How many windows there are.
     windows: AtomicU64,
@@ -90,6 +97,8 @@ impl Shelf {
             admission: Admission::new(&settings.admission, settings.memory_bytes),
             tiers: Tiers::default(),
             quotas: Mutex::default(),
+            register: OnceLock::new(),
+            expecting: Expecting::default(),
             retiring: Mutex::new(Stamp::of(0)),
             sequence: AtomicU64::new(SEQUENCE_MIN),
             windows: AtomicU64::new(0),
@@ -390,26 +399,6 @@ impl Shelf {
         drop((retired, all));
     }
 
-    /// Takes those out of memory whose bytes lie on a volume that is let go alone.
-    pub(crate) fn let_go(&self, tier: &Arc<Tier>) {
-        let mut lost: Vec<Arc<Generation>> = Vec::new();
-        self.index.each(|generation| {
-            let is_there = generation.home().is_some_and(|home| Arc::ptr_eq(&home, tier));
-            if is_there && generation.is_below() {
-                lost.push(Arc::clone(generation));
-            }
-        });
-        for some in lost.chunks(SWEEP_STEP) {
-            let mut retired = Victims::new();
-            let mut state = self.state.lock();
-            for generation in some {
-                self.withdraw(&mut state, generation, Retirement::Evicted, &mut retired);
-            }
-            drop(state);
-            drop(retired);
-        }
-    }
-
     /// Turns a resting generation into a filling one, for a further writer.
     pub(crate) fn refill(&self, generation: &Arc<Generation>) {
         let mut state = self.state.lock();
@@ -508,34 +497,6 @@ impl Shelf {
         if is_alone && self.ledger.is_crowded() {
             self.drop_marks(until);
         }
-    }
-
-    /// Drops the marks that all volumes have been swept by. One that cannot be swept keeps them, until they are too many.
-    pub(crate) fn retire_swept(&self) {
-        let mut retired = self.retiring.lock();
-        let is_crowded = self.ledger.is_crowded();
-        let layout = self.tiers.all();
-        let waited_for = layout.iter().filter(|tier| match tier.standing() {
-            Standing::Ejected => false,
-            _ => tier.can_sweep() || !is_crowded,
-        });
-        let Some(until) = waited_for.map(|tier| Stamp::of(tier.volume().swept())).min() else { return };
-        if until <= *retired {
-            return;
-        }
-        self.sweep_all();
-        if self.drop_marks(until) {
-            *retired = until;
-        }
-    }
-
-    /// Drops the marks up to a number. What lies where it could not be swept is dead from then on.
-    fn drop_marks(&self, until: Stamp) -> bool {
-        for tier in self.tiers.all().iter().filter(|tier| tier.volume().swept() < until.number()) {
-            tier.set_dead_below(until);
-        }
-        self.ledger.retire_marks(until);
-        true
     }
 
     /// A place among the windows.

@@ -23,9 +23,9 @@ use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, 
 use crate::listing::{Listing, Page, Unlisted, list};
 use crate::shelf::Shelf;
 use crate::stocks::{Live, SiteStocks, live, share_quotas, stocks};
+use crate::tier::{Ask, Gone, Place, Seating, digest_below};
 #[cfg(test)]
-use crate::tier::Tier;
-use crate::tier::{Ask, Gone, Place, Seating};
+use crate::tier::{Outdone, Tier};
 use crate::volume::{ReadError, Volume};
 use crate::writer::{Kind, Writer};
 
@@ -163,7 +163,7 @@ impl Store {
         clock: fn() -> Now,
     ) -> Store {
         let store = Store::with_ledger(settings, ledger);
-        let tier = Tier::new(volume, rows, Seating::of("volume", 1), clock);
+        let tier = Tier::new(volume, rows, Seating::of("volume", 1), Outdone::default(), clock);
         store.shelf.tiers.attach(&tier).unwrap();
         store
     }
@@ -352,6 +352,7 @@ impl Store {
         length: Option<u64>,
     ) -> Result<Arc<Generation>, NotAdmitted> {
         let shelf = &self.shelf;
+        shelf.expecting.note(|| digest_below(&key.full, key.site));
         let stored = detached(storable.into_stored());
         let charges = shelf
             .charge(overhead_bytes(&key))

@@ -7,7 +7,9 @@
 mod admit;
 mod ask;
 mod below;
+mod expecting;
 mod layout;
+mod moving;
 mod stocks;
 mod stowing;
 mod sweeper;
@@ -25,14 +27,17 @@ use xxhash_rust::xxh3::Xxh3Default;
 pub use self::ask::Ask;
 pub(crate) use self::below::Below;
 pub use self::below::{Gone, Place};
+pub(crate) use self::expecting::{Expecting, Outdone};
 pub(crate) use self::layout::Tiers;
 pub use self::layout::Twice;
+pub use self::moving::Emptied;
+pub(crate) use self::moving::Emptying;
 pub(crate) use self::stowing::{Keeper, SharedPut, Stowing};
 pub use self::sweeper::SweepUsage;
 pub(crate) use self::sweeper::start;
 use crate::admission::SpentFile;
 use crate::body::{BLOCK_BYTES, Body};
-use crate::budget::{BLOCK_OVERHEAD_BYTES, block};
+use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge, block};
 use crate::catalogue::{Catalogue, Recounted, Rows};
 use crate::generation::{Generation, overhead_bytes};
 use crate::head::{Head, detached, head_bytes};
@@ -78,12 +83,20 @@ pub struct Seating {
     pub trusted_from: Stamp,
     /// What was asked for before this number is gone: marks were dropped while the volume was away.
     pub dead_below: Stamp,
+    /// What it takes of the memory beside its index, for its catalogue: set aside of what there is for responses. In bytes.
+    pub memory_bytes: u64,
 }
 
 impl Seating {
     /// Of a volume that was never away.
     pub fn of(name: &str, weight: u64) -> Seating {
-        Seating { name: name.into(), weight, trusted_from: Stamp::of(0), dead_below: Stamp::of(0) }
+        Seating {
+            name: name.into(),
+            weight,
+            trusted_from: Stamp::of(0),
+            dead_below: Stamp::of(0),
+            memory_bytes: 0,
+        }
     }
 }
 
@@ -96,6 +109,10 @@ pub(crate) struct Tier {
     trusted_from: Stamp,
     dead_below: AtomicU64,
     is_draining: AtomicBool,
+    /// What memory has had newer versions of before this came.
+    outdone: Outdone,
+    /// What its catalogue takes of the memory.
+    aside: Mutex<Option<Charge>>,
     /// It does not keep up.
     is_slow: AtomicBool,
     /// What was written today, as it is written down.
@@ -120,6 +137,7 @@ impl Tier {
         volume: Volume,
         rows: Option<Arc<dyn Rows>>,
         seating: Seating,
+        outdone: Outdone,
         clock: fn() -> Now,
     ) -> Arc<Tier> {
         let volume = Arc::new(volume);
@@ -131,6 +149,8 @@ impl Tier {
             trusted_from: seating.trusted_from,
             dead_below: AtomicU64::new(seating.dead_below.number()),
             is_draining: AtomicBool::new(false),
+            outdone,
+            aside: Mutex::new(None),
             is_slow: AtomicBool::new(false),
             spent: Mutex::default(),
             letting: admit::Counts::default(),
@@ -209,6 +229,11 @@ impl Tier {
             Health::Well if self.volume.is_full() => Standing::Full,
             Health::Well => Standing::Up,
         }
+    }
+
+    /// Keeps a part of the memory for as long as it is there.
+    pub(crate) fn set_aside(&self, charge: Option<Charge>) {
+        *self.aside.lock() = charge;
     }
 
     pub(crate) fn name(&self) -> &Arc<str> {
@@ -318,7 +343,8 @@ impl Tier {
         let Some(length) = record.length else { return };
         let now = (self.clock)();
         let Ok(stored) = codec::decode(&record.head, now) else { return };
-        if record.asked < self.dead_below().number() {
+        let is_outdone = self.outdone.has(record.digest, record.number);
+        if is_outdone || record.asked < self.dead_below().number() {
             self.remove(Named { digest: record.digest, object: record.number });
             return;
         }
@@ -377,7 +403,7 @@ pub(crate) fn split_key(below: &[u8]) -> Option<(u64, &[u8])> {
 }
 
 /// The digest of that key, which the volume demands to be its key's.
-fn digest_below(full: &[u8], site: u64) -> u128 {
+pub(crate) fn digest_below(full: &[u8], site: u64) -> u128 {
     let mut digest = Xxh3Default::new();
     digest.update(&site.to_le_bytes());
     digest.update(full);

@@ -9,9 +9,10 @@ use weir_policy::Now;
 use crate::admission::{self, AdmissionMode, AdmissionUsage};
 use crate::catalogue::{Catalogue, CatalogueUsage, Rows};
 use crate::ledger::Stamp;
+use crate::register::Register;
 use crate::stocks::share_quotas;
 use crate::store::Store;
-use crate::tier::{Seating, Standing, SweepUsage, Tier, Twice, start};
+use crate::tier::{Emptied, Emptying, Outdone, Seating, Standing, SweepUsage, Tier, Twice, start};
 use crate::volume::{DayBudget, ReadError, Verified, Volume, VolumeUsage};
 
 /// Why a volume is not attached; it is closed.
@@ -141,7 +142,17 @@ impl Store {
         seating: Seating,
         clock: fn() -> Now,
     ) -> Result<Attached, AttachError> {
-        let tier = Tier::new(volume, rows, seating, clock);
+        let memory_bytes = seating.memory_bytes;
+        let mut seating = seating;
+        let outdone = match self.shelf.expecting.outdone(volume.next_number()) {
+            Some(outdone) => outdone,
+            None => {
+                seating.trusted_from = self.shelf.ledger.step();
+                Outdone::default()
+            }
+        };
+        let tier = Tier::new(volume, rows, seating, outdone, clock);
+        tier.set_aside(self.shelf.charge(memory_bytes));
         // Before anything is stored there: what of the day's budget is left.
         tier.open_budget(self.shelf.settings.admission.folder.as_deref());
         admission::thread::start(&self.shelf, clock).map_err(AttachError::Thread)?;
@@ -152,6 +163,26 @@ impl Store {
         }
         share_quotas(&self.shelf);
         Ok(Attached { tier })
+    }
+
+    /// Says that volumes will come that another process still has: what is begun from here on outdoes what they hold.
+    pub fn expect_volumes(&self) {
+        self.shelf.expecting.begin();
+    }
+
+    /// Whether volumes are expected.
+    pub fn expects_volumes(&self) -> bool {
+        self.shelf.expecting.is_on()
+    }
+
+    /// All that were expected are there, or will be treated as having been away.
+    pub fn end_expecting(&self) {
+        self.shelf.expecting.end();
+    }
+
+    /// Says where it is written down what volumes miss while they are away; once, before the first is attached.
+    pub fn set_register(&self, register: Arc<Register>) {
+        let _ = self.shelf.register.set(register);
     }
 
     /// Lets a volume go: nothing more is asked of it or stored there. What memory has of it stays, but for what has its bytes
@@ -167,6 +198,14 @@ impl Store {
         attached.tier.set_weight(weight);
         self.shelf.tiers.weigh();
         share_quotas(&self.shelf);
+    }
+
+    /// Moves what a volume that is being emptied holds to those that have room for it, in one pass. Blocks for as long as that takes.
+    ///
+    /// # Errors
+    /// The drive fails.
+    pub fn empty(&self, attached: &Attached) -> Result<Emptied, ReadError> {
+        Emptying::new(&self.shelf, &attached.tier).run()
     }
 
     /// The volumes that are attached.

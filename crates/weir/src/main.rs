@@ -10,6 +10,7 @@ mod banner;
 mod cli;
 mod demo;
 mod diagnostics;
+mod drives;
 mod logs;
 mod process;
 mod service;

@@ -1,12 +1,13 @@
 //! Opening the volume that the configuration names.
 
+use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-use anyhow::Context;
 use weir_config::model;
 use weir_store::catalogue::Rows;
-use weir_store::volume::{Clock, Disk, OsDisk, Volume, VolumeSettings};
+use weir_store::volume::{Clock, Disk, OpenError, OsDisk, Volume, VolumeSettings};
 
 /// The size where none is given, at most; in bytes.
 const SIZE_BYTES: u64 = 10 << 30;
@@ -24,8 +25,6 @@ const ROWS_MEMORY_BYTES_MIN: u64 = 32 << 20;
 /// How the memory of the cache is shared among what needs some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
-    /// What is left for responses.
-    pub(crate) store_bytes: u64,
     /// For the catalogue of one volume; 0 where there is none.
     rows_bytes: u64,
     /// For what waits to be written to one volume.
@@ -33,16 +32,45 @@ pub(crate) struct Share {
 }
 
 impl Share {
-    /// Of so much memory, for so many volumes at most.
+    /// Of so much memory, for so many volumes.
     pub(crate) fn of(memory_bytes: u64, volumes: usize) -> Share {
         let count = volumes.max(1) as u64;
         let all_rows = (memory_bytes / ROWS_SHARE).clamp(ROWS_BYTES_MIN, ROWS_BYTES_MAX);
-        let has_rows = cfg!(feature = "rocksdb") && volumes > 0 && memory_bytes >= ROWS_MEMORY_BYTES_MIN;
-        let rows_bytes = if has_rows { (all_rows / count).max(ROWS_BYTES_MIN) } else { 0 };
+        let has_rows = cfg!(feature = "rocksdb") && memory_bytes / count >= ROWS_MEMORY_BYTES_MIN;
         Share {
-            store_bytes: memory_bytes.saturating_sub(rows_bytes * count),
-            rows_bytes,
+            rows_bytes: if has_rows { (all_rows / count).max(ROWS_BYTES_MIN) } else { 0 },
             queue_bytes: memory_bytes / QUEUE_SHARE / count,
+        }
+    }
+}
+
+/// A volume that was opened.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) volume: Volume,
+    pub(crate) rows: Option<Arc<dyn Rows>>,
+    /// What the rows take of the memory, in bytes.
+    pub(crate) rows_bytes: u64,
+    /// Its share of the keys, beside the others' weights.
+    pub(crate) weight: u64,
+    /// Its folder is on a drive of its own.
+    pub(crate) is_mount: bool,
+}
+
+/// Why a volume was not opened.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// The configuration asks for what cannot be: it is not tried again at the start.
+    Config(anyhow::Error),
+    /// The drive fails, or is not there: it may come back.
+    Drive(anyhow::Error),
+}
+
+impl Refused {
+    /// A sentence that says what to do.
+    pub(crate) fn error(&self) -> &anyhow::Error {
+        match self {
+            Refused::Config(error) | Refused::Drive(error) => error,
         }
     }
 }
@@ -50,7 +78,7 @@ impl Share {
 /// Opens the rows of a volume's catalogue. Those that are damaged are taken away and made anew; where there can be none, the
 /// volume is walked instead.
 #[cfg(feature = "rocksdb")]
-pub(crate) fn rows(of: &model::Volume, volume: &Volume, share: &Share) -> Option<Arc<dyn Rows>> {
+fn rows(of: &model::Volume, volume: &Volume, share: &Share) -> Option<Arc<dyn Rows>> {
     if share.rows_bytes == 0 {
         return None;
     }
@@ -76,32 +104,30 @@ pub(crate) fn rows(of: &model::Volume, volume: &Volume, share: &Share) -> Option
 
 /// Without RocksDB there are none.
 #[cfg(not(feature = "rocksdb"))]
-pub(crate) fn rows(_: &model::Volume, _: &Volume, _: &Share) -> Option<Arc<dyn Rows>> {
+fn rows(_: &model::Volume, _: &Volume, _: &Share) -> Option<Arc<dyn Rows>> {
     None
 }
 
-/// Opens the volume, or makes it; with its weight. `numbers` is where all volumes of the house get the numbers of their objects
-/// from. Blocks for as long as recovery takes.
+/// Opens the volume, or makes it, and its catalogue. `numbers` is where all volumes of the house get the numbers of their objects
+/// from; `was_mount` says that its folder was on a drive of its own before. Blocks for as long as recovery takes.
 ///
 /// # Errors
-/// A sentence that says what to do.
+/// [`Refused`].
 pub(crate) fn open(
     of: &model::Volume,
     share: &Share,
     numbers: &Arc<AtomicU64>,
-) -> anyhow::Result<(Volume, u64)> {
+    was_mount: bool,
+) -> Result<Opened, Refused> {
     let path = &of.path.0;
-    let said = || format!("cannot use the volume {}", path.display());
-    let disk = OsDisk::take(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::ResourceBusy => anyhow::anyhow!(
-            "another Weir uses the volume {}; stop it, or give this one its own folder",
-            path.display()
-        ),
-        _ => anyhow::Error::new(error).context(said()),
-    })?;
+    let is_mount = OsDisk::is_mount(path).map_err(|error| refused(path, error))?;
+    if was_mount && !is_mount && !path.join("superblock").exists() {
+        return Err(Refused::Drive(anyhow::anyhow!("no drive is mounted where {} was", path.display())));
+    }
+    let disk = OsDisk::take(path).map_err(|error| refused(path, error))?;
     let size_bytes = match of.size {
         Some(size) => size.0,
-        None => SIZE_BYTES.min(disk.room().with_context(said)?.free_bytes / FREE_SHARE),
+        None => SIZE_BYTES.min(disk.room().map_err(|error| refused(path, error))?.free_bytes / FREE_SHARE),
     };
     let begun = weir_edge::now().mono;
     let mut settings = VolumeSettings::of(size_bytes, Clock::new(move || weir_edge::now().since(begun)));
@@ -109,7 +135,7 @@ pub(crate) fn open(
     // What waits to be written holds its blocks in memory.
     settings.queue_bytes = settings.queue_bytes.min(share.queue_bytes);
     settings.numbers = Arc::clone(numbers);
-    let (volume, found) = Volume::open(Arc::new(disk), &settings).with_context(said)?;
+    let (volume, found) = Volume::open(Arc::new(disk), &settings).map_err(|error| unopened(path, error))?;
     tracing::info!(
         objects = found.objects,
         segments = found.segments,
@@ -119,7 +145,31 @@ pub(crate) fn open(
         "volume {} of {size_bytes} bytes is open",
         path.display()
     );
-    Ok((volume, weight(of, size_bytes)))
+    let rows = rows(of, &volume, share);
+    let rows_bytes = rows.as_ref().map_or(0, |_| share.rows_bytes);
+    Ok(Opened { volume, rows, rows_bytes, weight: weight(of, size_bytes), is_mount })
+}
+
+/// What the file system refuses. What a person has to mend is no fault of the drive's.
+fn refused(path: &Path, error: io::Error) -> Refused {
+    let kind = error.kind();
+    let said = format!("cannot use the volume {}", path.display());
+    match kind {
+        io::ErrorKind::ResourceBusy => Refused::Config(anyhow::anyhow!(
+            "another Weir uses the volume {}; stop it, or give this one its own folder",
+            path.display()
+        )),
+        io::ErrorKind::PermissionDenied | io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => {
+            Refused::Config(anyhow::Error::new(error).context(said))
+        }
+        _ => Refused::Drive(anyhow::Error::new(error).context(said)),
+    }
+}
+
+fn unopened(path: &Path, error: OpenError) -> Refused {
+    let is_drive = matches!(error, OpenError::Drive { .. });
+    let error = anyhow::Error::new(error).context(format!("cannot use the volume {}", path.display()));
+    if is_drive { Refused::Drive(error) } else { Refused::Config(error) }
 }
 
 /// Its share of the keys, beside the others': by default its size in MiB.

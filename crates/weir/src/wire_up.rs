@@ -12,28 +12,27 @@ use weir_config::model::{self, Log};
 use weir_config::value::PathText;
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
-    AskedOrigin, CacheUse, CachedObject, CatalogueUse, DataPlane, Explained, Inventory, LedgerState,
-    ListOrder, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question, SelectingField,
-    Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,
-    rfc3339,
+    AskedOrigin, CacheUse, CachedObject, DataPlane, Explained, Inventory, LedgerState, ListOrder, Listing,
+    OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question, SelectingField, Setting, StoredVariant,
+    SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
 };
 use weir_edge::listen::Heirloom;
 use weir_edge::observe::{LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
-use weir_store::catalogue::CatalogueUsage;
 use weir_store::{
-    AdmissionMode, AdmissionSettings, Force, Ledger, LedgerFolder, MARKS_MAX, Scope, Seating, Settings,
-    Stamp, Standing, Store, Unwritten, VolumeState,
+    AdmissionMode, AdmissionSettings, Force, Ledger, LedgerFolder, MARKS_MAX, Scope, Settings, Stamp, Store,
+    Unwritten,
 };
 
+use crate::drives::{Begin, Drives};
 use crate::logs::{self, LogChoice, Terminal};
-use crate::volume;
 
 /// The data plane as it runs in this process.
 pub(crate) struct House {
     pub(crate) edge: Edge,
+    pub(crate) drives: Drives,
     observatory: Arc<Observatory>,
     choice: LogChoice,
     terminal: Option<Terminal>,
@@ -52,6 +51,8 @@ pub(crate) type Upgrader = Box<dyn Fn(&UpgradeOrder) -> Result<Upgraded, String>
 pub(crate) struct Legacy<'a> {
     /// Listening sockets.
     pub(crate) heirlooms: Vec<Heirloom>,
+    /// Another process still has the volumes.
+    pub(crate) has_volumes: bool,
     /// Returns when the ledger may be opened.
     pub(crate) until_ledger_is_free: &'a dyn Fn() -> anyhow::Result<()>,
 }
@@ -62,7 +63,6 @@ struct Fixed {
     memory_bytes: u64,
     admin: String,
     state: Option<PathText>,
-    volumes: Vec<model::Volume>,
 }
 
 impl Fixed {
@@ -71,7 +71,6 @@ impl Fixed {
             memory_bytes: loaded.memory_bytes(),
             admin: loaded.config.admin.listen.to_string(),
             state: loaded.config.state.path.clone(),
-            volumes: loaded.config.cache.volume.clone(),
         }
     }
 
@@ -80,7 +79,6 @@ impl Fixed {
             (self.memory_bytes != wanted.memory_bytes, "[cache] memory"),
             (self.admin != wanted.admin, "[admin] listen"),
             (self.state != wanted.state, "[state] path"),
-            (self.volumes != wanted.volumes, "[[cache.volume]]"),
         ]
         .into_iter()
         .filter(|(changed, _)| *changed)
@@ -110,28 +108,21 @@ impl House {
             .with_context(|| format!("cannot use the state folder {}", state.display()))?;
         let memory_bytes = loaded.memory_bytes();
         let volumes = &loaded.config.cache.volume;
-        let share = volume::Share::of(memory_bytes, volumes.len());
         let admission = AdmissionSettings {
             mode: admission_of(loaded),
             folder: Some(state.to_owned()),
             volumes_bytes: volumes.iter().filter_map(|volume| Some(volume.size?.0)).sum(),
         };
-        let settings = Settings { admission, ..Settings::of(share.store_bytes) };
+        let settings = Settings { admission, ..Settings::of(memory_bytes) };
         let store = Store::with_ledger(settings, ledger);
-        let numbers = Arc::default();
-        for of in volumes {
-            let (volume, weight) = volume::open(of, &share, &numbers)?;
-            let rows = volume::rows(of, &volume, &share);
-            let seating = Seating::of(&of.path.to_string(), weight);
-            store
-                .attach(volume, rows, seating, weir_edge::now)
-                .with_context(|| format!("cannot use the volume {}", of.path))?;
-        }
         store.set_quotas(quotas(loaded));
+        let begin = if legacy.has_volumes { Begin::Later } else { Begin::Now };
+        let drives = Drives::start(store.clone(), state, volumes, memory_bytes, begin)?;
         let plan = compile(loaded, &observatory);
         let edge = Edge::start(plan, workers, observatory.clone(), store, legacy.heirlooms)?;
         Ok(House {
             edge,
+            drives,
             observatory,
             choice,
             terminal,
@@ -156,7 +147,7 @@ impl House {
     /// Waits until the ledger is on disk, and what was stored on the volume.
     pub(crate) fn finish_store(&self, patience: Duration) {
         self.edge.finish_ledger(patience);
-        self.edge.close_store();
+        self.drives.close(patience);
     }
 
     /// How long requests under way may go on when Weir ends.
@@ -243,57 +234,6 @@ impl Extent {
     }
 }
 
-fn volume_use(state: VolumeState) -> VolumeUse {
-    let VolumeState { usage, sweeps, budget, .. } = state;
-    let standing = match state.standing {
-        Standing::Up => "up",
-        Standing::Full => "full",
-        Standing::ReadOnly => "read-only",
-        Standing::Slow => "slow",
-        Standing::Ejected => "ejected",
-    };
-    VolumeUse {
-        path: state.name.to_string(),
-        id: format!("{:032x}", state.id),
-        state: standing.to_owned(),
-        why: None,
-        retry_s: None,
-        drain: None,
-        suspect: state.trusted_from > Stamp::of(0),
-        weight: state.weight,
-        objects: usage.objects,
-        used_bytes: usage.used_bytes,
-        size_bytes: usage.size_bytes,
-        segments: usage.segments,
-        index_bytes: usage.index_memory_bytes,
-        body_bytes: usage.body_bytes,
-        other_bytes: usage.head_bytes + usage.journal_bytes + usage.checkpoint_bytes,
-        write_budget_bytes: budget.limit_bytes,
-        written_today_bytes: budget.used_bytes,
-        is_budget_used_up: budget.is_used_up,
-        budget_refused: budget.refused,
-        admitted: state.admitted,
-        promoted: state.promoted,
-        evicted: usage.evicted,
-        swept: usage.swept,
-        segments_freed: usage.segments_freed,
-        reinserted: usage.reinserted,
-        over_quota: usage.over_quota,
-        sweeps: sweeps.passes,
-        sweeps_failed: sweeps.failed,
-        catalogue: state.catalogue.map(catalogue_use),
-        damaged: usage.damaged,
-        queue_full: usage.queue_full,
-        read_errors: usage.read_errors,
-        write_errors: usage.write_errors,
-    }
-}
-
-fn catalogue_use(usage: CatalogueUsage) -> CatalogueUse {
-    let CatalogueUsage { disk_bytes, memory_bytes, written_bytes, records, behind_bytes, is_broken } = usage;
-    CatalogueUse { disk_bytes, memory_bytes, written_bytes, records, behind_bytes, is_broken }
-}
-
 impl DataPlane for House {
     fn swap(&self, loaded: Loaded) -> Result<Swapped, SwapError> {
         let warnings = self.at_start.warnings(&Fixed::of(&loaded));
@@ -302,6 +242,7 @@ impl DataPlane for House {
         self.edge.swap(plan).map_err(|error| SwapError(error.to_string()))?;
         self.edge.store().set_admission(admission_of(&loaded));
         self.edge.store().set_quotas(quotas(&loaded));
+        self.drives.configure(&loaded.config.cache.volume);
         *self.extent.lock() = Extent::of(&loaded);
         *self.loaded.lock() = Arc::new(loaded);
         if let Some((settings, open)) = logs {
@@ -331,7 +272,7 @@ impl DataPlane for House {
                 evicted: usage.evicted,
                 not_admitted: self.edge.store().admission_usage().refused,
             },
-            volumes: self.edge.store().volumes().into_iter().map(volume_use).collect(),
+            volumes: self.drives.told(),
             ledger: self.ledger(),
             upstreams: self.upstreams(),
         }

@@ -153,6 +153,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-store/src/admission/thread.rs",
     "crates/weir-store/src/tier/sweeper.rs",
     "crates/weir-store/src/volume/threads.rs",
+    "crates/weir/src/drives.rs",
     "crates/weir-upstream/src/address.rs",
     "crates/weir-upstream/src/pool.rs",
     "crates/weir/src/cli/run.rs",

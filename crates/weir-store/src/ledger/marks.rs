@@ -202,6 +202,12 @@ impl Marks {
         self.current.fetch_max(number, Ordering::AcqRel);
     }
 
+    /// A further number that is no mark's. It is not written down: after a crash the numbers begin far beyond.
+    pub(super) fn step(&self) -> Stamp {
+        let _making = self.making.lock();
+        Stamp(self.current.fetch_add(1, Ordering::AcqRel) + 1)
+    }
+
     fn apply(&self, mark: Mark, number: u64, now: Now) {
         let Mark { scope, force } = mark;
         match scope {

@@ -302,7 +302,7 @@ impl Tier {
     }
 
     /// Pauses for as long as was worked; true where the process is about to end.
-    fn rest_since(&self, begun: Now) -> bool {
+    pub(super) fn rest_since(&self, begun: Now) -> bool {
         let worked = (self.clock)().since(begun.mono);
         self.thread.pause(worked.min(PAUSE_MAX))
     }

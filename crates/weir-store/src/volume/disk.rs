@@ -75,6 +75,14 @@ pub trait Disk: Send + Sync + Debug {
     /// # Errors
     /// Those of the file system.
     fn room(&self) -> io::Result<Room>;
+
+    /// Lets others have the folder: nothing more is written by who had it. What is open can still be read.
+    fn release(&self) {}
+
+    /// Whether the folder is still what its name means: not where its drive was unmounted, or another lies over it.
+    fn is_there(&self) -> bool {
+        true
+    }
 }
 
 /// An open file. Its offsets and lengths are in bytes.

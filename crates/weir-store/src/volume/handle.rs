@@ -213,6 +213,18 @@ impl Volume {
             return Err(Ended::Spent);
         }
         let object = self.next_object.fetch_add(1, Ordering::Relaxed);
+        self.begin_as(object, key, head, stamp, length)
+    }
+
+    /// As [`Volume::begin`], for an object that has its number from another volume of the house.
+    pub(crate) fn begin_as(
+        self: &Arc<Volume>,
+        object: u64,
+        key: &CacheKey,
+        head: Bytes,
+        stamp: u64,
+        length: Option<u64>,
+    ) -> Result<Put, Ended> {
         let fate = Fate::new();
         let put = Started::new(key.digest, key.full.clone(), head, stamp, length, Arc::clone(&fate));
         if !self.running.begin(Named { digest: key.digest, object }, stamp) {
@@ -375,6 +387,29 @@ impl Volume {
         self.shared.size_bytes.store(size_bytes, Ordering::Release);
     }
 
+    /// Lets a reading thread look whether the folder is still there; says what the last look has found. One look at a time, which is
+    /// a read that [`Volume::stuck_for`] knows of.
+    pub fn is_there(&self) -> bool {
+        let counters = &self.shared.counters;
+        if !counters.is_looked_for.swap(true, Ordering::AcqRel) {
+            let shared = Arc::clone(&self.shared);
+            let look = move || {
+                let counters = &shared.counters;
+                counters.is_gone.store(!shared.disk.is_there(), Ordering::Release);
+                counters.is_looked_for.store(false, Ordering::Release);
+            };
+            if self.ask(look).is_none() {
+                counters.is_looked_for.store(false, Ordering::Release);
+            }
+        }
+        !counters.is_gone.load(Ordering::Acquire)
+    }
+
+    /// Lets the writer try again where too many writes had failed.
+    pub fn write_again(&self) {
+        self.shared.counters.write_again();
+    }
+
     /// Whether removals could not be written yet, so that after a restart something may be back.
     pub fn owes(&self) -> bool {
         self.shared.counters.owes.load(Ordering::Relaxed)
@@ -410,6 +445,7 @@ impl Volume {
         let readers = self.readers.lock().take();
         if let Some(readers) = readers {
             readers.stop();
+            self.shared.disk.release();
         }
     }
 }

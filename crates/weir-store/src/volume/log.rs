@@ -20,6 +20,7 @@ use super::shared::Shared;
 use super::swept;
 use super::usage::Counters;
 use super::verify::walk;
+use crate::register::Reached;
 
 /// A head as the log has it: what an object was when it was written.
 #[derive(Debug)]
@@ -37,7 +38,7 @@ pub(crate) const LOG_BEGIN: Place = Place { segment: 0, unit: 0 };
 
 impl Volume {
     /// Which volume it is.
-    pub(crate) fn id(&self) -> u128 {
+    pub fn id(&self) -> u128 {
         self.shared.superblock.id
     }
 
@@ -156,6 +157,20 @@ impl Volume {
         let free = self.size_bytes().saturating_sub(self.used_bytes());
         let was_full = self.shared.counters.segments_dropped.load(Ordering::Relaxed) > 0;
         free >= if was_full { (3 * segment_bytes).max(self.size_bytes() / 8) } else { 2 * segment_bytes }
+    }
+
+    /// How far it has come: never less than before, but where it is another's copy, or has lost something.
+    pub fn reached(&self) -> Reached {
+        let Place { segment, unit } = self.durable_end();
+        let epoch = self.shared.counters.durable_epoch.load(Ordering::Relaxed);
+        Reached { epoch, end: segment << u32::BITS | u64::from(unit) }
+    }
+
+    /// How far it had come when it was opened: all that was found there counts.
+    pub fn found(&self) -> Reached {
+        let end = self.shared.segments.all().values().map(|segment| (segment.number, segment.end())).max();
+        let (segment, end) = end.unwrap_or_default();
+        Reached { end: segment << u32::BITS | (end / UNIT_BYTES), ..self.reached() }
     }
 
     /// The ceiling in bytes.

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::checkpoint;
 use super::disk::{Disk, DiskFile, read_exact_at};
@@ -142,6 +143,7 @@ pub(crate) fn open(
     report.objects = shared.index.len();
     report.segments = shared.segments.len() as u64;
     report.was_rebuilt = known.was_rebuilt && report.segments > 0;
+    shared.counters.durable_epoch.store(known.epoch, Ordering::Relaxed);
     let engine = Engine::new(Arc::clone(&shared), start, settings.clock.now());
     Ok((shared, engine, report))
 }

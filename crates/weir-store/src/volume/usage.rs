@@ -83,11 +83,17 @@ pub(crate) struct Counters {
     pub(crate) swept: AtomicU64,
     pub(crate) read_errors: AtomicU64,
     pub(crate) write_errors: AtomicU64,
+    /// Those of before writing was tried again.
+    write_errors_before: AtomicU64,
     pub(crate) full: AtomicU64,
     pub(crate) queue_full: AtomicU64,
     pub(crate) durable_epoch: AtomicU64,
     /// Storing rests, since there was no room.
     pub(crate) is_full: AtomicBool,
+    /// Its folder was not there when it was last looked for.
+    pub(crate) is_gone: AtomicBool,
+    /// It is being looked for.
+    pub(crate) is_looked_for: AtomicBool,
     /// Removals could not be written.
     pub(crate) owes: AtomicBool,
     /// Set when a thread of the volume has panicked or the file system lets nothing be written.
@@ -119,6 +125,12 @@ impl Counters {
         false
     }
 
+    /// Lets writing be tried again where it was given up.
+    pub(crate) fn write_again(&self) {
+        self.stopped.fetch_and(!STOPPED_WRITING, Ordering::Relaxed);
+        self.write_errors_before.store(self.write_errors.load(Ordering::Relaxed), Ordering::Relaxed);
+    }
+
     pub(crate) fn eject(&self) {
         self.stopped.fetch_or(STOPPED_ALL, Ordering::Relaxed);
     }
@@ -126,7 +138,8 @@ impl Counters {
     pub(crate) fn health(&self) -> Health {
         let stopped = self.stopped.load(Ordering::Relaxed);
         let read_errors = self.read_errors.load(Ordering::Relaxed);
-        let write_errors = self.write_errors.load(Ordering::Relaxed);
+        let before = self.write_errors_before.load(Ordering::Relaxed);
+        let write_errors = self.write_errors.load(Ordering::Relaxed) - before;
         if stopped & STOPPED_ALL != 0 || read_errors >= READ_ERRORS_MAX {
             Health::Ejected
         } else if stopped & STOPPED_WRITING != 0 || write_errors >= WRITE_ERRORS_MAX {

@@ -12,6 +12,7 @@ mod status;
 mod stress;
 mod upgrade;
 mod verify;
+mod volumes;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -47,7 +48,9 @@ pub(crate) enum Command {
     Purge(purge::Purge),
     /// List what the running Weir has cached: all of it, or of a site, a prefix, a tag.
     List(list::List),
-    /// Check every byte that the running Weir's volume holds, and drop what is wrong.
+    /// Show how each volume of the running Weir stands.
+    Volumes(volumes::Volumes),
+    /// Check every byte that the running Weir's volumes hold, and drop what is wrong.
     Verify(verify::Verify),
     /// Load an HTTP server of this machine, verify what comes back, and measure it.
     Stress(Box<weir_stress::StressArgs>),
@@ -67,6 +70,7 @@ impl Command {
             Command::Explain(explain) => explain.run(),
             Command::Purge(purge) => purge.run(),
             Command::List(list) => list.run(),
+            Command::Volumes(volumes) => volumes.run(),
             Command::Verify(verify) => verify.run(),
             Command::Stress(args) => stress::run(&args),
             Command::Schema(schema) => schema.run(),

@@ -190,7 +190,8 @@ impl Run {
         let signals = runtime.block_on(async { Signals::new() })?;
         let choice = self.log.clone().unwrap_or_default();
         let until_ledger_is_free = || inheritance.as_ref().map_or(Ok(()), Inheritance::prepared);
-        let legacy = Legacy { heirlooms, until_ledger_is_free: &until_ledger_is_free };
+        let has_volumes = inheritance.is_some();
+        let legacy = Legacy { heirlooms, has_volumes, until_ledger_is_free: &until_ledger_is_free };
         let house = House::start(&loaded, self.workers(), choice, terminal, state.path(), legacy)?;
         let (house, admin_address) = (Arc::new(house), loaded.config.admin.listen.to_string());
         Ok(Some(Begun { house, state, admin, socket, start, signals, runtime, terminal, admin_address }))

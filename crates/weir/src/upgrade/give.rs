@@ -30,6 +30,8 @@ const SHUT_TIME_MAX: Duration = Duration::from_secs(5);
 const READY_TIME_MAX: Duration = Duration::from_secs(15);
 /// How long the control plane may take to take no more commands.
 const CLOSE_TIME_MAX: Duration = Duration::from_secs(1);
+/// How long the volumes may take to write what waits.
+const VOLUMES_PATIENCE: Duration = Duration::from_secs(10);
 /// How long the new process may take to make marks durable.
 const MARKS_TIME_MAX: Duration = Duration::from_secs(10);
 /// How long is waited for the new process to answer commands before the order is answered.
@@ -125,7 +127,7 @@ impl Estate {
     pub(crate) fn give_volumes(&self) {
         let heir = self.heir.lock().clone();
         let Some(heir) = heir else { return };
-        self.house.close_volumes();
+        self.house.close_volumes(VOLUMES_PATIENCE);
         if let Err(error) = heir.say(&Message::Volumes) {
             tracing::error!(%error, "the new process does not hear that the volumes are closed");
         }

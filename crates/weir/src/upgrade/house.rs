@@ -67,11 +67,14 @@ impl House {
         self.edge.mark(marks, acknowledge);
     }
 
-    /// Closes the volumes, for another process.
-    pub(crate) fn close_volumes(&self) {
-        self.edge.close_store();
+    /// Closes the volumes, for another process; what memory holds is served on. Blocks, for as long as the drives do, and no longer
+    /// than `patience`.
+    pub(crate) fn close_volumes(&self, patience: Duration) {
+        self.drives.release(patience);
     }
 
     /// Opens the volumes that another process has closed.
-    pub(crate) fn take_volumes(&self) {}
+    pub(crate) fn take_volumes(&self) {
+        self.drives.take();
+    }
 }

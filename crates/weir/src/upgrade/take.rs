@@ -162,7 +162,11 @@ impl Predecessor {
         loop {
             let received = match self.link.receive(None) {
                 Ok(Some(received)) => received,
-                Ok(None) => return tracing::info!("the old process has ended"),
+                Ok(None) => {
+                    // Whether it could say so or not.
+                    house.take_volumes();
+                    return tracing::info!("the old process has ended");
+                }
                 Err(error) => return tracing::error!(%error, "the old process is not understood"),
             };
             self.heed(house, received);

@@ -1,28 +1,32 @@
 //! A folder of the operating system's.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, TryLockError};
 use std::io::{self, IoSlice, IoSliceMut};
-use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::io::ReadWriteFlags;
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{Disk, DiskFile, Room, advance};
 
 /// How many parts one `pwritev` takes (IOV_MAX of Linux).
 const PARTS_MAX: usize = 1024;
 /// What a volume's files and folders may be to others: nothing.
-const FILE_MODE: u32 = 0o600;
+const FILE_MODE: Mode = Mode::from_raw_mode(0o600);
 const FOLDER_MODE: u32 = 0o700;
 /// Held locked for as long as a volume is in use.
 const LOCK: &str = "lock";
 
-/// A folder on a drive that this process alone uses.
+/// A folder on a drive that this process alone uses. It is held open, and all in it is named from there: where its drive is
+/// unmounted, nothing is written to what lies beneath.
 #[derive(Debug)]
 pub struct OsDisk {
-    folder: PathBuf,
-    _lock: File,
+    path: PathBuf,
+    folder: OwnedFd,
+    lock: File,
 }
 
 impl OsDisk {
@@ -32,69 +36,114 @@ impl OsDisk {
     /// `ResourceBusy` where another process uses it; those of the file system.
     pub fn take(folder: &Path) -> io::Result<OsDisk> {
         std::fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder)?;
-        let lock = options().create(true).truncate(false).open(folder.join(LOCK))?;
+        let path = folder.to_owned();
+        let folder =
+            rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let lock = File::from(rustix::fs::openat(&folder, LOCK, OPEN | OFlags::CREATE, FILE_MODE)?);
         match lock.try_lock() {
-            Ok(()) => Ok(OsDisk { folder: folder.to_owned(), _lock: lock }),
+            Ok(()) => Ok(OsDisk { path, folder, lock }),
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::ResourceBusy.into()),
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
 
-    fn path(&self, path: &str) -> PathBuf {
-        self.folder.join(path)
+    /// Whether a folder, or the nearest above it that is there, is on another drive than the root of the file system.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn is_mount(folder: &Path) -> io::Result<bool> {
+        let root = std::fs::metadata("/")?.dev();
+        for place in folder.ancestors() {
+            match std::fs::metadata(place) {
+                Ok(metadata) => return Ok(metadata.dev() != root),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
     }
 }
 
-fn options() -> OpenOptions {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(FILE_MODE);
-    options
-}
+/// How files are opened.
+const OPEN: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC);
 
 impl Disk for OsDisk {
     fn create(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let file = options().create(true).truncate(true).open(self.path(path))?;
-        Ok(Arc::new(OsFile(file)))
+        let flags = OPEN | OFlags::CREATE | OFlags::TRUNC;
+        let file = rustix::fs::openat(&self.folder, path, flags, FILE_MODE)?;
+        Ok(Arc::new(OsFile(File::from(file))))
     }
 
     fn open(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(OsFile(options().open(self.path(path))?)))
+        let file = rustix::fs::openat(&self.folder, path, OPEN, Mode::empty())?;
+        Ok(Arc::new(OsFile(File::from(file))))
     }
 
     fn unlink(&self, path: &str) -> io::Result<()> {
-        std::fs::remove_file(self.path(path))
+        Ok(rustix::fs::unlinkat(&self.folder, path, AtFlags::empty())?)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        std::fs::rename(self.path(from), self.path(to))
+        Ok(rustix::fs::renameat(&self.folder, from, &self.folder, to)?)
     }
 
     fn make_folder(&self, folder: &str) -> io::Result<()> {
-        std::fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(self.path(folder))
+        match rustix::fs::mkdirat(&self.folder, folder, Mode::from_raw_mode(FOLDER_MODE)) {
+            Ok(()) | Err(Errno::EXIST) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
     }
 
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
-        for entry in std::fs::read_dir(self.path(folder))? {
+        let opened = self.open_folder(folder)?;
+        for entry in Dir::read_from(&opened)? {
             let entry = entry?;
-            if entry.file_type()?.is_file() {
-                names.push(entry.file_name().to_string_lossy().into_owned());
+            let name = entry.file_name();
+            let is_file = match entry.file_type() {
+                FileType::Unknown => {
+                    let stat = rustix::fs::statat(&opened, name, AtFlags::SYMLINK_NOFOLLOW)?;
+                    FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile
+                }
+                kind => kind == FileType::RegularFile,
+            };
+            if is_file {
+                names.push(name.to_string_lossy().into_owned());
             }
         }
         Ok(names)
     }
 
     fn sync_folder(&self, folder: &str) -> io::Result<()> {
-        File::open(self.path(folder))?.sync_all()
+        Ok(rustix::fs::fsync(self.open_folder(folder)?)?)
     }
 
     fn room(&self) -> io::Result<Room> {
-        let stat = rustix::fs::statvfs(&self.folder)?;
+        let stat = rustix::fs::fstatvfs(&self.folder)?;
         let fragment = stat.f_frsize.max(1);
         Ok(Room {
             total_bytes: stat.f_blocks.saturating_mul(fragment),
             free_bytes: stat.f_bavail.saturating_mul(fragment),
         })
+    }
+
+    fn release(&self) {
+        // Where it fails, it is released with the last who has it open.
+        let _ = self.lock.unlock();
+    }
+
+    fn is_there(&self) -> bool {
+        let Ok(own) = rustix::fs::fstat(&self.folder) else { return false };
+        std::fs::metadata(&self.path)
+            .is_ok_and(|named| (named.dev(), named.ino()) == (own.st_dev, own.st_ino))
+    }
+}
+
+impl OsDisk {
+    fn open_folder(&self, folder: &str) -> io::Result<OwnedFd> {
+        let path = if folder.is_empty() { "." } else { folder };
+        let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;
+        Ok(rustix::fs::openat(&self.folder, path, flags, Mode::empty())?)
     }
 }
 

@@ -1,0 +1,121 @@
+//! Who was there all the time, and who was not.
+
+use super::{Arriving, NAME, Reached, Register, State};
+use crate::Ledger;
+use crate::ledger::Stamp;
+use crate::samples::Folder;
+
+fn open(folder: &Folder) -> Register {
+    let (register, is_damaged) = Register::open(folder.path()).unwrap();
+    assert!(!is_damaged);
+    register
+}
+
+fn volume(id: u128, epoch: u64) -> Arriving<'static> {
+    Arriving {
+        id,
+        path: "/drives/a b",
+        reached: Reached { epoch, end: 2 * epoch },
+        is_empty: false,
+        is_mount: true,
+    }
+}
+
+#[test]
+fn one_that_was_there_all_the_time_is_believed() {
+    let (folder, ledger) = (Folder::new("register-0"), Ledger::default());
+    let first = open(&folder).arrive(Arriving { is_empty: true, ..volume(7, 0) }, &ledger).unwrap();
+    assert!(!first.was_away);
+    open(&folder).note(&[(7, Reached { epoch: 41, end: 82 })], 1000).unwrap();
+    assert_eq!(open(&folder).numbers(), 1000);
+    let again = open(&folder).arrive(volume(7, 41), &ledger).unwrap();
+    assert_eq!((again.was_away, again.trusted_from, again.dead_below), (false, Stamp::of(0), Stamp::of(0)));
+}
+
+#[test]
+fn one_that_is_unknown_behind_or_was_away_is_asked_about() {
+    let (folder, ledger) = (Folder::new("register-1"), Ledger::default());
+    let register = open(&folder);
+    // From another house.
+    let before = ledger.current();
+    let arrival = register.arrive(volume(1, 5), &ledger).unwrap();
+    assert!(arrival.was_away && arrival.trusted_from > before);
+    // A copy from before.
+    register.note(&[(1, Reached { epoch: 9, end: 18 })], 0).unwrap();
+    let restored = open(&folder).arrive(volume(1, 8), &ledger).unwrap();
+    assert!(restored.was_away && restored.trusted_from > arrival.trusted_from);
+    // One whose index was made anew is judged by its log.
+    register.note(&[(1, Reached { epoch: 9, end: 18 })], 0).unwrap();
+    let anew = |end| Arriving { reached: Reached { epoch: 0, end }, ..volume(1, 0) };
+    assert!(!open(&folder).arrive(anew(18), &ledger).unwrap().was_away);
+    open(&folder).note(&[(1, Reached { epoch: 9, end: 18 })], 0).unwrap();
+    let restored = open(&folder).arrive(anew(17), &ledger).unwrap();
+    assert!(restored.was_away);
+    // Out for a while.
+    let register = open(&folder);
+    register.leave(1, true).unwrap();
+    assert!(register.is_somebody_away());
+    let back = open(&folder).arrive(volume(1, 100), &ledger).unwrap();
+    assert!(back.was_away && back.trusted_from > restored.trusted_from);
+    // That stays so when it is there again all the time.
+    assert_eq!(open(&folder).arrive(volume(1, 100), &ledger).unwrap().trusted_from, back.trusted_from);
+}
+
+#[test]
+fn what_was_away_while_marks_went_is_dead() {
+    let (folder, ledger) = (Folder::new("register-2"), Ledger::default());
+    let register = open(&folder);
+    for id in [1, 2, 3] {
+        register
+            .arrive(Arriving { path: ["/a", "/b", "/c"][id as usize - 1], ..volume(id, 0) }, &ledger)
+            .unwrap();
+    }
+    register.leave(1, true).unwrap();
+    register.lose(Stamp::of(77), &[2], &[(3, Reached { epoch: 12, end: 24 })]).unwrap();
+    let register = open(&folder);
+    let dead = |id| register.arrive(volume(id, 50), &ledger).unwrap().dead_below;
+    assert_eq!([dead(1), dead(2), dead(3)], [Stamp::of(77), Stamp::of(77), Stamp::of(0)]);
+}
+
+#[test]
+fn what_nobody_expects_is_not_waited_for_and_not_believed() {
+    let (folder, ledger) = (Folder::new("register-3"), Ledger::default());
+    let register = open(&folder);
+    register.arrive(volume(1, 0), &ledger).unwrap();
+    register.call(&["/drives/other"], &[]).unwrap();
+    assert!(!register.is_somebody_away());
+    assert!(register.was_mount("/drives/a b"));
+    assert!(register.arrive(volume(1, 10), &ledger).unwrap().was_away);
+    // Another drive in the same folder.
+    register.arrive(volume(2, 0), &ledger).unwrap();
+    assert!(!register.is_somebody_away());
+    assert!(register.arrive(volume(1, 10), &ledger).unwrap().was_away);
+}
+
+#[test]
+fn the_golden_text_is_what_is_written_and_read() {
+    let (folder, ledger) = (Folder::new("register-4"), Ledger::default());
+    let register = open(&folder);
+    register.arrive(Arriving { is_empty: true, ..volume(0xfe, 3) }, &ledger).unwrap();
+    register.note(&[], 5).unwrap();
+    let text = std::fs::read_to_string(folder.path().join(NAME)).unwrap();
+    let expect = "weir volumes 1\nnumbers 5\n\
+        volume 000000000000000000000000000000fe present expected epoch 3 end 6 trusted 0 dead 0 mount /drives/a b\n\
+        sum 7cfb1224f1a43481\n";
+    assert_eq!(text, expect);
+    assert_eq!(State::read(text.as_bytes()).unwrap().to_text(), text);
+}
+
+#[test]
+fn what_was_cut_or_flipped_knows_nothing() {
+    let mut state = State { numbers: 9, ..State::default() };
+    state.volumes.insert(3, super::Entry { path: "/a\n\"ü\\".to_owned(), ..super::Entry::default() });
+    let text = state.to_text().into_bytes();
+    assert_eq!(State::read(&text), Some(state));
+    for at in 0..text.len() {
+        assert_eq!(State::read(&text[..at]), None, "cut at {at}");
+        let mut flipped = text.clone();
+        flipped[at] ^= 4;
+        assert_eq!(State::read(&flipped), None, "flipped at {at}");
+    }
+}

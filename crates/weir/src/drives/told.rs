@@ -1,0 +1,84 @@
+//! What is told of a volume: by `weir volumes`, the status and the metrics.
+
+use std::time::Duration;
+
+use weir_control::{CatalogueUse, VolumeUse};
+use weir_store::catalogue::CatalogueUsage;
+use weir_store::life::Phase;
+use weir_store::{Stamp, Standing, VolumeState};
+
+use super::{Course, Drain, Slot};
+
+/// Of a slot, at a moment of the drives' clock.
+pub(super) fn of(slot: &Slot, now: Duration) -> VolumeUse {
+    let retry_s = slot.life.rests_for(now).filter(|rest| !rest.is_zero()).map(|rest| rest.as_secs().max(1));
+    let drain = match slot.drain {
+        Drain::No => None,
+        Drain::Passing | Drain::Rests(_) => Some("draining".to_owned()),
+        Drain::Done => Some("drained".to_owned()),
+    };
+    let state = match (&slot.course, slot.life.phase()) {
+        (Course::Open(attached), _) => word(attached.standing()),
+        (Course::Opening, _) | (_, Phase::Probing) => "probing",
+        (Course::Shut | Course::Closing, _) => "ejected",
+    };
+    let held = slot.attached().map_or_else(|| slot.last.clone(), |attached| held(attached.state()));
+    VolumeUse {
+        path: slot.path(),
+        state: state.to_owned(),
+        why: slot.why.clone().filter(|_| state != "up"),
+        retry_s,
+        drain,
+        ..held
+    }
+}
+
+fn word(standing: Standing) -> &'static str {
+    match standing {
+        Standing::Up => "up",
+        Standing::Full => "full",
+        Standing::ReadOnly => "read-only",
+        Standing::Slow => "slow",
+        Standing::Ejected => "ejected",
+    }
+}
+
+pub(super) fn held(state: VolumeState) -> VolumeUse {
+    let VolumeState { usage, sweeps, budget, .. } = state;
+    VolumeUse {
+        id: format!("{:032x}", state.id),
+        suspect: state.trusted_from > Stamp::of(0),
+        weight: state.weight,
+        objects: usage.objects,
+        used_bytes: usage.used_bytes,
+        size_bytes: usage.size_bytes,
+        segments: usage.segments,
+        index_bytes: usage.index_memory_bytes,
+        body_bytes: usage.body_bytes,
+        other_bytes: usage.head_bytes + usage.journal_bytes + usage.checkpoint_bytes,
+        write_budget_bytes: budget.limit_bytes,
+        written_today_bytes: budget.used_bytes,
+        is_budget_used_up: budget.is_used_up,
+        budget_refused: budget.refused,
+        admitted: state.admitted,
+        promoted: state.promoted,
+        evicted: usage.evicted,
+        swept: usage.swept,
+        segments_freed: usage.segments_freed,
+        reinserted: usage.reinserted,
+        over_quota: usage.over_quota,
+        sweeps: sweeps.passes,
+        sweeps_failed: sweeps.failed,
+        catalogue: state.catalogue.map(catalogue),
+        damaged: usage.damaged,
+        queue_full: usage.queue_full,
+        read_errors: usage.read_errors,
+        write_errors: usage.write_errors,
+        ..VolumeUse::default()
+    }
+}
+
+fn catalogue(usage: CatalogueUsage) -> CatalogueUse {
+    let CatalogueUsage { disk_bytes, memory_bytes, written_bytes, records, behind_bytes, is_broken } = usage;
+    CatalogueUse { disk_bytes, memory_bytes, written_bytes, records, behind_bytes, is_broken }
+}
