@@ -1,6 +1,8 @@
 //! A new process takes over from the running one: no connection is refused, reset or closed, nothing that was purged comes
 //! back, and one that does not come up changes nothing.
 
+mod volumes;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;

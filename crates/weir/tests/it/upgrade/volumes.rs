@@ -1,0 +1,121 @@
+//! The volumes go from one process to the next: what is there is found by the new one, and what was purged is not.
+
+use std::time::Duration;
+
+use weir_testkit::{Origin, Resource, Weir, pattern, until};
+
+use super::{Load, origin, upgraded};
+use crate::house::{House, house};
+
+fn on_disk(origin: &Origin, memory: &str) -> House {
+    let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"";
+    house(&[origin]).more(&format!("[cache]\nmemory = \"{memory}\"\n{volume}"))
+}
+
+/// Waits until the new process has its volume.
+fn await_volume(weir: &Weir) {
+    until("the volume is up", || {
+        let volumes = weir.command(&["status", "--json"]).stdout;
+        volumes.contains("\"state\": \"up\"")
+    });
+}
+
+/// Fills the cache with some objects and waits until they lie on the volume.
+fn filled(origin: &Origin, weir: &Weir) -> Vec<String> {
+    let paths: Vec<String> = (0..30).map(|number| format!("/kept/{number}")).collect();
+    for (number, path) in paths.iter().enumerate() {
+        origin.put(path, Resource::fresh(pattern(number as u64, 1000 * number)).etag("\"1\""));
+        assert_eq!(weir.get(path).status(), 200);
+    }
+    paths
+}
+
+#[test]
+fn the_cache_is_warm_after_an_upgrade() {
+    let origin = origin();
+    let mut weir = on_disk(&origin, "64MiB").start();
+    let paths = filled(&origin, &weir);
+    for round in 0..3 {
+        upgraded(&mut weir, &[]);
+        await_volume(&weir);
+        for (number, path) in paths.iter().enumerate() {
+            let answer = weir.get(path);
+            assert!(answer.is_hit(), "{path} in round {round}: {}", answer.cache_status());
+            assert_eq!(answer.body, pattern(number as u64, 1000 * number));
+            assert_eq!(origin.count(path), 1, "{path} in round {round}");
+        }
+        weir.get(&format!("/later/{round}"));
+    }
+    let verified = weir.command(&["verify", "--json"]);
+    assert!(verified.stdout.contains("\"damaged\": 0"), "{verified:?}");
+    assert!(weir.wait(Duration::from_secs(20)).is_some_and(|status| status.success()));
+}
+
+#[test]
+fn what_was_purged_before_and_after_an_upgrade_stays_so() {
+    let origin = origin();
+    let mut weir = on_disk(&origin, "64MiB").start();
+    let paths = filled(&origin, &weir);
+    let purge = |weir: &Weir, path: &str| {
+        let url = format!("http://localhost{path}");
+        let output = weir.command(&["purge", &url]);
+        assert_eq!(output.code, Some(0), "{output:?}");
+    };
+    let mut purged = Vec::new();
+    for round in 0..3 {
+        // One just before, one as soon as the new process answers, one once it has the volume.
+        purge(&weir, &paths[3 * round]);
+        upgraded(&mut weir, &[]);
+        purge(&weir, &paths[3 * round + 1]);
+        await_volume(&weir);
+        purge(&weir, &paths[3 * round + 2]);
+        purged.extend(3 * round..3 * round + 3);
+    }
+    weir.restart();
+    for (number, path) in paths.iter().enumerate() {
+        let answer = weir.get(path);
+        assert_eq!(answer.is_hit(), !purged.contains(&number), "{path}: {}", answer.cache_status());
+        assert_eq!(answer.body, pattern(number as u64, 1000 * number));
+    }
+}
+
+#[test]
+fn no_request_fails_while_the_volume_goes_over() {
+    let origin = origin();
+    let mut weir = on_disk(&origin, "16MiB").start();
+    let paths = filled(&origin, &weir);
+    let load = Load::start(&weir, 8, 4);
+    for _ in 0..4 {
+        load.go_on(200);
+        upgraded(&mut weir, &[]);
+        await_volume(&weir);
+    }
+    load.go_on(200);
+    let (done, failures) = load.end();
+    assert!(
+        failures.is_empty(),
+        "{} of {done} failed: {:?}",
+        failures.len(),
+        &failures[..failures.len().min(5)]
+    );
+    assert!(paths.iter().all(|path| weir.get(path).is_hit()));
+}
+
+#[test]
+fn a_reader_of_the_volume_gets_its_bytes_from_the_old_process() {
+    const LENGTH: usize = 40_000_000;
+    let origin = origin();
+    origin.put("/film", Resource::fresh(pattern(9, LENGTH)).etag("\"1\"").ranges());
+    let mut weir = on_disk(&origin, "16MiB").start();
+    assert!(weir.get("/film").body == pattern(9, LENGTH));
+    weir.restart();
+    let mut reader = weir.client();
+    reader.send_get("x", "/film", &[]);
+    // Its kernel's buffers take some; the rest is read when the old process has given the volume away.
+    std::thread::sleep(Duration::from_millis(300));
+    upgraded(&mut weir, &[]);
+    await_volume(&weir);
+    let answer = reader.recv().unwrap();
+    assert!(answer.body == pattern(9, LENGTH), "{} bytes", answer.body.len());
+    assert_eq!(reader.get("x", "/film", &[("Range", "bytes=0-9")]).body, pattern(9, LENGTH)[..10]);
+}
