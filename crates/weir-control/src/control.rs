@@ -14,6 +14,7 @@ use crate::plane::{
     DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, Purged, Question, SwapError,
     UpgradeOrder, Upgraded, Verified,
 };
+use crate::sites::{Holding, Sites, SitesOrder};
 use crate::status::{LastReload, Status};
 
 /// Where the configuration came from.
@@ -199,6 +200,14 @@ impl Control {
         self.plane.list(order)
     }
 
+    /// The accounts of sites.
+    ///
+    /// # Errors
+    /// A sentence.
+    pub fn sites(&self, order: &SitesOrder) -> Result<Sites, String> {
+        self.plane.sites(order)
+    }
+
     /// Whether requests are taken.
     pub fn phase(&self) -> Phase {
         self.plane.phase()
@@ -206,6 +215,10 @@ impl Control {
 
     pub(crate) fn snapshot(&self) -> Snapshot {
         self.plane.snapshot()
+    }
+
+    pub(crate) fn held(&self) -> Vec<(String, Holding)> {
+        self.plane.held()
     }
 
     pub(crate) fn inventory(&self) -> Inventory {

@@ -13,6 +13,7 @@ pub mod control;
 pub mod plane;
 pub mod query;
 pub mod serve;
+pub mod sites;
 pub mod state;
 pub mod status;
 
@@ -25,12 +26,13 @@ mod socket;
 pub use client::{AskError, Asked};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use plane::{
-    AskedOrigin, CacheUse, CachedObject, CatalogueUse, DataPlane, Explained, Inventory, LedgerState,
-    ListOrder, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Purged, Question,
+    AccountsUse, AskedOrigin, CacheUse, CachedObject, CatalogueUse, DataPlane, Explained, Inventory,
+    LedgerState, ListOrder, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Purged, Question,
     SelectingField, Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState,
     Verified, VolumeUse,
 };
 pub use serve::{AdminListener, ControlThread, ServeError};
+pub use sites::{Holding, More, SiteAccount, Sites, SitesOrder, Stock, Used, UsedIn};
 pub use state::{StateError, StateFolder};
 pub use status::{Status, rfc3339};
 

@@ -14,10 +14,11 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use weir_edge::observe::{Latency, Outcome, Snapshot, bounds_us};
+use weir_edge::observe::{Latency, Outcome, SiteSnapshot, Snapshot, bounds_us};
 
 use crate::control::Control;
 use crate::plane::{Inventory, OriginState, Phase};
+use crate::sites::Holding;
 
 /// The content type of the text.
 pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -46,6 +47,7 @@ impl Collector for Scrape {
         process(&mut out, &self.0)?;
         requests(&mut out, &snapshot)?;
         sites(&mut out, &snapshot)?;
+        held(&mut out, &self.0.held())?;
         transfers(&mut out, &snapshot)?;
         words(&mut out, &snapshot)?;
         let inventory = self.0.inventory();
@@ -172,16 +174,43 @@ fn requests(out: &mut Out, snapshot: &Snapshot) -> fmt::Result {
 fn sites(out: &mut Out, snapshot: &Snapshot) -> fmt::Result {
     let requests = snapshot.sites.iter().flat_map(|site| {
         let by_outcome = Outcome::ALL.iter().zip(site.requests).filter(|(_, count)| *count > 0);
-        by_outcome
-            .map(|(outcome, count)| (vec![("site", site.name.as_str()), ("outcome", outcome.word())], count))
+        by_outcome.map(|(outcome, count)| (vec![("site", &*site.name), ("outcome", outcome.word())], count))
     });
     out.counters("weir_site_requests", "finished requests by site and outcome", requests)?;
     let bytes = snapshot.sites.iter().filter(|site| site.requests.iter().any(|count| *count > 0));
+    type Count = fn(&SiteSnapshot) -> u64;
+    let counts: [(&str, &str, Count); 3] = [
+        ("weir_site_written_bytes", "bytes written to clients by site, heads and framing included", |site| {
+            site.client_bytes
+        }),
+        ("weir_site_origin_requests", "requests written to origins by site, retries included", |site| {
+            site.origin_requests
+        }),
+        ("weir_site_origin_bytes", "bytes read from origins by site, heads and framing included", |site| {
+            site.origin_bytes
+        }),
+    ];
+    for (name, help, count) in counts {
+        let counted = snapshot.sites.iter().filter(|site| count(site) > 0);
+        out.counters(name, help, counted.map(|site| (vec![("site", &*site.name)], count(site))))?;
+    }
     out.counters(
         "weir_site_client_bytes",
         "body bytes sent to clients by site",
-        bytes.map(|site| (vec![("site", site.name.as_str())], site.body_bytes)),
+        bytes.map(|site| (vec![("site", &*site.name)], site.body_bytes)),
     )
+}
+
+fn held(out: &mut Out, held: &[(String, Holding)]) -> fmt::Result {
+    let each = held.iter().flat_map(|(site, held)| {
+        let tiers = [("memory", held.memory), ("volume", held.volume), ("both", held.both)];
+        tiers.map(|(tier, stock)| (vec![("site", site.as_str()), ("tier", tier)], stock))
+    });
+    let each: Vec<_> = each.collect();
+    let objects = each.iter().map(|(labels, stock)| (labels.clone(), stock.objects as f64));
+    out.gauges("weir_site_held_objects", "objects that are held of a site", objects)?;
+    let bytes = each.iter().map(|(labels, stock)| (labels.clone(), stock.bytes as f64));
+    out.gauges("weir_site_held_bytes", "bytes of bodies that are held of a site", bytes)
 }
 
 fn transfers(out: &mut Out, snapshot: &Snapshot) -> fmt::Result {
@@ -246,6 +275,11 @@ fn holdings(out: &mut Out, inventory: &Inventory) -> fmt::Result {
     out.counter("weir_cache_evicted", "objects that made room for others", cache.evicted)?;
     let help = "objects that stayed in memory, not asked for often enough for the drives";
     out.counter("weir_cache_not_admitted", help, cache.not_admitted)?;
+    let accounts = &inventory.accounts;
+    let is_well = if accounts.failure.is_none() { 1.0 } else { 0.0 };
+    out.gauge("weir_accounts_well", "1 while the accounts of sites can be written", is_well)?;
+    out.counter("weir_accounts_write_errors", "writes of the accounts that failed", accounts.failed)?;
+    out.counter("weir_accounts_written_bytes", "bytes written for the accounts", accounts.written_bytes)?;
     below::volumes(out, &inventory.volumes)
 }
 

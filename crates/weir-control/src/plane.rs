@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use weir_config::Loaded;
 use weir_edge::observe::Snapshot;
 
+use crate::sites::{Holding, Sites, SitesOrder};
+
 /// The data plane as the control plane sees it. Every call may block for a short time and comes from a thread that may.
 pub trait DataPlane: Send + Sync {
     /// Puts a configuration in force for all requests that begin from now on.
@@ -45,6 +47,15 @@ pub trait DataPlane: Send + Sync {
     /// # Errors
     /// A sentence, when the question names nothing that there could be.
     fn list(&self, order: &ListOrder) -> Result<Listing, String>;
+
+    /// The accounts of sites. May block for a while.
+    ///
+    /// # Errors
+    /// A sentence, when the question names nothing that there could be, or they cannot be read.
+    fn sites(&self, order: &SitesOrder) -> Result<Sites, String>;
+
+    /// What is held of each site of the configuration. May block for a while.
+    fn held(&self) -> Vec<(String, Holding)>;
 
     /// Whether requests are taken.
     fn phase(&self) -> Phase;
@@ -241,6 +252,8 @@ pub struct Inventory {
     pub volumes: Vec<VolumeUse>,
     /// Where the ledger stands.
     pub ledger: LedgerState,
+    /// Where the accounts stand.
+    pub accounts: AccountsUse,
     /// Each upstream with its origins.
     pub upstreams: Vec<UpstreamState>,
 }
@@ -381,6 +394,18 @@ pub struct LedgerState {
     /// Why it could not be written the last time; absent when it could.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+}
+
+/// Where the accounts of sites stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccountsUse {
+    /// Why they could not be written the last time; absent when they could.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// Writes that failed.
+    pub failed: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
 }
 
 /// An upstream and its origins.

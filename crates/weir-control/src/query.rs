@@ -1,11 +1,14 @@
-//! The query of `GET /objects`, written by the command line and read by the socket.
+//! The queries of `GET /objects` and `GET /sites`, written by the command line and read by the socket.
 
 use std::fmt::Write;
 
 use crate::plane::ListOrder;
+use crate::sites::SitesOrder;
 
 /// The path.
 pub const OBJECTS: &str = "/objects";
+/// The path of the accounts.
+pub const SITES: &str = "/sites";
 /// How many objects a page has where nobody says, and at most.
 pub const LIMIT: usize = 100;
 /// How many objects a page has at most.
@@ -43,9 +46,8 @@ fn encode(out: &mut String, value: &str) {
 /// A sentence.
 pub(crate) fn read(query: &str) -> Result<ListOrder, String> {
     let mut order = ListOrder { limit: LIMIT, ..ListOrder::default() };
-    for field in query.split('&').filter(|field| !field.is_empty()) {
-        let (name, value) = field.split_once('=').unwrap_or((field, ""));
-        let value = decode(value).ok_or_else(|| format!("{name} is not percent-encoded UTF-8"))?;
+    for field in fields(query) {
+        let (name, value) = field?;
         match name {
             "site" => order.site = Some(value),
             "prefix" => order.prefix = Some(value),
@@ -59,6 +61,59 @@ pub(crate) fn read(query: &str) -> Result<ListOrder, String> {
         }
     }
     Ok(order)
+}
+
+/// Path and query for the accounts.
+pub fn write_sites(order: &SitesOrder) -> String {
+    let mut text = format!("{SITES}?days={}&live={}", u8::from(order.more.days), u8::from(order.more.live));
+    for (name, value) in [("site", &order.site), ("since", &order.since)] {
+        if let Some(value) = value {
+            text += &format!("&{name}=");
+            encode(&mut text, value);
+        }
+    }
+    text
+}
+
+/// The form in which accounts are asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Json,
+    Csv,
+}
+
+/// What a query asks for of the accounts.
+///
+/// # Errors
+/// A sentence.
+pub(crate) fn read_sites(query: &str) -> Result<(SitesOrder, Form), String> {
+    let (mut order, mut form) = (SitesOrder::default(), Form::Json);
+    for field in fields(query) {
+        let (name, value) = field?;
+        match (name, value.as_str()) {
+            ("site", _) => order.site = Some(value),
+            ("since", _) => order.since = Some(value),
+            ("days", "0" | "1") => order.more.days = value == "1",
+            ("live", "0" | "1") => order.more.live = value == "1",
+            ("format", "json") => form = Form::Json,
+            ("format", "csv") => form = Form::Csv,
+            ("days" | "live", _) => return Err(format!("{name} is 0 or 1")),
+            ("format", _) => return Err("format is json or csv".to_owned()),
+            _ => return Err(format!("{name} is not known; there are site, since, days, live and format")),
+        }
+    }
+    // A line is of a day.
+    order.more.days |= form == Form::Csv;
+    Ok((order, form))
+}
+
+/// The names and decoded values of a query.
+fn fields(query: &str) -> impl Iterator<Item = Result<(&str, String), String>> {
+    query.split('&').filter(|field| !field.is_empty()).map(|field| {
+        let (name, value) = field.split_once('=').unwrap_or((field, ""));
+        let value = decode(value).ok_or_else(|| format!("{name} is not percent-encoded UTF-8"))?;
+        Ok((name, value))
+    })
 }
 
 fn decode(text: &str) -> Option<String> {
@@ -82,6 +137,7 @@ fn decode(text: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sites::More;
 
     #[test]
     fn what_is_written_is_read() {
@@ -97,6 +153,26 @@ mod tests {
         assert!(path == OBJECTS && written.parse::<http::Uri>().is_ok(), "{written}");
         assert_eq!(read(query), Ok(order));
         assert_eq!(read("").map(|order| order.limit), Ok(LIMIT));
+    }
+
+    #[test]
+    fn the_accounts_are_asked_for_in_the_same_way() {
+        let order = SitesOrder {
+            site: Some("ö *".to_owned()),
+            since: Some("2026-11".to_owned()),
+            more: More { days: true, live: true },
+        };
+        let written = write_sites(&order);
+        let (path, query) = written.split_once('?').unwrap();
+        assert!(path == SITES && written.parse::<http::Uri>().is_ok(), "{written}");
+        assert_eq!(read_sites(query), Ok((order, Form::Json)));
+        assert_eq!(read_sites(""), Ok((SitesOrder::default(), Form::Json)));
+        let more = More { days: true, live: false };
+        let by_day = SitesOrder { more, ..SitesOrder::default() };
+        assert_eq!(read_sites("format=csv"), Ok((by_day, Form::Csv)));
+        for query in ["days=2", "format=xml", "limit=1", "site=%"] {
+            assert!(read_sites(query).is_err(), "{query}");
+        }
     }
 
     #[test]

@@ -344,7 +344,7 @@ async fn respond(
 
 fn act(control: &Arc<Control>, paths: Paths, head: &http::request::Parts, body: &Bytes) -> Answer {
     match paths {
-        Paths::Admin => admin::answer(control, &head.method, head.uri.path()),
+        Paths::Admin => admin::answer(control, &head.method, &head.uri),
         Paths::Socket => socket::answer(control, &head.method, &head.uri, body),
     }
 }

@@ -1,4 +1,4 @@
-//! The control socket's paths: `GET /status`, `GET /volumes`, `GET /objects`, `POST /reload`, `POST /explain`, `POST /purge`,
+//! The control socket's paths: `GET /status`, `GET /volumes`, `GET /objects`, `GET /sites`, `POST /reload`, `POST /explain`, `POST /purge`,
 //! `POST /verify`, `POST /upgrade`. Who may open the socket may do
 //! all of it.
 
@@ -9,8 +9,11 @@ use http::{Method, StatusCode, Uri};
 use crate::answer::{self, Answer};
 use crate::control::{Control, PurgeError, ReloadError};
 use crate::plane::Question;
-use crate::query;
+use crate::query::{self, Form};
+use crate::sites;
 
+/// The content type of accounts to bill by (RFC 4180 §3).
+const CSV: &str = "text/csv; charset=utf-8; header=present";
 /// The path of purges.
 pub(crate) const PURGE: &str = "/purge";
 
@@ -24,7 +27,8 @@ pub(crate) fn answer(control: &Arc<Control>, method: &Method, uri: &Uri, body: &
         ("/verify", &Method::POST) => verify(control),
         ("/upgrade", &Method::POST) => upgrade(control, body),
         (query::OBJECTS, &Method::GET) => list(control, uri.query().unwrap_or_default()),
-        ("/status" | "/volumes" | query::OBJECTS, _) => answer::method_not_allowed("GET"),
+        (query::SITES, &Method::GET) => sites(control, uri.query().unwrap_or_default()),
+        ("/status" | "/volumes" | query::OBJECTS | query::SITES, _) => answer::method_not_allowed("GET"),
         ("/reload" | "/explain" | "/verify" | "/upgrade" | PURGE, _) => answer::method_not_allowed("POST"),
         _ => answer::refusal(
             StatusCode::NOT_FOUND,
@@ -79,6 +83,16 @@ fn upgrade(control: &Control, body: &[u8]) -> Answer {
 fn list(control: &Control, query: &str) -> Answer {
     match query::read(query).and_then(|order| control.list(&order)) {
         Ok(listing) => answer::json(StatusCode::OK, &listing),
+        Err(sentence) => answer::refusal(StatusCode::UNPROCESSABLE_ENTITY, &sentence),
+    }
+}
+
+/// Answers a question for the accounts, on the socket and on the admin listener.
+pub(crate) fn sites(control: &Control, query: &str) -> Answer {
+    let told = query::read_sites(query).and_then(|(order, form)| Ok((control.sites(&order)?, form)));
+    match told {
+        Ok((sites, Form::Json)) => answer::json(StatusCode::OK, &sites),
+        Ok((sites, Form::Csv)) => answer::typed(StatusCode::OK, CSV, sites::csv(&sites)),
         Err(sentence) => answer::refusal(StatusCode::UNPROCESSABLE_ENTITY, &sentence),
     }
 }

@@ -18,6 +18,8 @@ const LOCK: &str = "lock";
 const SOCKET: &str = "control.sock";
 /// The ledger, and what it is written anew as.
 const LEDGERS: [&str; 2] = ["ledger", "ledger.new"];
+/// The folder of the accounts.
+pub const ACCOUNTS: &str = "accounts";
 /// The longest path that fits into a socket address.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
@@ -225,7 +227,7 @@ fn close_to_others(path: &Path, folder: &File) -> Result<(), StateError> {
 }
 
 fn is_ours(name: &OsStr) -> bool {
-    name == LOCK || name == SOCKET || LEDGERS.iter().any(|ledger| name == *ledger)
+    name == LOCK || name == SOCKET || name == ACCOUNTS || LEDGERS.iter().any(|ledger| name == *ledger)
 }
 
 fn lock(path: &Path) -> Result<File, StateError> {

@@ -81,6 +81,22 @@ impl DataPlane for Scripted {
         }
     }
 
+    fn sites(&self, order: &SitesOrder) -> Result<Sites, String> {
+        let used = Used { requests: 3, ..Used::default() };
+        let days =
+            if order.more.days { vec![UsedIn { day: "2026-11-22".to_owned(), used }] } else { Vec::new() };
+        let site = order.site.clone().ok_or("no site is named")?;
+        Ok(Sites {
+            since: order.since.clone(),
+            sites: vec![SiteAccount { site, days, ..SiteAccount::default() }],
+        })
+    }
+
+    fn held(&self) -> Vec<(String, Holding)> {
+        let both = Stock { objects: 2, bytes: 7 };
+        vec![("a".to_owned(), Holding { both, ..Holding::default() })]
+    }
+
     fn list(&self, order: &ListOrder) -> Result<Listing, String> {
         match order.site.as_deref() {
             Some(name) => Err(format!("no site is named {name}")),
@@ -203,6 +219,27 @@ fn purge_answers_with_the_mark_or_says_why_not() {
         assert!(refused.refusal().unwrap().contains(expect), "{refused:?}");
     }
     assert_eq!(running.admin("POST /purge").0, 405);
+}
+
+#[test]
+fn the_accounts_are_shown_by_both_servers() {
+    let running = Running::start(Source::File);
+    let asked = running.ask(Method::GET, "/sites?site=a%20b&since=2026-11&days=1", "");
+    let sites: Sites = serde_json::from_slice(&asked.body).unwrap();
+    assert_eq!((sites.since.as_deref(), &*sites.sites[0].site), (Some("2026-11"), "a b"));
+    assert_eq!(sites.sites[0].days[0].used.requests, 3);
+    let metrics = running.admin("GET /metrics").1;
+    assert!(metrics.contains("\nweir_site_held_bytes{site=\"a\",tier=\"both\"} 7.0\n"), "{metrics}");
+    let (status, csv) = running.admin("GET /sites?site=a&format=csv");
+    assert_eq!(status, 200);
+    assert!(
+        csv.starts_with("site,customer,day,requests,")
+            && csv.ends_with("a,,2026-11-22,3,0,0,0,0,0,0,0,0,0,0\r\n"),
+        "{csv}"
+    );
+    assert_eq!(running.ask(Method::GET, "/sites", "").refusal().unwrap(), "no site is named");
+    assert_eq!(running.admin("GET /sites?format=xml").0, 422);
+    assert_eq!(running.ask(Method::POST, "/sites", "").status, 405);
 }
 
 #[test]

@@ -16,7 +16,7 @@ use crate::clock;
 use crate::conn::body::RequestBody;
 use crate::conn::{After, Conn};
 use crate::deliver::send::{Ended, Sent, Transfer};
-use crate::observe::{Completion, Description, Facts, Outcome};
+use crate::observe::{Completion, Description, Facts, Outcome, SiteId};
 use crate::parts::Refill;
 use crate::plan::{Route, Site};
 use crate::present::Reader;
@@ -171,6 +171,7 @@ impl<'c> Exchange<'c> {
     pub(crate) fn finish(mut self) {
         let ended = self.ended.unwrap_or_else(clock::mono);
         self.conn.free_since = ended;
+        self.conn.client.site = SiteId::NONE;
         self.facts.total = ended.saturating_duration_since(self.now.mono);
         self.worker.observer.record(&self.facts, || self.describe());
         self.worker.observer.counters().request_ended();

@@ -103,6 +103,7 @@ pub(crate) fn route<'r>(exchange: &mut Exchange<'r>) -> Routed<'r> {
     };
     exchange.site = Some(site);
     exchange.facts.site = site.id;
+    exchange.conn.client.site = site.id;
     if let Some(route) = purged_by(site, exchange, path) {
         exchange.route = Some(route);
         return Routed::Purge(route);

@@ -121,6 +121,7 @@ fn request(exchange: &Exchange<'_>, route: &Route, body: OutBody) -> OriginReque
         retry: Retry::of(&exchange.head.method),
         prefer: None,
         upgrade: exchange.head.upgrade.clone(),
+        tally: Some(exchange.worker.observer.tally(exchange.facts.site)),
     }
 }
 

@@ -20,6 +20,7 @@ use crate::observe::SiteId;
 
 pub use crate::route::{Answered, Page, Route};
 pub use weir_config::model::ProxyProtocol;
+pub use weir_policy::site_hash;
 
 /// The mode of a unix socket's file where the configuration names none.
 const UNIX_MODE: u32 = 0o660;

@@ -11,6 +11,7 @@ use weir_upstream::{OriginResponse, Tunnel};
 use weir_wire::print;
 
 use crate::conn::After;
+use crate::conn::client::Client;
 use crate::exchange::Exchange;
 use crate::plan::Route;
 use crate::present;
@@ -48,18 +49,13 @@ pub(crate) async fn switch(
     counters.tunnel_opened();
     let idle_max = exchange.conn.limits.tunnel_idle_max;
     let early = exchange.conn.client.input.split().freeze();
-    exchange.facts.body_bytes = join(exchange.conn.client.stream_mut(), tunnel, &early, idle_max).await;
+    exchange.facts.body_bytes = join(&mut exchange.conn.client, tunnel, &early, idle_max).await;
     counters.tunnel_closed();
     After::Cut
 }
 
 /// Moves bytes both ways; returns how many went to the client.
-async fn join(
-    client: &mut crate::listen::Stream,
-    mut tunnel: Tunnel,
-    early: &[u8],
-    idle_max: Duration,
-) -> u64 {
+async fn join(client: &mut Client, mut tunnel: Tunnel, early: &[u8], idle_max: Duration) -> u64 {
     let mut to_client = 0;
     if tunnel.write_all(early).await.is_err() {
         return to_client;
@@ -69,7 +65,7 @@ async fn join(
     while up_open || down_open {
         let moved = tokio::time::timeout(idle_max, async {
             tokio::select! {
-                read = client.read(&mut up), if up_open => Moved::Up(read),
+                read = client.stream_mut().read(&mut up), if up_open => Moved::Up(read),
                 read = tunnel.read(&mut down), if down_open => Moved::Down(read),
             }
         });
@@ -81,12 +77,14 @@ async fn join(
             }
             Ok(Moved::Down(Ok(0))) => {
                 down_open = false;
-                client.shutdown().await
+                client.stream_mut().shutdown().await
             }
             Ok(Moved::Up(Ok(bytes))) => timed(idle_max, tunnel.write_all(&up[..bytes])).await,
             Ok(Moved::Down(Ok(bytes))) => {
                 to_client += bytes as u64;
-                timed(idle_max, client.write_all(&down[..bytes])).await
+                let written = timed(idle_max, client.stream_mut().write_all(&down[..bytes])).await;
+                client.wrote(if written.is_ok() { bytes as u64 } else { 0 });
+                written
             }
         };
         if written.is_err() {

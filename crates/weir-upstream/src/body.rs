@@ -219,6 +219,7 @@ impl Streaming {
         match keep {
             Some(keep) if clean => {
                 lease.connection.shrink();
+                lease.connection.tally = None;
                 origin.pool().put(lease, keep);
             }
             _ => drop(lease),

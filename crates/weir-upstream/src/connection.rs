@@ -4,11 +4,13 @@
 
 use std::io;
 use std::pin::pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::BytesMut;
 use tokio::io::AsyncReadExt as _;
 
+use crate::tally::Tally;
 use crate::timer::Timer;
 use crate::transport::Transport;
 
@@ -54,6 +56,8 @@ pub(crate) struct Connection {
     pub(crate) home: Home,
     /// Requests sent on it before the current one.
     pub(crate) served: u64,
+    /// Who is told of what goes over it, while it is used.
+    pub(crate) tally: Option<Arc<dyn Tally>>,
 }
 
 impl Connection {
@@ -65,6 +69,7 @@ impl Connection {
             timer: Timer::default(),
             home: Home::current(),
             served: 0,
+            tally: None,
         }
     }
 
@@ -76,7 +81,7 @@ impl Connection {
         let Self { transport, incoming, mut timer, served, .. } = *self;
         timer.forget();
         let transport = transport.moved_here()?;
-        *self = Self { transport, incoming, timer, home: Home::current(), served };
+        *self = Self { transport, incoming, timer, home: Home::current(), served, tally: None };
         Ok(self)
     }
 
@@ -90,7 +95,18 @@ impl Connection {
     /// Reads into the buffer: the number of bytes, 0 at the end of the stream.
     pub(crate) fn poll_fill(&mut self, cx: &mut Context<'_>, want: Want) -> Poll<io::Result<usize>> {
         make_room(&mut self.incoming, want);
-        pin!(self.transport.read_buf(&mut self.incoming)).poll(cx)
+        let filled = pin!(self.transport.read_buf(&mut self.incoming)).poll(cx);
+        if let Poll::Ready(Ok(bytes)) = &filled {
+            self.received(*bytes);
+        }
+        filled
+    }
+
+    /// Tells of bytes that were read.
+    pub(crate) fn received(&self, bytes: usize) {
+        if let Some(tally) = &self.tally {
+            tally.received(bytes as u64);
+        }
     }
 
     /// Whether it may be used again: nothing unread, nothing arrived, not closed.

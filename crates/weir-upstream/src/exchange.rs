@@ -126,6 +126,9 @@ impl State {
         if outgoing.sent_bytes > before {
             self.moved_at = clock::now();
         }
+        if let Some(tally) = connection.tally.as_ref().filter(|_| before == 0 && outgoing.sent_bytes > 0) {
+            tally.sent();
+        }
         match result {
             Ok(Sending::Done) => {
                 self.sending = Progress::Sent;

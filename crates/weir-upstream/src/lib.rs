@@ -26,6 +26,7 @@ mod response;
 mod retry;
 mod settings;
 mod snapshot;
+mod tally;
 mod timer;
 mod tls;
 mod transport;
@@ -45,5 +46,6 @@ pub use settings::{
     UpstreamSettings, Verify,
 };
 pub use snapshot::{OriginSnapshot, UpstreamSnapshot};
+pub use tally::Tally;
 pub use tunnel::Tunnel;
 pub use upstream::Upstream;

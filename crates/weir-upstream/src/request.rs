@@ -9,6 +9,8 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
 
+use crate::tally::Tally;
+
 /// A request towards an origin.
 #[derive(Debug)]
 pub struct OriginRequest {
@@ -27,6 +29,8 @@ pub struct OriginRequest {
     pub prefer: Option<Arc<str>>,
     /// The protocols to switch to, as the client named them (RFC 9110 §7.8).
     pub upgrade: Option<HeaderValue>,
+    /// Who is told what is sent and comes.
+    pub tally: Option<Arc<dyn Tally>>,
 }
 
 impl OriginRequest {
@@ -41,6 +45,7 @@ impl OriginRequest {
             retry,
             prefer: None,
             upgrade: None,
+            tally: None,
         }
     }
 }

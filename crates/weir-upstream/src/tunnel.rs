@@ -26,7 +26,10 @@ impl AsyncRead for Tunnel {
         let connection = &mut *self.get_mut().lease.connection;
         let early = &mut connection.incoming;
         if early.is_empty() {
-            return Pin::new(&mut connection.transport).poll_read(cx, buf);
+            let before = buf.filled().len();
+            let read = Pin::new(&mut connection.transport).poll_read(cx, buf);
+            connection.received(buf.filled().len() - before);
+            return read;
         }
         let taken = early.len().min(buf.remaining());
         buf.put_slice(&early[..taken]);

@@ -254,6 +254,7 @@ async fn attempt(
     };
     let connected = clock::now();
     count(&origin.counts.requests);
+    lease.connection.tally.clone_from(&terms.request.tally);
     let replay = match &body {
         OutBody::Empty => Some(OutBody::Empty),
         OutBody::Whole(bytes) => Some(OutBody::Whole(bytes.clone())),

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod accounts;
 mod banner;
 mod cli;
 mod demo;

@@ -8,13 +8,14 @@ use std::time::Duration;
 
 use anyhow::Context;
 use parking_lot::Mutex;
+use weir_accounts::Accounts;
 use weir_config::model::{self, Log};
 use weir_config::value::PathText;
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
-    AskedOrigin, CacheUse, CachedObject, DataPlane, Explained, Inventory, LedgerState, ListOrder, Listing,
-    OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question, SelectingField, Setting, StoredVariant,
-    SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
+    AskedOrigin, CacheUse, CachedObject, DataPlane, Explained, Holding, Inventory, LedgerState, ListOrder,
+    Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question, SelectingField, Setting, Sites,
+    SitesOrder, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
 };
 use weir_edge::listen::Heirloom;
 use weir_edge::observe::{LogSettings, Observatory, OpenLogs, Snapshot};
@@ -26,6 +27,7 @@ use weir_store::{
     Unwritten,
 };
 
+use crate::accounts;
 use crate::drives::{Begin, Drives};
 use crate::logs::{self, LogChoice, Terminal};
 
@@ -34,6 +36,7 @@ pub(crate) struct House {
     pub(crate) edge: Edge,
     pub(crate) drives: Drives,
     observatory: Arc<Observatory>,
+    pub(crate) accounts: Accounts,
     choice: LogChoice,
     terminal: Option<Terminal>,
     logs: Mutex<Vec<LogSettings>>,
@@ -103,6 +106,7 @@ impl House {
         let logs = logs::settings(&choice, &loaded.config.log, terminal);
         let observatory = Observatory::start(workers, &logs)?;
         (legacy.until_ledger_is_free)()?;
+        let accounts = accounts::start(&observatory, state)?;
         let files = LedgerFolder::new(state.to_owned());
         let ledger = Ledger::open(MARKS_MAX, Box::new(files), weir_edge::now())
             .with_context(|| format!("cannot use the state folder {}", state.display()))?;
@@ -124,6 +128,7 @@ impl House {
             edge,
             drives,
             observatory,
+            accounts,
             choice,
             terminal,
             at_start: Fixed::of(loaded),
@@ -137,6 +142,11 @@ impl House {
     /// Opens the log files anew.
     pub(crate) fn reopen_logs(&self) {
         self.observatory.reopen();
+    }
+
+    /// Writes what was counted, and counts nothing more.
+    pub(crate) fn finish_accounts(&self, patience: Duration) {
+        self.accounts.finish(patience);
     }
 
     /// Writes what the logs still hold.
@@ -274,6 +284,7 @@ impl DataPlane for House {
             },
             volumes: self.drives.told(),
             ledger: self.ledger(),
+            accounts: accounts::in_use(&self.accounts),
             upstreams: self.upstreams(),
         }
     }
@@ -334,6 +345,15 @@ impl DataPlane for House {
     fn upgrade(&self, order: &UpgradeOrder) -> Result<Upgraded, String> {
         let upgrader = self.upgrader.get().ok_or("this Weir has not started yet")?;
         upgrader(order).inspect_err(|why| tracing::error!("not upgraded: {why}"))
+    }
+
+    fn sites(&self, order: &SitesOrder) -> Result<Sites, String> {
+        let loaded = self.loaded.lock().clone();
+        accounts::sites(order, &self.accounts, &loaded, &self.edge)
+    }
+
+    fn held(&self) -> Vec<(String, Holding)> {
+        accounts::held(&self.edge)
     }
 
     fn phase(&self) -> Phase {

@@ -16,6 +16,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("weir-store", &["weir-wire", "weir-policy"]),
     ("weir-upstream", &["weir-wire", "weir-policy"]),
     ("weir-rocks", &["weir-store"]),
+    ("weir-accounts", &[]),
     ("weir-edge", &["weir-wire", "weir-policy", "weir-config", "weir-store", "weir-upstream"]),
     (
         "weir-control",
@@ -30,6 +31,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-store",
             "weir-upstream",
             "weir-rocks",
+            "weir-accounts",
             "weir-edge",
             "weir-control",
             "weir-stress",

@@ -141,6 +141,7 @@ pub(super) fn absences(source: &Source) -> Vec<Offence> {
 
 /// STYLE.md 15: the files that may start a task or a thread.
 const SPAWNERS: &[&str] = &[
+    "crates/weir-accounts/src/keeper.rs",
     "crates/weir-control/src/client.rs",
     "crates/weir-control/src/serve.rs",
     "crates/weir-edge/src/edge.rs",

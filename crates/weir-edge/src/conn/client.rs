@@ -3,6 +3,7 @@
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
@@ -12,6 +13,7 @@ use tokio::io::AsyncWriteExt;
 
 use crate::clock::{self, Deadline};
 use crate::listen::Stream;
+use crate::observe::{Counters, SiteId};
 
 /// Pipelined bytes kept while a response is awaited; more stay in the kernel.
 const AHEAD_BYTES_MAX: usize = 64 << 10;
@@ -42,11 +44,20 @@ pub(crate) struct Client {
     deadline: Deadline,
     send_stall: Duration,
     is_half_closed: bool,
+    counters: Arc<Counters>,
+    /// For whom is counted what is written.
+    pub(crate) site: SiteId,
 }
 
 impl Client {
-    /// Takes over an accepted connection; `input` is what was already read of it.
-    pub(crate) fn new(stream: Stream, input: BytesMut, send_stall: Duration) -> Client {
+    /// Takes over an accepted connection; `input` is what was already read of it. What is written is told to its worker's
+    /// `counters`.
+    pub(crate) fn new(
+        stream: Stream,
+        input: BytesMut,
+        send_stall: Duration,
+        counters: Arc<Counters>,
+    ) -> Client {
         Client {
             stream,
             input,
@@ -54,6 +65,8 @@ impl Client {
             deadline: Deadline::after(send_stall),
             send_stall,
             is_half_closed: false,
+            counters,
+            site: SiteId::NONE,
         }
     }
 
@@ -65,6 +78,11 @@ impl Client {
     /// The stream, and what was received and not consumed.
     pub(crate) fn into_parts(self) -> (Stream, BytesMut) {
         (self.stream, self.input)
+    }
+
+    /// Counts bytes that were written.
+    pub(crate) fn wrote(&self, bytes: u64) {
+        self.counters.client_bytes(self.site, bytes);
     }
 
     /// Reads at least one byte into `input` before `until`.
@@ -162,6 +180,7 @@ impl Client {
             match try_write(&self.stream, rest) {
                 Ok(0) => return Err(ClientEnd::Closed),
                 Ok(bytes) => {
+                    self.wrote(bytes as u64);
                     IoSlice::advance_slices(&mut rest, bytes);
                     is_stalled = false;
                 }

@@ -7,7 +7,7 @@ use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_RANG
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_policy::Interval;
 use weir_store::Generation;
-use weir_upstream::{OriginBody, OriginRequest, Upstream};
+use weir_upstream::{OriginBody, OriginRequest, Tally, Upstream};
 use weir_wire::Framing;
 
 /// What is read over of an origin that sends the whole where a part was asked for: 1 MiB, or as much as it brings.
@@ -22,6 +22,8 @@ pub(crate) struct Again {
     pub(crate) target: String,
     /// The fill's request fields.
     pub(crate) headers: HeaderMap,
+    /// For whom is counted what is sent and comes; of the core that asks.
+    pub(crate) tally: Arc<dyn Tally>,
 }
 
 /// The rest of a body.
@@ -32,6 +34,12 @@ pub(crate) struct Rest {
 }
 
 impl Again {
+    /// A GET with these fields.
+    pub(crate) fn request(&self, headers: HeaderMap) -> OriginRequest {
+        let request = OriginRequest::new(Method::GET, self.target.clone(), headers);
+        OriginRequest { tally: Some(self.tally.clone()), ..request }
+    }
+
     /// The bytes of this generation from `start` to its end, if the origin still has the same version.
     ///
     /// # Cancel safety
@@ -41,7 +49,7 @@ impl Again {
         let mut headers = self.headers.clone();
         headers.insert(IF_RANGE, etag.clone());
         headers.insert(RANGE, HeaderValue::try_from(format!("bytes={start}-")).ok()?);
-        let request = OriginRequest::new(Method::GET, self.target.clone(), headers);
+        let request = self.request(headers);
         let answer = self.upstream.send(request, None).await.ok()?;
         let is_same = answer.status == StatusCode::PARTIAL_CONTENT
             && answer.headers.get(ETAG) == Some(&etag)
@@ -98,7 +106,7 @@ impl Again {
         let mut headers = self.headers.clone();
         headers.insert(IF_RANGE, etag.clone());
         headers.insert(RANGE, HeaderValue::try_from(range).map_err(|_| NoPart::Failed("no-range"))?);
-        let mut request = OriginRequest::new(Method::GET, self.target.clone(), headers);
+        let mut request = self.request(headers);
         // Origins that disagree on what they have would take turns otherwise.
         request.prefer = generation.maker().cloned();
         let sent = self.upstream.send(request, None).await;

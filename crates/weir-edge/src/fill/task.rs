@@ -188,7 +188,7 @@ impl Errand {
         if let Some(cold) = self.cold {
             cold.ask(&mut headers);
         }
-        OriginRequest::new(Method::GET, self.again.target.clone(), headers)
+        self.again.request(headers)
     }
 
     /// The request as the policy sees it.

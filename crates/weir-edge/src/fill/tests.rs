@@ -170,6 +170,15 @@ struct Scene {
     crowd: u64,
 }
 
+/// Nothing is asked of an origin here.
+#[derive(Debug)]
+struct Nobody;
+
+impl weir_upstream::Tally for Nobody {
+    fn sent(&self) {}
+    fn received(&self, _: u64) {}
+}
+
 impl Scene {
     fn new(length: u64, is_known: bool) -> Scene {
         let settings = Settings { window_bytes: 200_000, ..Settings::of(MEMORY) };
@@ -180,6 +189,7 @@ impl Scene {
             upstream: Upstream::new(upstream).unwrap(),
             target: "/".to_owned(),
             headers: HeaderMap::new(),
+            tally: Arc::new(Nobody),
         });
         let whole = Interval::new(0, u64::MAX);
         let now = clock::mono();

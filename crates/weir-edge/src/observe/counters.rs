@@ -45,6 +45,9 @@ pub(super) fn bump(cell: &AtomicU64, by: u64) {
 pub(super) struct SiteCells {
     pub(super) requests: [AtomicU64; Outcome::ALL.len()],
     pub(super) body_bytes: AtomicU64,
+    pub(super) client_bytes: AtomicU64,
+    pub(super) origin_requests: AtomicU64,
+    pub(super) origin_bytes: AtomicU64,
 }
 
 /// How often each static word was seen.
@@ -105,6 +108,8 @@ pub struct Counters {
     pub(super) panics: AtomicU64,
     pub(super) log_lost: AtomicU64,
     sites: [OnceLock<Box<[SiteCells]>>; SITE_CHUNKS],
+    /// What no site can be named for.
+    pub(super) nowhere: SiteCells,
 }
 
 impl Counters {
@@ -140,6 +145,7 @@ impl Counters {
             panics: zero(),
             log_lost: zero(),
             sites: [const { OnceLock::new() }; SITE_CHUNKS],
+            nowhere: SiteCells::default(),
         }
     }
 
@@ -169,16 +175,30 @@ impl Counters {
         if !facts.detail.is_empty() && facts.outcome != Outcome::Hit {
             self.details.add(facts.detail);
         }
-        if let Some(site) = self.site(facts.site) {
-            bump(&site.requests[outcome], 1);
-            bump(&site.body_bytes, facts.body_bytes);
-        }
+        let site = self.site(facts.site);
+        bump(&site.requests[outcome], 1);
+        bump(&site.body_bytes, facts.body_bytes);
     }
 
-    fn site(&self, id: SiteId) -> Option<&SiteCells> {
-        let chunk = self.sites.get(id.index() / SITE_CHUNK)?;
+    fn site(&self, id: SiteId) -> &SiteCells {
+        let Some(chunk) = self.sites.get(id.index() / SITE_CHUNK) else { return &self.nowhere };
         let cells = chunk.get_or_init(|| (0..SITE_CHUNK).map(|_| SiteCells::default()).collect());
-        cells.get(id.index() % SITE_CHUNK)
+        &cells[id.index() % SITE_CHUNK]
+    }
+
+    /// A request for this site was written to an origin.
+    pub(super) fn origin_sent(&self, site: SiteId) {
+        bump(&self.site(site).origin_requests, 1);
+    }
+
+    /// Bytes for this site were read from an origin.
+    pub(super) fn origin_read(&self, site: SiteId, bytes: u64) {
+        bump(&self.site(site).origin_bytes, bytes);
+    }
+
+    /// Bytes were written to a client of this site.
+    pub fn client_bytes(&self, site: SiteId, bytes: u64) {
+        bump(&self.site(site).client_bytes, bytes);
     }
 
     /// The cells of a site, if this worker has ever counted something near it.

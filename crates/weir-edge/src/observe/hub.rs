@@ -8,11 +8,13 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use parking_lot::Mutex;
+use weir_upstream::Tally;
 
 use super::counters::{Counters, SITES_MAX, SiteId, bump};
 use super::log::{Command, LogError, LogSettings, LogThread, OpenLogs, Shared};
 use super::record::{Description, Facts, Record};
-use super::snapshot::Snapshot;
+use super::snapshot::{self, SiteSnapshot, Snapshot};
+use super::tally::SiteTally;
 
 /// Records that wait for the log's thread, for each worker; those beyond are lost and counted.
 const QUEUE_RECORDS_MAX: usize = 4096;
@@ -93,14 +95,19 @@ impl Observatory {
 
     /// The sum of all workers' counters now.
     pub fn snapshot(&self) -> Snapshot {
-        let names = self.sites.lock().names.clone();
-        let mut sum = Snapshot::default();
+        let mut sum = Snapshot { sites: self.sites(), ..Snapshot::default() };
         for (counters, _) in &self.workers {
-            sum.merge(counters, &names);
+            sum.merge(counters);
         }
         sum.log_lost += self.shared.unwritten.load(Ordering::Relaxed);
         sum.settle();
         sum
+    }
+
+    /// What each site has used until now, and last, as `-`, what no site can be named for.
+    pub fn sites(&self) -> Vec<SiteSnapshot> {
+        let names = self.sites.lock().names.clone();
+        snapshot::sites(self.workers.iter().map(|(counters, _)| &**counters), &names)
     }
 
     /// Opens the log files anew, after a rotation.
@@ -144,6 +151,16 @@ impl Observer {
     /// The worker's counters.
     pub fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    /// Counts what origins are asked for in a site's name. To be used on the worker's own thread alone.
+    pub(crate) fn tally(&self, site: SiteId) -> Arc<dyn Tally> {
+        Arc::new(SiteTally { counters: self.counters.clone(), site })
+    }
+
+    /// The worker's counters, to keep.
+    pub(crate) fn counters_shared(&self) -> Arc<Counters> {
+        self.counters.clone()
     }
 
     /// Whether any log wants records.

@@ -11,6 +11,7 @@ mod lines;
 mod log;
 mod record;
 mod snapshot;
+mod tally;
 
 pub use counters::{Counters, SiteId};
 pub use hub::{Observatory, Observer, text};

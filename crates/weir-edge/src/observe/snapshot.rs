@@ -4,19 +4,58 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::counters::{Counters, SiteId, Words};
+use super::counters::{Counters, SiteCells, SiteId, Words};
 use super::latency::Latency;
 use super::record::Outcome;
+
+/// The name of what no site can be named for.
+const NOWHERE: &str = "-";
 
 /// What a site has served.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SiteSnapshot {
     /// The site's name.
-    pub name: String,
+    pub name: Arc<str>,
     /// Requests, in the order of [`Outcome::ALL`].
     pub requests: [u64; Outcome::ALL.len()],
-    /// Body bytes sent to clients.
+    /// Body bytes sent to clients, of requests that have ended.
     pub body_bytes: u64,
+    /// Bytes written to clients: heads, interim responses, framing and bodies, without TLS.
+    pub client_bytes: u64,
+    /// Requests written to origins, each retry and range counted.
+    pub origin_requests: u64,
+    /// Bytes read from origins: heads, framing and bodies, without TLS.
+    pub origin_bytes: u64,
+}
+
+impl SiteSnapshot {
+    fn add(&mut self, cells: &SiteCells) {
+        add_all(&mut self.requests, &cells.requests);
+        self.body_bytes += cells.body_bytes.load(Ordering::Relaxed);
+        self.client_bytes += cells.client_bytes.load(Ordering::Relaxed);
+        self.origin_requests += cells.origin_requests.load(Ordering::Relaxed);
+        self.origin_bytes += cells.origin_bytes.load(Ordering::Relaxed);
+    }
+}
+
+/// The sums of these workers for each site, and last of what no site can be named for.
+pub(super) fn sites<'c>(
+    workers: impl Iterator<Item = &'c Counters>,
+    names: &[Arc<str>],
+) -> Vec<SiteSnapshot> {
+    let named = |name: &Arc<str>| SiteSnapshot { name: name.clone(), ..SiteSnapshot::default() };
+    let mut sums: Vec<_> = names.iter().map(named).collect();
+    let mut nowhere = SiteSnapshot { name: NOWHERE.into(), ..SiteSnapshot::default() };
+    for from in workers {
+        for (index, sum) in sums.iter_mut().enumerate() {
+            if let Some(cells) = from.seen_site(SiteId::new(index)) {
+                sum.add(cells);
+            }
+        }
+        nowhere.add(&from.nowhere);
+    }
+    sums.push(nowhere);
+    sums
 }
 
 /// What Weir has counted since its start.
@@ -78,7 +117,8 @@ pub struct Snapshot {
     pub panics: u64,
     /// Log records dropped because the queue was full or the log could not be written.
     pub log_lost: u64,
-    /// What each site has served, in the order in which the sites were first seen.
+    /// What each site has served, in the order in which the sites were first seen, and last, as `-`, what no site can be named
+    /// for.
     pub sites: Vec<SiteSnapshot>,
 }
 
@@ -89,7 +129,7 @@ impl Snapshot {
     }
 
     /// Adds one worker's counters. Differences (open, running) are made by `settle`.
-    pub(super) fn merge(&mut self, from: &Counters, sites: &[Arc<str>]) {
+    pub(super) fn merge(&mut self, from: &Counters) {
         add_all(&mut self.requests, &from.requests);
         add_all(&mut self.statuses, &from.statuses);
         for (sum, cells) in self.first_byte.iter_mut().zip(&from.first_byte) {
@@ -126,22 +166,6 @@ impl Snapshot {
         add_words(&mut self.not_stored, &from.not_stored);
         add_words(&mut self.details, &from.details);
         add_words(&mut self.errors, &from.errors);
-        self.merge_sites(from, sites);
-    }
-
-    fn merge_sites(&mut self, from: &Counters, sites: &[Arc<str>]) {
-        if self.sites.is_empty() {
-            self.sites = sites
-                .iter()
-                .map(|name| SiteSnapshot { name: name.to_string(), ..Default::default() })
-                .collect();
-        }
-        for (index, sum) in self.sites.iter_mut().enumerate() {
-            if let Some(cells) = from.seen_site(SiteId::new(index)) {
-                add_all(&mut sum.requests, &cells.requests);
-                sum.body_bytes += cells.body_bytes.load(Ordering::Relaxed);
-            }
-        }
     }
 
     /// Turns the sums of ends into what is open now. A connection may end on another worker than it began on, so only

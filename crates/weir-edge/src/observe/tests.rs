@@ -236,6 +236,7 @@ fn workers_are_summed() {
     assert_eq!((sum.stored, sum.not_stored["set-cookie"], sum.errors["connection_refused"]), (1, 1, 1));
     assert_eq!(sum.sites[0].requests[Outcome::Hit as usize], 2);
     assert_eq!(sum.sites[1].body_bytes, 18_432);
+    assert_eq!((&*sum.sites[2].name, sum.sites[2].requests), ("-", [0, 0, 0, 0, 1, 0, 1]));
     assert_eq!(sum.first_byte[Outcome::Hit as usize].count(), 2);
     hub.finish(Duration::from_secs(5));
 }
@@ -251,12 +252,19 @@ fn sites_and_words_are_bounded() {
     assert_eq!(hub.site("one too many"), SiteId::NONE);
     let observer = hub.observer(0);
     observer.record(&Facts { site: last, ..hit() }, Description::default);
+    observer.counters().client_bytes(last, 7);
+    observer.counters().client_bytes(SiteId::NONE, 9);
+    observer.tally(last).sent();
+    observer.tally(last).received(11);
     observer.record(&Facts { site: SiteId::NONE, ..hit() }, Description::default);
     for number in 0..1_000 {
         observer.counters().error(Box::leak(format!("word-{number}").into_boxed_str()));
     }
     let sum = hub.snapshot();
-    assert_eq!(sum.sites[16_383].requests[Outcome::Hit as usize], 1);
+    let (site, nowhere) = (&sum.sites[16_383], &sum.sites[16_384]);
+    assert_eq!(site.requests[Outcome::Hit as usize], 1);
+    assert_eq!((site.client_bytes, site.origin_requests, site.origin_bytes), (7, 1, 11));
+    assert_eq!((nowhere.client_bytes, nowhere.requests[Outcome::Hit as usize]), (9, 1));
     assert!(sum.errors.len() <= 130);
     assert_eq!(sum.errors.values().sum::<u64>(), 1_000);
     assert!(sum.errors["other"] > 800);

@@ -8,6 +8,7 @@ mod purge;
 mod reload;
 mod run;
 mod schema;
+mod sites;
 mod status;
 mod stress;
 mod upgrade;
@@ -48,6 +49,8 @@ pub(crate) enum Command {
     Purge(purge::Purge),
     /// List what the running Weir has cached: all of it, or of a site, a prefix, a tag.
     List(list::List),
+    /// Show what each site holds and has used, since ever or by day: for people, as JSON, or as CSV to bill by.
+    Sites(sites::ShowSites),
     /// Show how each volume of the running Weir stands.
     Volumes(volumes::Volumes),
     /// Check every byte that the running Weir's volumes hold, and drop what is wrong.
@@ -70,6 +73,7 @@ impl Command {
             Command::Explain(explain) => explain.run(),
             Command::Purge(purge) => purge.run(),
             Command::List(list) => list.run(),
+            Command::Sites(sites) => sites.run(),
             Command::Volumes(volumes) => volumes.run(),
             Command::Verify(verify) => verify.run(),
             Command::Stress(args) => stress::run(&args),

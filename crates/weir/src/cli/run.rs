@@ -144,6 +144,7 @@ impl Run {
         let hangup = if self.config.is_none() && terminal.is_some() { Hangup::Ends } else { Hangup::Reloads };
         let running = Running { estate: &estate, control: &control, hangup, predecessor };
         let code = runtime.block_on(running.attend(signals));
+        house.finish_accounts(WRITE_PATIENCE);
         house.finish_store(WRITE_PATIENCE);
         house.finish_logs(WRITE_PATIENCE);
         estate.control.finish(WRITE_PATIENCE);

@@ -31,8 +31,9 @@ impl House {
         self.edge.shut(patience)
     }
 
-    /// Closes the ledger, with all that was marked in it. Blocks.
+    /// Closes the ledger, with all that was marked in it, and leaves the accounts to the new process. Blocks.
     pub(crate) fn release_ledger(&self) -> Result<(), String> {
+        self.accounts.step_aside()?;
         self.edge.release_ledger().map_err(|error| sentence(&error.into()))
     }
 

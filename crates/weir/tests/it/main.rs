@@ -9,6 +9,7 @@
 
 mod house;
 
+mod accounts;
 mod admission;
 mod browser;
 mod cache;

@@ -1,0 +1,496 @@
+//! The thread `weir-accounts`: twice a second it asks what was counted, adds what is new to the day's rows and writes
+//! these, synced. Nobody waits for it. What cannot be written stays in memory and is written once it can be.
+//!
+//! What was counted since the last look is of the day in which that was; it looks at midnight.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use parking_lot::Mutex;
+use thiserror::Error;
+
+use crate::book::{Book, Rows, folded, rows};
+use crate::day::{Day, Month, Period};
+use crate::files::AccountFiles;
+use crate::flows::Flows;
+use crate::form::{self, Id, Told};
+
+/// Between two looks; with the time of a write it stays well below the second that may be lost.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Between two tries to write where the last one failed.
+const RETRY_EVERY: Duration = Duration::from_secs(2);
+/// How long who asks waits for a look.
+const ASK_PATIENCE: Duration = Duration::from_secs(1);
+/// So many months with traffic are kept day by day; of those before their sums.
+pub const MONTHS_OF_DAYS: usize = 25;
+/// A file is written anew when what was added to it is more than this, and more than it was when it was made.
+const ADDED_BYTES_MIN: u64 = 1 << 20;
+/// The account of what no site can be named for.
+pub const UNATTRIBUTED: &str = "-";
+/// A file while it is written anew.
+const UNFINISHED: &str = ".new";
+/// Behind the month in the name of a file by a process that finishes its requests beside the one that has taken over.
+const ASIDE: &str = ".left-";
+
+/// What was counted for an account since the process began.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    /// The account.
+    pub name: Arc<str>,
+    /// Its numbers, which never fall while the process runs.
+    pub flows: Flows,
+}
+
+/// Where the accounts stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AccountsState {
+    /// Why they could not be written the last time; none where they could.
+    pub failure: Option<String>,
+    /// Writes that failed.
+    pub failed: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+}
+
+/// An account, as it is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountLine {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What it has used since ever.
+    pub ever: Flows,
+    /// What it has used since the day that was asked for.
+    pub total: Flows,
+    /// The same by day, and by month where days are not kept any more, in order.
+    pub periods: Vec<(Period, Flows)>,
+}
+
+/// The accounts cannot be used.
+#[derive(Debug, Error)]
+pub enum AccountsError {
+    /// A file cannot be read.
+    #[error(
+        "cannot read the accounts: {file}: {source}; see to the drive of the state folder, or move the file away"
+    )]
+    Read {
+        /// The file.
+        file: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// A file is of another form.
+    #[error("{file} in the folder of the accounts is of another version of Weir; move it away")]
+    Foreign {
+        /// The file.
+        file: String,
+    },
+    /// The thread cannot be started.
+    #[error("cannot start the thread of the accounts: {0}; raise the limit of threads for this user")]
+    Thread(#[source] io::Error),
+}
+
+/// The accounts of a running Weir.
+#[derive(Debug)]
+pub struct Accounts {
+    book: Arc<Mutex<Book>>,
+    reader: Box<dyn AccountFiles + Sync>,
+    state: Arc<Mutex<AccountsState>>,
+    orders: Sender<Order>,
+}
+
+/// What the thread is told.
+#[derive(Debug)]
+enum Order {
+    /// Look now, and say when that is done.
+    Look(Sender<()>),
+    /// Leave the files to another process, and go on in files of one's own.
+    StepAside(Sender<Result<(), String>>),
+    /// Look for the last time, and end.
+    Finish(Sender<()>),
+}
+
+/// Says what was counted since the process began.
+pub type Source = Box<dyn Fn() -> Vec<Counted> + Send>;
+
+impl Accounts {
+    /// Reads what is there and starts the thread. `reader` and `writer` are the same files; `clock` is the wall's.
+    ///
+    /// # Errors
+    /// What is there cannot be read, or the thread not be started. That it cannot be written is no error.
+    pub fn start(
+        reader: Box<dyn AccountFiles + Sync>,
+        writer: Box<dyn AccountFiles>,
+        source: Source,
+        clock: fn() -> SystemTime,
+    ) -> Result<Accounts, AccountsError> {
+        let mut keeper = Keeper::open(writer, source, clock)?;
+        let (book, state) = (keeper.book.clone(), keeper.state.clone());
+        let (orders, told) = bounded(16);
+        let spawned =
+            thread::Builder::new().name("weir-accounts".to_owned()).spawn(move || keeper.run(&told));
+        spawned.map_err(AccountsError::Thread)?;
+        Ok(Accounts { book, reader, state, orders })
+    }
+
+    /// Where they stand.
+    pub fn state(&self) -> AccountsState {
+        self.state.lock().clone()
+    }
+
+    /// Writes what was counted so far, and ends the thread; waits for it for at most `patience`.
+    pub fn finish(&self, patience: Duration) {
+        let (done, finished) = bounded(1);
+        if self.orders.send(Order::Finish(done)).is_ok() {
+            let _ = finished.recv_timeout(patience);
+        }
+    }
+
+    /// Writes what was counted so far and leaves the files to another process, which may open them when this returns. What is
+    /// counted from then on goes to files of this process's own, which everyone reads as well: it is counted once, whoever
+    /// ends when. Blocks.
+    ///
+    /// # Errors
+    /// What was counted cannot be written; then nothing has changed.
+    pub fn step_aside(&self) -> Result<(), String> {
+        let (done, stepped) = bounded(1);
+        let gone = |_| "the accounts' thread has ended".to_owned();
+        self.orders.send(Order::StepAside(done)).map_err(|_| gone(()))?;
+        stepped.recv().map_err(|_| gone(()))?
+    }
+
+    /// What each account has used, from a day on or since ever. Blocks for a short time: it waits for a look, so that all that
+    /// was counted before the question is in the answer, and reads the files of past months where `first` lies in one.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn since(&self, first: Option<Day>) -> Result<Vec<AccountLine>, AccountsError> {
+        self.report(first, Detail::Sums)
+    }
+
+    /// The same, day by day.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub fn days(&self, first: Option<Day>) -> Result<Vec<AccountLine>, AccountsError> {
+        self.report(first, Detail::Days)
+    }
+
+    fn report(&self, first: Option<Day>, detail: Detail) -> Result<Vec<AccountLine>, AccountsError> {
+        let (done, looked) = bounded(1);
+        if self.orders.try_send(Order::Look(done)).is_ok() {
+            let _ = looked.recv_timeout(ASK_PATIENCE);
+        }
+        let others = self.others()?;
+        let months = self.book.lock().months(first.map(Day::month));
+        let mut used: BTreeMap<Id, Used> = BTreeMap::new();
+        for month in months {
+            let is_cut = first.is_some_and(|first| first.month() == month && first.number() > 1);
+            if detail == Detail::Sums && !is_cut {
+                let book = self.book.lock();
+                book.sums_of(month).for_each(|(id, flows)| used.entry(id).or_default().total.add(flows));
+                continue;
+            }
+            for (id, period, flows) in self.rows(month)? {
+                used.entry(id).or_default().add(period, &flows, first);
+            }
+        }
+        let book = self.book.lock();
+        let (mut ever, mut names) = (book.ever(), BTreeMap::new());
+        for (month, told) in others {
+            for (id, period, flows) in rows(month, &told.sheet) {
+                ever.entry(id).or_default().add(&flows);
+                used.entry(id).or_default().add(period, &flows, first);
+            }
+            names.extend(told.sheet.names);
+        }
+        let lines = ever.into_iter().map(|(id, ever)| {
+            let Used { total, periods } = used.remove(&id).unwrap_or_default();
+            let periods = if detail == Detail::Days { periods.into_iter().collect() } else { Vec::new() };
+            AccountLine { name: names.remove(&id).unwrap_or_else(|| book.name(id)), ever, total, periods }
+        });
+        let mut lines: Vec<_> = lines.collect();
+        lines.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(lines)
+    }
+
+    fn rows(&self, month: Month) -> Result<Rows, AccountsError> {
+        let name = {
+            let book = self.book.lock();
+            if let Some(rows) = book.rows(month) {
+                return Ok(rows);
+            }
+            book.file_name(month)
+        };
+        Ok(read(&*self.reader, &name)?.map(|told| rows(month, &told.sheet)).unwrap_or_default())
+    }
+
+    /// What other processes have counted beside this one; few files, and short ones.
+    fn others(&self) -> Result<Vec<(Month, Told)>, AccountsError> {
+        let of_others = |name: &str| {
+            let month = name.split('.').next().and_then(|month| month.parse::<Month>().ok());
+            let is_other = self.book.lock().own_month(name).is_none() && !name.ends_with(UNFINISHED);
+            month.filter(|_| is_other)
+        };
+        let names = names(&*self.reader)?;
+        let others = names.iter().filter_map(|name| Some((of_others(name)?, name)));
+        let told = others.map(|(month, name)| Ok((month, read(&*self.reader, name)?.unwrap_or_default())));
+        told.collect()
+    }
+}
+
+/// What an account has used, while it is added up.
+#[derive(Default)]
+struct Used {
+    total: Flows,
+    periods: BTreeMap<Period, Flows>,
+}
+
+impl Used {
+    /// Adds a row, where it counts from that day on. A month without its days cannot be cut: it counts where all of it is asked
+    /// for.
+    fn add(&mut self, period: Period, flows: &Flows, first: Option<Day>) {
+        let is_within = first.is_none_or(|first| match period {
+            Period::Day(day) => day >= first,
+            Period::Month(month) if month == first.month() => first.number() == 1,
+            Period::Month(month) => month > first.month(),
+        });
+        if is_within {
+            self.total.add(flows);
+            self.periods.entry(period).or_default().add(flows);
+        }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Detail {
+    Sums,
+    Days,
+}
+
+/// The file that is open for adding.
+#[derive(Debug)]
+struct Open {
+    month: Month,
+    /// Its length when it was made.
+    made_bytes: u64,
+    added_bytes: u64,
+    /// The accounts that are named in it.
+    named: BTreeSet<Id>,
+}
+
+/// The thread's side.
+struct Keeper {
+    files: Box<dyn AccountFiles>,
+    book: Arc<Mutex<Book>>,
+    state: Arc<Mutex<AccountsState>>,
+    source: Source,
+    clock: fn() -> SystemTime,
+    /// What was counted when it last looked.
+    counted: HashMap<Arc<str>, Flows>,
+    /// The day of the last look.
+    day: Day,
+    open: Option<Open>,
+}
+
+impl Keeper {
+    fn open(
+        files: Box<dyn AccountFiles>,
+        source: Source,
+        clock: fn() -> SystemTime,
+    ) -> Result<Keeper, AccountsError> {
+        let mut book = Book::default();
+        for name in names(&*files)? {
+            let Some(month) = book.own_month(&name) else { continue };
+            let Some(told) = read(&*files, &name)? else { continue };
+            if told.damaged_bytes > 0 {
+                tracing::error!(
+                    file = name,
+                    bytes = told.damaged_bytes,
+                    "a file of the accounts is damaged; what is sound of it is kept"
+                );
+            }
+            book.sum(month, &told.sheet);
+        }
+        let (book, state) = (Arc::new(Mutex::new(book)), Arc::default());
+        let (counted, day) = (HashMap::new(), Day::of(clock()));
+        let mut keeper = Keeper { files, book, state, source, clock, counted, day, open: None };
+        keeper.fold();
+        Ok(keeper)
+    }
+
+    /// Runs until told to finish, or until nobody can tell it anything any more.
+    fn run(&mut self, orders: &Receiver<Order>) {
+        loop {
+            let order = orders.recv_timeout(self.pause());
+            self.look();
+            match order {
+                Err(RecvTimeoutError::Timeout) => {}
+                // Who does not wait any more need not know.
+                Ok(Order::Look(done)) => {
+                    let _ = done.send(());
+                }
+                Ok(Order::StepAside(done)) => {
+                    let _ = done.send(self.step_aside());
+                }
+                Ok(Order::Finish(done)) => {
+                    let _ = done.send(());
+                    return;
+                }
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+        }
+    }
+
+    /// Goes on in files of its own; after a look.
+    fn step_aside(&mut self) -> Result<(), String> {
+        if let Some(failure) = &self.state.lock().failure {
+            return Err(format!("the accounts cannot be written: {failure}"));
+        }
+        let mut book = self.book.lock();
+        if !book.is_aside() {
+            let since = (self.clock)().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis();
+            *book = Book::of(format!("{ASIDE}{}-{since}", std::process::id()));
+            self.open = None;
+        }
+        Ok(())
+    }
+
+    /// Until the next look: not beyond midnight.
+    fn pause(&self) -> Duration {
+        let every = if self.state.lock().failure.is_some() { RETRY_EVERY } else { LOOK_EVERY };
+        let wall = (self.clock)();
+        Day::of(wall).left(wall).map_or(every, |left| left.min(every))
+    }
+
+    /// Adds what is new, and writes what is not written.
+    fn look(&mut self) {
+        let month = self.day.month();
+        let written = self.add().and_then(|()| self.write());
+        self.tell(written);
+        if self.day.month() != month {
+            self.book.lock().close(self.day.month());
+            self.fold();
+        }
+    }
+
+    fn add(&mut self) -> io::Result<()> {
+        let day = self.day;
+        if !self.book.lock().is_open(day.month()) {
+            let name = self.book.lock().file_name(day.month());
+            let told = read(&*self.files, &name).map_err(io::Error::other)?;
+            self.book.lock().open(day.month(), told.unwrap_or_default().sheet);
+        }
+        // What is counted from here on is of the day that it is now, but for what comes while this is read.
+        self.day = Day::of((self.clock)());
+        let mut book = self.book.lock();
+        for Counted { name, flows } in (self.source)() {
+            let before = self.counted.entry(name.clone()).or_default();
+            let new = flows.since(before);
+            if !new.is_nothing() {
+                book.add(day, &name, &new);
+                *before = flows;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes all that is not written, a month at a time.
+    fn write(&mut self) -> io::Result<()> {
+        loop {
+            let book = self.book.lock();
+            let Some(month) = book.unwritten() else { return Ok(()) };
+            let open = self.open.take().filter(|open| open.month == month && !open.is_overgrown());
+            let bytes = match &open {
+                Some(open) => book.addition(month, &open.named),
+                None => book.file(month),
+            };
+            let (named, name) = (book.ids(month), book.file_name(month));
+            drop(book);
+            let length = bytes.len() as u64;
+            let open = match open {
+                Some(open) => {
+                    self.files.append(&bytes)?;
+                    self.files.sync()?;
+                    Open { added_bytes: open.added_bytes + length, named, ..open }
+                }
+                None => {
+                    replace(&mut *self.files, &name, &bytes)?;
+                    Open { month, made_bytes: length, added_bytes: 0, named }
+                }
+            };
+            // A file after a failed act is not added to: nobody knows what it holds.
+            self.open = Some(open);
+            self.book.lock().written(month);
+            self.state.lock().written_bytes += length;
+        }
+    }
+
+    /// Says once that it cannot be written, and once that it can be again.
+    fn tell(&self, written: io::Result<()>) {
+        let mut state = self.state.lock();
+        match (written, &state.failure) {
+            (Ok(()), None) => {}
+            (Ok(()), Some(_)) => {
+                state.failure = None;
+                tracing::info!("the accounts are on disk again");
+            }
+            (Err(error), before) => {
+                if before.is_none() {
+                    tracing::error!(%error, "cannot write the accounts; they are counted in memory until they can be written: see to the drive of the state folder");
+                }
+                state.failure = Some(error.to_string());
+                state.failed += 1;
+            }
+        }
+    }
+
+    /// Keeps of months that are older than they need be their sums alone.
+    fn fold(&mut self) {
+        let months = self.book.lock().to_fold(MONTHS_OF_DAYS);
+        for month in months {
+            let name = self.book.lock().file_name(month);
+            let told = read(&*self.files, &name).map_err(io::Error::other);
+            // The file that is open is another one from here on.
+            self.open = None;
+            let fold = |told: Option<Told>| match told {
+                Some(told) => replace(&mut *self.files, &name, &folded(&told.sheet).file()),
+                None => Ok(()),
+            };
+            match told.and_then(fold) {
+                Ok(()) => self.book.lock().folded(month),
+                Err(error) => tracing::warn!(%error, %month, "the days of an old month are kept for longer"),
+            }
+        }
+    }
+}
+
+impl Open {
+    fn is_overgrown(&self) -> bool {
+        self.added_bytes > ADDED_BYTES_MIN.max(self.made_bytes)
+    }
+}
+
+/// Puts a whole file in the place of a month's; it stays open.
+fn replace(files: &mut dyn AccountFiles, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let unfinished = format!("{name}{UNFINISHED}");
+    files.create(&unfinished, bytes)?;
+    files.sync()?;
+    files.rename(&unfinished, name)
+}
+
+fn names(files: &dyn AccountFiles) -> Result<Vec<String>, AccountsError> {
+    files.names().map_err(|source| AccountsError::Read { file: "the folder".to_owned(), source })
+}
+
+fn read(files: &dyn AccountFiles, name: &str) -> Result<Option<Told>, AccountsError> {
+    let bytes = files.read(name).map_err(|source| AccountsError::Read { file: name.to_owned(), source })?;
+    let foreign = |_| AccountsError::Foreign { file: name.to_owned() };
+    bytes.map(|bytes| form::read(&bytes).map_err(foreign)).transpose()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,440 @@
+//! The keeper on files that fail, are cut off in the middle of a write, and lose what was not synced.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "tests")]
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::*;
+
+/// Files in memory. An act beyond the `left` ones fails, a write in its middle.
+#[derive(Clone, Debug)]
+struct Double(Arc<Mutex<Drive>>);
+
+#[derive(Debug, Default)]
+struct Drive {
+    files: BTreeMap<String, File>,
+    open: Option<String>,
+    /// Acts until one fails; none where all succeed.
+    left: Option<u64>,
+    /// Appended bytes, to see how much is written.
+    appended: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct File {
+    bytes: Vec<u8>,
+    synced: usize,
+}
+
+impl Double {
+    fn new() -> Double {
+        Double(Arc::default())
+    }
+
+    fn fail_after(&self, acts: Option<u64>) {
+        self.0.lock().left = acts;
+    }
+
+    /// The machine goes down: of what was not synced a part is left.
+    fn cut_power(&self, random: &mut fastrand::Rng) {
+        let mut drive = self.0.lock();
+        drive.open = None;
+        for file in drive.files.values_mut() {
+            file.bytes.truncate(random.usize(file.synced..=file.bytes.len()));
+        }
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.lock().files.keys().cloned().collect()
+    }
+}
+
+impl Drive {
+    fn act(&mut self) -> io::Result<()> {
+        match &mut self.left {
+            Some(0) => Err(io::ErrorKind::StorageFull.into()),
+            Some(left) => {
+                *left -= 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn write(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let acted = self.act();
+        let part = if acted.is_ok() { bytes.len() } else { bytes.len() / 2 };
+        self.files.get_mut(name).unwrap().bytes.extend_from_slice(&bytes[..part]);
+        self.appended += part as u64;
+        acted
+    }
+}
+
+impl AccountFiles for Double {
+    fn names(&self) -> io::Result<Vec<String>> {
+        Ok(self.names())
+    }
+
+    fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.0.lock().files.get(name).map(|file| file.bytes.clone()))
+    }
+
+    fn create(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let mut drive = self.0.lock();
+        drive.act()?;
+        drive.files.insert(name.to_owned(), File::default());
+        drive.open = Some(name.to_owned());
+        drive.write(name, bytes)
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let mut drive = self.0.lock();
+        let name = drive.open.clone().unwrap();
+        drive.write(&name, bytes)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        let mut drive = self.0.lock();
+        drive.act()?;
+        let name = drive.open.clone().unwrap();
+        let file = drive.files.get_mut(&name).unwrap();
+        file.synced = file.bytes.len();
+        Ok(())
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        let mut drive = self.0.lock();
+        drive.act()?;
+        let file = drive.files.remove(from).unwrap();
+        drive.files.insert(to.to_owned(), file);
+        drive.open = Some(to.to_owned());
+        Ok(())
+    }
+}
+
+thread_local! {
+    static WALL_S: Cell<u64> = const { Cell::new(0) };
+}
+
+fn wall() -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(WALL_S.get())
+}
+
+fn set(day: &str, second: u64) {
+    let midnight = (0..40_000).find(|day_s| Day::of(at(*day_s)).to_string() == day).unwrap();
+    WALL_S.set(midnight * 86_400 + second);
+}
+
+fn at(day: u64) -> SystemTime {
+    SystemTime::UNIX_EPOCH + Duration::from_secs(day * 86_400)
+}
+
+/// One life of a process: its files, and what it has counted.
+struct Life {
+    keeper: Keeper,
+    counted: Arc<Mutex<BTreeMap<&'static str, Flows>>>,
+    files: Double,
+}
+
+impl Life {
+    fn begin(files: &Double) -> Life {
+        let counted: Arc<Mutex<BTreeMap<&'static str, Flows>>> = Arc::default();
+        let source = counted.clone();
+        let source = move || {
+            let counted = source.lock();
+            counted.iter().map(|(name, flows)| Counted { name: (*name).into(), flows: *flows }).collect()
+        };
+        let keeper = Keeper::open(Box::new(files.clone()), Box::new(source), wall).unwrap();
+        Life { keeper, counted, files: files.clone() }
+    }
+
+    fn count(&self, name: &'static str, hits: u64) {
+        self.counted.lock().entry(name).or_default().add(&Flows {
+            hits,
+            client_bytes: hits * 1000,
+            ..Flows::default()
+        });
+    }
+
+    fn accounts(&self) -> Accounts {
+        // Nobody is there to be asked for a look.
+        let (orders, _) = bounded(1);
+        let (book, state) = (self.keeper.book.clone(), self.keeper.state.clone());
+        Accounts { book, reader: Box::new(self.files.clone()), state, orders }
+    }
+
+    fn ever(&self, name: &str) -> u64 {
+        let lines = self.accounts().since(None).unwrap();
+        lines.iter().find(|line| &*line.name == name).map_or(0, |line| line.ever.hits)
+    }
+}
+
+/// Hits by account and period.
+fn periods(files: &Double, first: Option<&str>) -> Vec<String> {
+    let life = Life::begin(files);
+    let first = first.map(|first| first.parse().unwrap());
+    let (lines, sums) = (life.accounts().days(first).unwrap(), life.accounts().since(first).unwrap());
+    for (line, sum) in lines.iter().zip(&sums) {
+        let mut total = Flows::default();
+        line.periods.iter().for_each(|(_, flows)| total.add(flows));
+        assert_eq!((line.total, line.total), (total, sum.total), "{line:?}");
+    }
+    let rows = lines.iter().flat_map(|line| {
+        line.periods.iter().map(|(period, flows)| format!("{} {period} {}", line.name, flows.hits))
+    });
+    rows.collect()
+}
+
+#[test]
+fn what_is_counted_goes_to_the_day_in_which_it_was() {
+    let files = Double::new();
+    set("2026-01-31", 86_399);
+    let mut life = Life::begin(&files);
+    life.count("a", 3);
+    life.keeper.look();
+    life.count("a", 4);
+    life.count("b", 1);
+    // Woken a moment after midnight: what came was of the day before.
+    set("2026-02-01", 0);
+    life.keeper.look();
+    life.count("a", 10);
+    life.keeper.look();
+    let expect = ["a 2026-01-31 7", "a 2026-02-01 10", "b 2026-01-31 1"];
+    assert_eq!(periods(&files, None), expect);
+    assert_eq!(files.names(), ["2026-01", "2026-02"]);
+    // A restart changes nothing, and goes on.
+    drop(life);
+    let mut life = Life::begin(&files);
+    assert_eq!((life.ever("a"), life.ever("b"), life.ever("c")), (17, 1, 0));
+    life.count("a", 1);
+    life.keeper.look();
+    assert_eq!(life.ever("a"), 18);
+    assert_eq!(periods(&files, Some("2026-02-01")), ["a 2026-02-01 11"]);
+    assert_eq!(periods(&files, Some("2026-01-31")).len(), 3);
+    assert_eq!(periods(&files, Some("2026-02-02")), Vec::<String>::new());
+}
+
+#[test]
+fn a_pause_ends_at_midnight() {
+    set("2026-03-01", 86_399);
+    let life = Life::begin(&Double::new());
+    assert_eq!(life.keeper.pause(), LOOK_EVERY);
+    let nearly = || SystemTime::UNIX_EPOCH + Duration::from_millis(86_400_000 - 30);
+    let keeper = Keeper { clock: nearly, ..life.keeper };
+    assert_eq!(keeper.pause(), Duration::from_millis(30));
+}
+
+#[test]
+fn a_clock_that_jumps_loses_nothing() {
+    let files = Double::new();
+    set("2026-03-01", 0);
+    let mut life = Life::begin(&files);
+    for (day, hits) in
+        [("2026-03-01", 1), ("2031-05-05", 2), ("1999-01-01", 4), ("2026-03-02", 8), ("2026-03-02", 16)]
+    {
+        life.count("a", hits);
+        set(day, 5);
+        life.keeper.look();
+    }
+    life.count("a", 32);
+    life.keeper.look();
+    assert_eq!(life.ever("a"), 63);
+    assert_eq!(Life::begin(&files).ever("a"), 63);
+}
+
+#[test]
+fn old_months_are_folded_and_keep_their_sums() {
+    let files = Double::new();
+    set("2024-01-01", 0);
+    let mut life = Life::begin(&files);
+    let mut hits = 0;
+    for day in 19_723..19_723 + 900 {
+        WALL_S.set(day * 86_400 + 10);
+        life.keeper.look();
+        life.count("a", 2);
+        hits += 2;
+        life.keeper.look();
+    }
+    assert_eq!(life.ever("a"), hits);
+    let rows = periods(&files, None);
+    let months = rows.iter().filter(|row| row.split(' ').nth(1).unwrap().len() == 7).count();
+    // 900 days from January 2024 on are 30 months, of which five are kept by their sums.
+    assert_eq!(months, 30 - MONTHS_OF_DAYS, "{rows:?}");
+    assert_eq!(rows[0], "a 2024-01 62");
+    assert_eq!(Life::begin(&files).ever("a"), hits);
+    // A month without days counts where all of it is asked for.
+    assert_eq!(periods(&files, Some("2024-02-01"))[0], "a 2024-02 58");
+    assert_eq!(periods(&files, Some("2024-02-02"))[0], "a 2024-03 62");
+    // Folded again nothing changes.
+    let again = Life::begin(&files);
+    assert_eq!((again.ever("a"), periods(&files, None)), (hits, rows));
+}
+
+#[test]
+fn two_processes_in_turn_count_each_thing_once() {
+    let files = Double::new();
+    set("2026-03-30", 0);
+    let mut old = Life::begin(&files);
+    old.count("a", 5);
+    old.keeper.look();
+    old.keeper.step_aside().unwrap();
+    let mut new = Life::begin(&Double(files.0.clone()));
+    for round in 0..20_u64 {
+        old.count("a", 1);
+        new.count("a", 100);
+        // Each has its files open for itself.
+        for life in [&mut old, &mut new] {
+            files.0.lock().open = None;
+            life.keeper.open = None;
+            life.keeper.look();
+        }
+        let expect = 5 + (round + 1) * 101;
+        assert_eq!((old.ever("a"), new.ever("a")), (expect, expect));
+    }
+    // Whoever comes next, it is all there, and once.
+    drop((old, new));
+    let mut third = Life::begin(&files);
+    assert_eq!(third.ever("a"), 5 + 20 * 101);
+    assert_eq!(periods(&files, None), ["a 2026-03-30 2025"]);
+    assert_eq!(files.names().len(), 2);
+    // A process that cannot write does not give its files away.
+    files.fail_after(Some(0));
+    third.count("a", 1);
+    third.keeper.look();
+    assert!(third.keeper.step_aside().is_err());
+}
+
+#[test]
+fn what_cannot_be_written_is_kept_and_written_later() {
+    let files = Double::new();
+    set("2026-03-01", 0);
+    for acts in 0..8 {
+        let before = Life::begin(&files).ever("a");
+        let mut life = Life::begin(&files);
+        files.fail_after(Some(acts));
+        for _ in 0..4 {
+            life.count("a", 1);
+            life.keeper.look();
+        }
+        let state = life.accounts().state();
+        assert_eq!(life.ever("a"), before + 4, "counted all the same");
+        assert_eq!(state.failure.is_some(), state.failed > 0);
+        assert!(state.failed > 0 || acts == 8 - 1, "{acts}: {state:?}");
+        // Of what stands there nothing is more than was counted.
+        let there = Life::begin(&files).ever("a");
+        assert!(there >= before && there <= before + 4, "{there} of {before}");
+        files.fail_after(None);
+        life.keeper.look();
+        assert_eq!(life.accounts().state().failure, None);
+        assert_eq!(Life::begin(&files).ever("a"), before + 4);
+    }
+}
+
+#[test]
+fn nothing_is_counted_twice_however_often_it_is_killed() {
+    for seed in 0..300 {
+        let mut random = fastrand::Rng::with_seed(seed);
+        let files = Double::new();
+        set("2026-03-30", 0);
+        let (mut written, mut counted) = (0, 0);
+        for _ in 0..8 {
+            let mut life = Life::begin(&files);
+            let there = life.ever("a");
+            assert!(there >= written && there <= counted, "seed {seed}: {written} <= {there} <= {counted}");
+            // What was not acknowledged may be there, and may go.
+            counted = there;
+            let mut acknowledged = 0;
+            // It dies in the middle of one of its acts.
+            files.fail_after(Some(random.u64(0..30)));
+            for _ in 0..random.usize(0..12) {
+                let hits = random.u64(0..5);
+                life.count("a", hits);
+                counted += hits;
+                WALL_S.set(WALL_S.get() + random.u64(0..20_000));
+                life.keeper.look();
+                if life.keeper.state.lock().failure.is_some() {
+                    break;
+                }
+                acknowledged = counted - there;
+                assert_eq!(life.ever("a"), counted);
+            }
+            written += acknowledged;
+            drop(life);
+            files.fail_after(None);
+            if random.bool() {
+                files.cut_power(&mut random);
+            } else {
+                files.0.lock().open = None;
+            }
+        }
+    }
+}
+
+#[test]
+fn damage_is_survived_and_what_is_foreign_refused() {
+    let files = Double::new();
+    set("2026-03-30", 0);
+    let mut life = Life::begin(&files);
+    for _ in 0..5 {
+        life.count("a", 1);
+        life.count("b", 1);
+        life.keeper.look();
+    }
+    // The second frame: the third and those after it say more.
+    files.0.lock().files.get_mut("2026-03").unwrap().bytes[120] ^= 1;
+    assert_eq!(Life::begin(&files).ever("a"), 5);
+    files.0.lock().files.get_mut("2026-03").unwrap().bytes[8] = 9;
+    let source: Source = Box::new(Vec::new);
+    let refused = Keeper::open(Box::new(files.clone()), source, wall);
+    assert!(matches!(refused, Err(AccountsError::Foreign { .. })));
+    // What is no month's is left alone.
+    files.0.lock().files.clear();
+    files.0.lock().files.insert("notes".to_owned(), File::default());
+    assert_eq!(Life::begin(&files).ever("a"), 0);
+}
+
+#[test]
+fn a_file_does_not_grow_without_bound_and_little_is_written() {
+    let files = Double::new();
+    set("2026-03-01", 0);
+    let mut life = Life::begin(&files);
+    let looks = 40_000;
+    for _ in 0..looks {
+        life.count("a", 1);
+        life.keeper.look();
+    }
+    let length = files.0.lock().files["2026-03"].bytes.len() as u64;
+    assert!(length < 2 * ADDED_BYTES_MIN, "{length}");
+    let written = files.0.lock().appended;
+    assert!(written / looks < 60, "{} bytes a look", written / looks);
+    // Nothing new, nothing written.
+    life.keeper.look();
+    assert_eq!(files.0.lock().appended, written);
+}
+
+#[test]
+fn the_thread_answers_and_finishes() {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    let folder = std::env::temp_dir().join(format!("weir-accounts-{}", std::process::id()));
+    let _ = std::fs::remove_dir_all(&folder);
+    let open = || crate::AccountsFolder::new(folder.clone());
+    let source = || {
+        let flows = Flows { misses: COUNT.load(Ordering::Relaxed), ..Flows::default() };
+        vec![Counted { name: "a".into(), flows }]
+    };
+    let start = || {
+        COUNT.store(0, Ordering::Relaxed);
+        Accounts::start(Box::new(open()), Box::new(open()), Box::new(source), SystemTime::now).unwrap()
+    };
+    let accounts = start();
+    COUNT.store(5, Ordering::Relaxed);
+    // What was counted before the question is in the answer.
+    assert_eq!(accounts.since(None).unwrap()[0].ever.misses, 5);
+    COUNT.store(7, Ordering::Relaxed);
+    accounts.finish(Duration::from_secs(10));
+    let accounts = start();
+    assert_eq!(accounts.since(None).unwrap()[0].ever.misses, 7);
+    accounts.finish(Duration::from_secs(10));
+    std::fs::remove_dir_all(&folder).unwrap();
+}

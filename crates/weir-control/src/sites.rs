@@ -1,0 +1,212 @@
+//! The accounts of sites as they are asked for and shown: for people, as JSON, and as CSV (RFC 4180) to bill by. All numbers
+//! are exact; days are days of UTC.
+
+use std::fmt::Write;
+
+use serde::{Deserialize, Serialize};
+
+/// Which accounts are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SitesOrder {
+    /// This one alone, by its name or one of its hosts.
+    pub site: Option<String>,
+    /// From this day, this month or so long ago on: `2026-11-22`, `2026-11`, `30d`.
+    pub since: Option<String>,
+    /// What more is wanted of each.
+    pub more: More,
+}
+
+/// What more is wanted of each account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct More {
+    /// Each day by itself.
+    pub days: bool,
+    /// What is held and of use, for which every head that is held is read.
+    pub live: bool,
+}
+
+/// The accounts of sites.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Sites {
+    /// The day of UTC from which on `used` counts; absent where that is since ever.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since: Option<String>,
+    /// Those of the configuration in its order, then those that it does not have any more, then `-`.
+    pub sites: Vec<SiteAccount>,
+}
+
+/// An account.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SiteAccount {
+    /// The site's name; `-` for what no site can be named for.
+    pub site: String,
+    /// Whose it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub customer: Option<String>,
+    /// What it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
+    /// Whether the configuration has it.
+    pub configured: bool,
+    /// What is held of it now; absent where nothing is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<Holding>,
+    /// What of that is of use, neither purged nor stale; absent where it was not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live: Option<Stock>,
+    /// What it has used since the day that was asked for.
+    pub used: Used,
+    /// What it has used since ever.
+    pub ever: Used,
+    /// `used`, day by day, where that was asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub days: Vec<UsedIn>,
+}
+
+/// What is held of a site, exactly.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holding {
+    /// In memory.
+    pub memory: Stock,
+    /// On volumes.
+    pub volume: Stock,
+    /// Both together, each object and each byte once.
+    pub both: Stock,
+}
+
+/// How much of something there is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stock {
+    /// Objects, each variant counted.
+    pub objects: u64,
+    /// Bytes of their bodies.
+    pub bytes: u64,
+}
+
+/// What an account has used in a day.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsedIn {
+    /// The day of UTC (`2026-11-22`), or the month (`2024-10`) where its days are not kept any more.
+    pub day: String,
+    /// What was used.
+    #[serde(flatten)]
+    pub used: Used,
+}
+
+/// What an account has used in a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Used {
+    /// Requests that have ended: the sum of the seven below.
+    pub requests: u64,
+    /// From the cache, fresh.
+    pub hits: u64,
+    /// From the cache, stale.
+    pub stale: u64,
+    /// By a transfer from an origin that the cache took part in.
+    pub misses: u64,
+    /// From the cache, after the origin had said that it is unchanged.
+    pub revalidations: u64,
+    /// By the origin, past the cache.
+    pub passes: u64,
+    /// By Weir itself.
+    pub local: u64,
+    /// Turned away.
+    pub refused: u64,
+    /// Bytes written to clients: heads, interim responses, framing and bodies, without TLS.
+    pub client_bytes: u64,
+    /// Requests written to origins, each retry and range counted.
+    pub origin_requests: u64,
+    /// Bytes read from origins: heads, framing and bodies, without TLS.
+    pub origin_bytes: u64,
+}
+
+impl Used {
+    /// The share of requests that were answered from the cache, of those for which it could be asked.
+    pub fn hit_ratio(&self) -> Option<f64> {
+        let cached = self.hits + self.stale + self.revalidations;
+        let asked = cached + self.misses;
+        (asked > 0).then(|| cached as f64 / asked as f64)
+    }
+
+    /// Names and numbers in the order of the CSV.
+    fn columns(&self) -> [(&'static str, u64); 11] {
+        [
+            ("requests", self.requests),
+            ("hits", self.hits),
+            ("stale", self.stale),
+            ("misses", self.misses),
+            ("revalidations", self.revalidations),
+            ("passes", self.passes),
+            ("local", self.local),
+            ("refused", self.refused),
+            ("client_bytes", self.client_bytes),
+            ("origin_requests", self.origin_requests),
+            ("origin_bytes", self.origin_bytes),
+        ]
+    }
+}
+
+/// The accounts as CSV with a head line, a line for each site and day.
+pub fn csv(sites: &Sites) -> String {
+    let mut text = "site,customer,day".to_owned();
+    for (name, _) in Used::default().columns() {
+        text.push(',');
+        text += name;
+    }
+    text += "\r\n";
+    for account in &sites.sites {
+        for UsedIn { day, used } in &account.days {
+            field(&mut text, &account.site);
+            text.push(',');
+            field(&mut text, account.customer.as_deref().unwrap_or_default());
+            text.push(',');
+            field(&mut text, day);
+            for (_, number) in used.columns() {
+                // Writing to a string cannot fail.
+                let _ = write!(text, ",{number}");
+            }
+            text += "\r\n";
+        }
+    }
+    text
+}
+
+/// RFC 4180 §2: quoted where it would be taken for more than a field.
+fn field(out: &mut String, value: &str) {
+    if !value.contains(['"', ',', '\r', '\n']) {
+        return out.push_str(value);
+    }
+    out.push('"');
+    out.push_str(&value.replace('"', "\"\""));
+    out.push('"');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_for_each_site_and_day() {
+        let used = |hits| Used { requests: hits, hits, client_bytes: u64::MAX, ..Used::default() };
+        let days = vec![
+            UsedIn { day: "2024-10".to_owned(), used: used(1) },
+            UsedIn { day: "2026-11-22".to_owned(), used: used(2) },
+        ];
+        let customer = Some("Smith, \"Jo\" & Co".to_owned());
+        let one = SiteAccount { site: "a.example".to_owned(), customer, days, ..SiteAccount::default() };
+        let idle = SiteAccount { site: "idle".to_owned(), ..SiteAccount::default() };
+        let text = csv(&Sites { sites: vec![one, idle], since: None });
+        let expect = "site,customer,day,requests,hits,stale,misses,revalidations,passes,local,refused,client_bytes,\
+             origin_requests,origin_bytes\r\n\
+             a.example,\"Smith, \"\"Jo\"\" & Co\",2024-10,1,1,0,0,0,0,0,0,18446744073709551615,0,0\r\n\
+             a.example,\"Smith, \"\"Jo\"\" & Co\",2026-11-22,2,2,0,0,0,0,0,0,18446744073709551615,0,0\r\n";
+        assert_eq!(text, expect);
+    }
+
+    #[test]
+    fn a_ratio_is_of_what_the_cache_was_asked_for() {
+        assert_eq!(Used { passes: 5, ..Used::default() }.hit_ratio(), None);
+        let used = Used { hits: 2, stale: 1, revalidations: 1, misses: 4, passes: 9, ..Used::default() };
+        assert_eq!(used.hit_ratio(), Some(0.5));
+    }
+}

@@ -1,0 +1,168 @@
+//! The accounts of sites: what the workers count handed to who keeps it, and what is kept joined with what the configuration
+//! says of a site and what is held of it.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use weir_accounts::{
+    AccountLine, Accounts, AccountsError, AccountsFolder, AccountsState, Counted, Day, Flows, Since,
+    UNATTRIBUTED,
+};
+use weir_config::{Loaded, ResolvedSite};
+use weir_control::state::ACCOUNTS;
+use weir_control::{AccountsUse, Holding, SiteAccount, Sites, SitesOrder, Stock, Used, UsedIn};
+use weir_edge::Edge;
+use weir_edge::observe::{Observatory, Outcome, SiteSnapshot};
+use weir_edge::plan::site_hash;
+
+/// Opens the accounts in the state folder, and keeps them from now on.
+///
+/// # Errors
+/// They cannot be read.
+pub(crate) fn start(observatory: &Arc<Observatory>, state: &Path) -> Result<Accounts, AccountsError> {
+    let open = || AccountsFolder::new(state.join(ACCOUNTS));
+    let observatory = observatory.clone();
+    let source = move || observatory.sites().into_iter().map(counted).collect();
+    Accounts::start(Box::new(open()), Box::new(open()), Box::new(source), || weir_edge::now().wall)
+}
+
+fn counted(site: SiteSnapshot) -> Counted {
+    let of = |outcome: Outcome| site.requests[outcome as usize];
+    let flows = Flows {
+        hits: of(Outcome::Hit),
+        stale: of(Outcome::Stale),
+        misses: of(Outcome::Miss),
+        revalidations: of(Outcome::Revalidated),
+        passes: of(Outcome::Pass),
+        local: of(Outcome::Local),
+        refused: of(Outcome::Refused),
+        client_bytes: site.client_bytes,
+        origin_requests: site.origin_requests,
+        origin_bytes: site.origin_bytes,
+    };
+    Counted { name: site.name, flows }
+}
+
+/// Where they stand.
+pub(crate) fn in_use(accounts: &Accounts) -> AccountsUse {
+    let AccountsState { failure, failed, written_bytes } = accounts.state();
+    AccountsUse { failure, failed, written_bytes }
+}
+
+/// What was asked for.
+///
+/// # Errors
+/// A sentence.
+pub(crate) fn sites(
+    order: &SitesOrder,
+    accounts: &Accounts,
+    loaded: &Loaded,
+    edge: &Edge,
+) -> Result<Sites, String> {
+    let now = weir_edge::now();
+    let first = order.since.as_deref().map(str::parse::<Since>).transpose()?;
+    let first = first.map(|since| since.first(now.wall));
+    let lines = if order.more.days { accounts.days(first) } else { accounts.since(first) };
+    let mut lines: HashMap<Arc<str>, AccountLine> =
+        lines.map_err(|error| error.to_string())?.into_iter().map(|line| (line.name.clone(), line)).collect();
+    let resolved = loaded.resolved();
+    let mut all: Vec<SiteAccount> = resolved.iter().map(|site| configured(site, &mut lines)).collect();
+    let mut gone: Vec<_> = lines.into_values().collect();
+    gone.sort_by(|one, other| {
+        let last = |line: &AccountLine| &*line.name == UNATTRIBUTED;
+        (last(one), &one.name).cmp(&(last(other), &other.name))
+    });
+    all.extend(gone.into_iter().map(account));
+    if let Some(wanted) = &order.site {
+        let site = resolved.iter().find(|site| site.hosts.iter().any(|host| host.to_string() == *wanted));
+        let name = site.map_or(wanted.as_str(), |site| site.name.as_str());
+        all.retain(|account| account.site == name);
+        if all.is_empty() {
+            return Err(format!("no site is named {wanted}, and none was since there are accounts"));
+        }
+    }
+    hold(&mut all, edge);
+    if order.more.live {
+        live(&mut all, edge)?;
+    }
+    Ok(Sites { since: first.map(|first: Day| first.to_string()), sites: all })
+}
+
+fn configured(site: &ResolvedSite, lines: &mut HashMap<Arc<str>, AccountLine>) -> SiteAccount {
+    let known = lines.remove(site.name.as_str()).map(account).unwrap_or_default();
+    SiteAccount {
+        site: site.name.clone(),
+        customer: site.customer.clone(),
+        description: site.description.clone(),
+        configured: true,
+        ..known
+    }
+}
+
+fn account(line: AccountLine) -> SiteAccount {
+    let days = line.periods.iter().map(|(day, flows)| UsedIn { day: day.to_string(), used: used(flows) });
+    SiteAccount {
+        site: line.name.to_string(),
+        used: used(&line.total),
+        ever: used(&line.ever),
+        days: days.collect(),
+        ..SiteAccount::default()
+    }
+}
+
+fn used(flows: &Flows) -> Used {
+    Used {
+        requests: flows.requests(),
+        hits: flows.hits,
+        stale: flows.stale,
+        misses: flows.misses,
+        revalidations: flows.revalidations,
+        passes: flows.passes,
+        local: flows.local,
+        refused: flows.refused,
+        client_bytes: flows.client_bytes,
+        origin_requests: flows.origin_requests,
+        origin_bytes: flows.origin_bytes,
+    }
+}
+
+/// What is held, by the hash of the site.
+fn holdings(edge: &Edge) -> HashMap<u64, Holding> {
+    let all = edge.store().stocks().into_iter().map(|held| {
+        let (memory, volume, both) = (stock(held.memory), stock(held.volume), stock(held.held));
+        (held.site, Holding { memory, volume, both })
+    });
+    all.collect()
+}
+
+/// What is held of each site of the configuration.
+pub(crate) fn held(edge: &Edge) -> Vec<(String, Holding)> {
+    let holdings = holdings(edge);
+    let held = |mark| holdings.get(&mark).copied().unwrap_or_default();
+    edge.plan().sites().iter().map(|site| (site.name.to_string(), held(site.mark))).collect()
+}
+
+/// What is held of each.
+fn hold(accounts: &mut [SiteAccount], edge: &Edge) {
+    let holdings = holdings(edge);
+    for account in accounts {
+        account.held = holdings.get(&site_hash(&account.site)).copied();
+    }
+}
+
+/// What of it is of use.
+fn live(accounts: &mut [SiteAccount], edge: &Edge) -> Result<(), String> {
+    let live =
+        edge.store().live(weir_edge::now()).map_err(|error| format!("a volume cannot be read: {error}"))?;
+    let live: HashMap<u64, _> = live.sites.into_iter().collect();
+    for account in accounts {
+        let of = live.get(&site_hash(&account.site)).copied().unwrap_or_default();
+        account.live = Some(stock(of));
+    }
+    Ok(())
+}
+
+fn stock(stock: weir_store::Stock) -> Stock {
+    Stock { objects: stock.objects, bytes: stock.bytes }
+}
