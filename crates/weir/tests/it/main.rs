@@ -26,6 +26,7 @@ mod drives;
 mod experiment;
 mod fill;
 mod fills;
+mod held;
 mod limits;
 mod lint;
 mod listing;
