@@ -123,6 +123,17 @@ impl Drive {
         self.is_mounted = false;
     }
 
+    /// Takes it away while it is in use: its folder is empty from now on. Who has files of it open has them still, until they are
+    /// closed.
+    ///
+    /// # Panics
+    /// Where the system refuses.
+    pub fn pull(&mut self) {
+        run("umount", ["-l"].map(OsStr::new), &[&self.path()])
+            .unwrap_or_else(|why| panic!("pulling a drive: {why}"));
+        self.is_mounted = false;
+    }
+
     /// Makes it read-only while it is in use, as ext4 does by itself when it finds that something is wrong with it.
     ///
     /// # Panics

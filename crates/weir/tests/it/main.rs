@@ -54,3 +54,4 @@ mod sweeping;
 mod targeted;
 mod upgrade;
 mod upstream;
+mod volumes;
