@@ -154,6 +154,9 @@ fn in_memory(generation: &Generation) -> Stock {
 /// What a generation has in memory that is on no volume.
 fn beyond_volume(generation: &Generation) -> Stock {
     let own = in_memory(generation);
+    if own.is_empty() {
+        return own;
+    }
     match generation.home().and_then(|home| home.held_below(generation)) {
         None => own,
         Some(below) => {

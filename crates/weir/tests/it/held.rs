@@ -46,6 +46,15 @@ fn listed(weir: &Weir, site: &str) -> BTreeMap<String, u64> {
     below.map(|object| (path(object["url"].as_str().unwrap()), object["bytes"].as_u64().unwrap())).collect()
 }
 
+/// What the volume's books say of a site: objects and bytes, by `weir sites`.
+fn booked(weir: &Weir, site: &str) -> (u64, u64) {
+    let output = weir.command(&["sites", "--json"]);
+    let all: Value = serde_json::from_str(&output.stdout).unwrap();
+    let own = all["sites"].as_array().unwrap().iter().find(|own| own["site"] == site);
+    let volume = &own.unwrap_or_else(|| panic!("no {site} in {all}"))["held"]["volume"];
+    (volume["objects"].as_u64().unwrap_or(0), volume["bytes"].as_u64().unwrap_or(0))
+}
+
 /// Waits until what was stored so far is on the volume and durable.
 fn settle(weir: &Weir) {
     until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
@@ -109,9 +118,12 @@ fn what_is_held_is_what_was_stored_through_purges_expiry_and_restarts() {
     until("it has left the volume", || weir.metric("weir_volume_objects") == Some(15.0));
     assert_eq!(verified(&weir), (15, 2 * one_site - 3_000_000 + 6000 + part));
     assert_eq!(listed(&weir, "other.test").values().sum::<u64>(), one_site - 3_000_000);
+    let (own, other) = ((9, one_site + 6000 + part), (6, one_site - 3_000_000));
+    assert_eq!((booked(&weir, "*"), booked(&weir, "other.test")), (own, other));
     for signal in ["TERM", "KILL", "TERM"] {
         restart(&mut weir, signal);
         assert_eq!(verified(&weir), (15, 2 * one_site - 3_000_000 + 6000 + part), "after {signal}");
+        assert_eq!((booked(&weir, "*"), booked(&weir, "other.test")), (own, other), "after {signal}");
     }
 }
 
@@ -191,7 +203,7 @@ fn a_site_stays_under_its_quota_and_takes_nothing_from_another() {
     settle(&weir);
     let bytes = |weir: &Weir, site| listed(weir, site).values().sum::<u64>();
     until("what is too much has gone", || bytes(&weir, "*") <= 2 << 20);
-    assert_eq!(bytes(&weir, "other.test"), 5_000_000);
+    assert_eq!((bytes(&weir, "other.test"), booked(&weir, "other.test")), (5_000_000, (50, 5_000_000)));
     let left = listed(&weir, "*");
     assert!(left.len() >= 19, "no more than is needed went: {left:?}");
     let oldest = left.keys().map(|path| path.parse::<u32>().unwrap()).min().unwrap();
