@@ -4,6 +4,7 @@
 
 #![forbid(unsafe_code)]
 
+mod simulate;
 mod tidy;
 
 use anyhow::{Result, bail};
@@ -20,6 +21,11 @@ fn main() -> Result<()> {
                 n => bail!("{n} untidy places"),
             }
         }
-        other => bail!("say `tidy`, not {other:?}"),
+        Some("simulate") => {
+            let seed = std::env::args().nth(2).map_or(Ok(simulate::SEED), |seed| seed.parse())?;
+            print!("{}", simulate::table(seed));
+            Ok(())
+        }
+        other => bail!("say `tidy` or `simulate`, not {other:?}"),
     }
 }

@@ -30,6 +30,8 @@ mod register;
 #[cfg(test)]
 mod samples;
 mod shelf;
+#[cfg(any(test, feature = "testing"))]
+pub mod simulation;
 mod slot;
 mod stocks;
 mod store;

@@ -49,6 +49,8 @@ mod waits;
 pub use disk::{CrashDisk, Fault};
 pub use disk::{Disk, DiskFile, OsDisk, Room};
 pub use handle::{Put, Volume};
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use index::KeyHash;
 pub(crate) use log::{LOG_BEGIN, Logged};
 pub use purse::DayBudget;
 pub(crate) use purse::Spent;
@@ -66,6 +68,8 @@ pub use settings::{
 pub use superblock::NotAVolume;
 pub use threads::Busy;
 pub use usage::{Health, VolumeUsage};
+#[cfg(any(test, feature = "testing"))]
+pub(crate) use uses::Uses;
 pub use verify::Verified;
 pub use waits::Answer;
 

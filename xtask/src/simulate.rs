@@ -1,0 +1,84 @@
+//! `cargo xtask simulate [seed]`: hit ratios of policies on traces that follow from a seed, as a table.
+//!
+//! The column of Weir is [`weir_store::simulation`]: the store's own decisions. The others are small and exact.
+
+mod policies;
+mod traces;
+
+use std::fmt::Write as _;
+
+use weir_policy::Now;
+use weir_store::AdmissionMode;
+use weir_store::simulation::Model;
+
+use policies::{Fifo, Lru, Policy, S3Fifo, Sieve, TinyLfu};
+use traces::Trace;
+
+/// The seed where none is given.
+pub(crate) const SEED: u64 = 1;
+/// Weir's memory is this part of its volume.
+const MEMORY_PART: u64 = 8;
+
+/// What came of a trace.
+struct Outcome {
+    hit_ratio: f64,
+    /// Bytes written for each that was fetched.
+    written: f64,
+}
+
+/// All traces by all policies, as Markdown.
+pub(crate) fn table(seed: u64) -> String {
+    let mut text = String::from(
+        "| trace | LRU | FIFO | S3-FIFO | SIEVE | W-TinyLFU | Weir always | Weir auto | Weir second | written: always | auto | second |\n\
+         |---|---|---|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for trace in traces::all(seed) {
+        let size = trace.cache_bytes;
+        let mut others: Vec<Box<dyn Policy>> = vec![
+            Box::new(Lru::new(size)),
+            Box::new(Fifo::new(size)),
+            Box::new(S3Fifo::new(size)),
+            Box::new(Sieve::new(size)),
+            Box::new(TinyLfu::new(size)),
+        ];
+        let _ = write!(text, "| {}", trace.name);
+        for policy in &mut others {
+            let hits =
+                trace.requests.iter().filter(|(object, bytes)| policy.request(*object, *bytes)).count();
+            let _ = write!(text, " | {:.3}", hits as f64 / trace.requests.len() as f64);
+        }
+        let modes = [AdmissionMode::Always, AdmissionMode::Auto, AdmissionMode::Second];
+        let outcomes = modes.map(|mode| weir(&trace, mode));
+        outcomes.iter().for_each(|outcome| {
+            let _ = write!(text, " | {:.3}", outcome.hit_ratio);
+        });
+        outcomes.iter().for_each(|outcome| {
+            let _ = write!(text, " | {:.2}", outcome.written);
+        });
+        text.push_str(" |\n");
+    }
+    text
+}
+
+fn weir(trace: &Trace, mode: AdmissionMode) -> Outcome {
+    let mut model = Model::new(trace.cache_bytes / MEMORY_PART, trace.cache_bytes, mode, now());
+    let (mut hits, mut fetched) = (0, 0);
+    for (object, bytes) in &trace.requests {
+        if model.request(*object, *bytes) {
+            hits += 1;
+        } else {
+            fetched += bytes;
+        }
+    }
+    let hit_ratio = f64::from(hits) / trace.requests.len() as f64;
+    Outcome { hit_ratio, written: model.written_bytes() as f64 / fetched.max(1) as f64 }
+}
+
+/// Any moment: nothing in a simulation depends on it.
+#[allow(clippy::disallowed_methods)]
+fn now() -> Now {
+    Now { mono: std::time::Instant::now(), wall: std::time::SystemTime::now() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,32 @@
+//! That the table says what it should, and the goals of the store.
+
+use weir_store::AdmissionMode;
+
+use super::policies::{Lru, Policy};
+use super::traces::{self, Trace};
+use super::{SEED, weir};
+
+fn lru(trace: &Trace) -> f64 {
+    let mut lru = Lru::new(trace.cache_bytes);
+    let hits = trace.requests.iter().filter(|(object, bytes)| lru.request(*object, *bytes)).count();
+    hits as f64 / trace.requests.len() as f64
+}
+
+#[test]
+fn a_seed_gives_one_trace() {
+    let (one, other) = (traces::all(SEED), traces::all(SEED));
+    assert!(one.iter().zip(&other).all(|(one, other)| one.requests == other.requests));
+    assert!(traces::all(SEED + 1)[1].requests != one[1].requests);
+}
+
+#[test]
+fn the_issue_s_trace_is_the_one_that_lru_was_measured_with() {
+    let ratio = lru(&traces::lab());
+    assert!((0.352..=0.356).contains(&ratio), "{ratio}");
+}
+
+#[test]
+fn second_writes_a_tenth_of_what_is_fetched() {
+    let outcome = weir(&traces::lab(), AdmissionMode::Second);
+    assert!(outcome.written <= 0.15 && outcome.hit_ratio > 0.31, "{} {}", outcome.written, outcome.hit_ratio);
+}
