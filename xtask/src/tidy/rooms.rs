@@ -39,7 +39,8 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ),
     ("weir-testkit", &[]),
     ("weir-stress", &["weir-wire", "weir-testkit"]),
-    ("xtask", &[]),
+    // It simulates the store's decisions.
+    ("xtask", &["weir-policy", "weir-store"]),
 ];
 
 /// What every crate's tests may use besides what the crate itself may.
