@@ -1,12 +1,14 @@
 //! The configuration file as types: one model for the file, the JSON Schema and the reference. The doc comments here are the
 //! reference's text. Must not contain a decision: inheritance is `resolve.rs`, checks are `check.rs` and `semantics.rs`.
 
+mod events;
 mod range;
 mod rate;
 mod rules;
 mod site;
 mod upstream;
 
+pub use events::{EventKind, Events};
 pub use range::{Range, RangeFill, WithoutValidator};
 pub use rate::Rate;
 pub use rules::{
@@ -51,6 +53,8 @@ pub struct Config {
     pub limits: Limits,
     /// What is written about requests.
     pub log: Log,
+    /// What happens to what is stored, told to others.
+    pub events: Events,
     /// Named groups of origins: `[upstream.NAME]`.
     #[schemars(extend("propertyNames" = { "format": "weir-upstream-name" }))]
     pub upstream: BTreeMap<String, Upstream>,
@@ -76,6 +80,7 @@ impl Default for Config {
             listen: vec![Listen::at(ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 8080))))],
             limits: Limits::default(),
             log: Log::default(),
+            events: Events::default(),
             upstream: BTreeMap::new(),
             defaults: Rules::default(),
             site: Vec::new(),

@@ -48,6 +48,9 @@ pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistake
         routes::unreachable(site, node, whole.mistakes);
     }
     volumes(tree, mistakes);
+    if let Some(events) = tree.get("events").and_then(Node::as_table) {
+        exclusive(events, &["file", "socket"], mistakes);
+    }
     hosts(config, tree, mistakes);
     listeners(config, tree, mistakes);
     for (name, upstream) in &config.upstream {

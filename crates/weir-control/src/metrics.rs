@@ -233,6 +233,8 @@ fn transfers(out: &mut Out, snapshot: &Snapshot) -> fmt::Result {
         ("weir_retries", "requests to origins that were tried again", snapshot.retries),
         ("weir_panics", "requests and fills whose handling panicked", snapshot.panics),
         ("weir_log_lost", "log records that were lost", snapshot.log_lost),
+        ("weir_events", "events that were told", snapshot.events),
+        ("weir_events_lost", "events that were lost", snapshot.events_lost),
     ] {
         out.counter(name, help, value)?;
     }

@@ -20,6 +20,7 @@ use crate::observe::{Observatory, Snapshot};
 use crate::plan::Plan;
 use crate::plane::{Plane, Running};
 use crate::purge::{self, PurgeOrder};
+use crate::watch::{Leaving, tell_purge};
 use crate::worker::{self, JOIN_TIME_MAX, Manner, Order, Start};
 
 /// Between two looks for space that invalidations left behind.
@@ -114,6 +115,7 @@ impl Edge {
         let keeper = Keeper::start().map_err(StartError::Thread)?;
         let mut settings = HashMap::new();
         let upstreams = make_upstreams(&plan, &HashMap::new(), &mut settings, &keeper)?;
+        store.watch(Arc::new(Leaving(observatory.clone())));
         let plane = Arc::new(Plane::new(store, workers, running(plan, upstreams), observatory));
         keeper.sweep(plane.store.clone());
         let manners: Vec<Manner> =
@@ -250,6 +252,7 @@ impl Edge {
     pub fn purge(&self, order: &PurgeOrder, acknowledge: Acknowledge) -> Result<(), String> {
         let marks = purge::marks(&self.plan(), order)?;
         self.plane.store.purge(&marks, crate::clock::now(), acknowledge);
+        tell_purge(&self.plane.observatory.events, &format!("{:?}", order.target), "order");
         Ok(())
     }
 

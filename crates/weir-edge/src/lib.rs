@@ -38,6 +38,7 @@ mod told;
 pub mod transform;
 mod tunnel;
 mod walk;
+mod watch;
 mod worker;
 
 pub use clock::now;

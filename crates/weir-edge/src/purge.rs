@@ -12,11 +12,11 @@ use weir_policy::{KeyRules, RequestView, write_url};
 use weir_store::{Force, Mark, PREFIX_BYTES_MAX, Scope, Stamp, Unwritten};
 use weir_wire::{Host, Scheme};
 
-use crate::clock;
 use crate::conn::After;
 use crate::exchange::Exchange;
 use crate::local::{self, Reply};
 use crate::plan::{Plan, Route, Site};
+use crate::{clock, watch};
 
 /// The method that purges its own URL.
 const PURGE: &str = "PURGE";
@@ -201,6 +201,7 @@ pub(crate) async fn by_client(exchange: &mut Exchange<'_>, route: &Route) -> Aft
     let (done, written) = oneshot::channel();
     let acknowledge = move |result: Result<Stamp, Unwritten>| drop(done.send(result));
     exchange.worker.plane.store.purge(&marks, clock::now(), Box::new(acknowledge));
+    watch::tell_purge(&exchange.worker.plane.observatory.events, &format!("{:?}", order.target), "request");
     let reply = match written.await {
         Ok(Ok(stamp)) => purged(stamp),
         Ok(Err(error)) => unwritten(&error.to_string()),

@@ -38,6 +38,7 @@ mod store;
 mod tier;
 pub mod volume;
 mod volumes;
+mod watch;
 mod writer;
 
 pub use admission::{AdmissionMode, AdmissionSettings, AdmissionUsage};
@@ -56,4 +57,5 @@ pub use stocks::{Live, SiteStocks, Stock};
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
 pub use tier::{Ask, Emptied, Gone, Place, Seating, Standing, SweepUsage, Twice};
 pub use volumes::{AttachError, Attached, VolumeState};
+pub use watch::Watcher;
 pub use writer::{Full, Unsealed, Writer};

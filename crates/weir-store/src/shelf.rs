@@ -25,6 +25,7 @@ use crate::queues::{Queues, Victims};
 use crate::register::Register;
 use crate::store::Settings;
 use crate::tier::{Expecting, Stowing, Tiers};
+use crate::watch::Watcher;
 
 /// How many generations one step of the sweeper looks at.
 const SWEEP_STEP: usize = 256;
@@ -42,6 +43,7 @@ pub(crate) struct Shelf {
     pub(crate) ledger: Ledger,
     pub(crate) index: Index,
     pub(crate) counts: Counts,
+    pub(crate) watcher: OnceLock<Arc<dyn Watcher>>,
     /// What may go down to the volumes.
     pub(crate) admission: Admission,
     /// The volumes below.
@@ -94,6 +96,7 @@ impl Shelf {
             ledger,
             index: Index::new(),
             counts: Counts::default(),
+            watcher: OnceLock::new(),
             admission: Admission::new(&settings.admission, settings.memory_bytes),
             tiers: Tiers::default(),
             quotas: Mutex::default(),
@@ -184,10 +187,18 @@ impl Shelf {
             }
             victims
         };
+        victims.iter().for_each(|victim| self.tell(victim, Retirement::Evicted));
         self.counts.evicted.fetch_add(victims.len() as u64, Ordering::Relaxed);
         let bytes: u64 = victims.iter().map(|victim| victim.held_bytes()).sum();
         self.counts.evicted_bytes.fetch_add(bytes, Ordering::Relaxed);
         !victims.is_empty()
+    }
+
+    /// Tells who wants to know that a generation has left.
+    fn tell(&self, generation: &Generation, why: Retirement) {
+        if let Some(watcher) = self.watcher.get().filter(|watcher| watcher.wants()) {
+            watcher.left(generation, why);
+        }
     }
 
     /// Puts a generation that begins to fill into the index, unless a mark has made it dead already.
@@ -322,6 +333,7 @@ impl Shelf {
         }
         generation.set_residence(Residence::Retired(why));
         self.index.remove(&generation.label);
+        self.tell(generation, why);
         retired.extend(state.queues.unlink(generation));
         if matches!(why, Retirement::Replaced | Retirement::Invalidated) {
             self.drop_below(generation);

@@ -168,6 +168,11 @@ impl Store {
         store
     }
 
+    /// Who is told when something leaves memory; the first counts.
+    pub fn watch(&self, watcher: Arc<dyn crate::watch::Watcher>) {
+        let _ = self.shelf.watcher.set(watcher);
+    }
+
     /// What is held of each site, by tier, in the order of the sites' hashes. Looks through the memory's index; may block.
     pub fn stocks(&self) -> Vec<SiteStocks> {
         stocks(&self.shelf)

@@ -12,6 +12,7 @@ mod cli;
 mod demo;
 mod diagnostics;
 mod drives;
+mod events;
 mod logs;
 mod process;
 mod service;

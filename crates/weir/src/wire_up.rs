@@ -29,13 +29,14 @@ use weir_store::{
 
 use crate::accounts;
 use crate::drives::{Begin, Drives};
+use crate::events;
 use crate::logs::{self, LogChoice, Terminal};
 
 /// The data plane as it runs in this process.
 pub(crate) struct House {
     pub(crate) edge: Edge,
     pub(crate) drives: Drives,
-    observatory: Arc<Observatory>,
+    pub(crate) observatory: Arc<Observatory>,
     pub(crate) accounts: Accounts,
     choice: LogChoice,
     terminal: Option<Terminal>,
@@ -105,6 +106,8 @@ impl House {
     ) -> anyhow::Result<House> {
         let logs = logs::settings(&choice, &loaded.config.log, terminal);
         let observatory = Observatory::start(workers, &logs)?;
+        let events = events::settings(&loaded.config.events);
+        observatory.events.set(events.as_ref()).context("cannot open the file of [events]")?;
         (legacy.until_ledger_is_free)()?;
         let accounts = accounts::start(&observatory, state)?;
         let files = LedgerFolder::new(state.to_owned());
@@ -152,6 +155,7 @@ impl House {
     /// Writes what the logs still hold.
     pub(crate) fn finish_logs(&self, patience: Duration) {
         self.observatory.finish(patience);
+        self.observatory.events.finish(patience);
     }
 
     /// Waits until the ledger is on disk, and what was stored on the volume.
@@ -254,7 +258,15 @@ impl DataPlane for House {
         self.edge.store().set_quotas(quotas(&loaded));
         self.drives.configure(&loaded.config.cache.volume);
         *self.extent.lock() = Extent::of(&loaded);
-        *self.loaded.lock() = Arc::new(loaded);
+        let events = events::settings(&loaded.config.events);
+        let before = std::mem::replace(&mut *self.loaded.lock(), Arc::new(loaded));
+        let events_before = events::settings(&before.config.events);
+        let mut warnings = warnings;
+        if events != events_before
+            && let Err(error) = self.observatory.events.set(events.as_ref())
+        {
+            warnings.push(format!("[events] are told as before: {error}"));
+        }
         if let Some((settings, open)) = logs {
             self.observatory.set_logs(open);
             *self.logs.lock() = settings;

@@ -148,6 +148,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-edge/src/fill/complete.rs",
     "crates/weir-edge/src/fill/gap.rs",
     "crates/weir-edge/src/fill/task.rs",
+    "crates/weir-edge/src/observe/events.rs",
     "crates/weir-edge/src/observe/hub.rs",
     "crates/weir-edge/src/worker.rs",
     "crates/weir-store/src/ledger/book.rs",

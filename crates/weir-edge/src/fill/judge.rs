@@ -23,6 +23,8 @@ use super::memory::Manner;
 use super::task::{Errand, Give, Handed, Sharing};
 use super::{Fill, FillHead, OriginFailure, SharedResponse, complete};
 use crate::clock;
+use crate::observe::EventKind;
+use crate::watch;
 
 /// Error responses up to this size are shared with those already waiting.
 const SHARED_BYTES_MAX: u64 = 64 << 10;
@@ -325,6 +327,8 @@ impl Errand {
             );
             if !is_gone && is_for_all {
                 self.plane.store.freshen(generation, fresh, fill.stamp());
+                let events = &self.plane.observatory.events;
+                watch::tell(events, EventKind::Revalidated, generation, "304");
             }
             first.get_or_insert_with(|| generation.clone());
         }

@@ -20,9 +20,10 @@ use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
 use super::upstreams::Place;
 use super::{Fill, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
 use crate::clock;
-use crate::observe::Observer;
+use crate::observe::{EventKind, Observer};
 use crate::plan::Route;
 use crate::plane::Plane;
+use crate::watch;
 
 /// How long a transfer pauses where the volume alone can keep its body and is behind.
 const VOLUME_PAUSE: Duration = Duration::from_millis(1);
@@ -309,7 +310,13 @@ impl Errand {
                 && strong(&generation.head().stored.headers).is_some()
         };
         let whole = match fill.machine().state() {
-            State::Ended(End::Whole) => writer.seal().is_ok(),
+            State::Ended(End::Whole) => {
+                let is_whole = writer.seal().is_ok();
+                if is_whole {
+                    watch::tell(&self.plane.observatory.events, EventKind::Stored, &generation, "");
+                }
+                is_whole
+            }
             State::Ended(End::Stopped) => {
                 writer.rest();
                 true

@@ -11,6 +11,7 @@ use parking_lot::Mutex;
 use weir_upstream::Tally;
 
 use super::counters::{Counters, SITES_MAX, SiteId, bump};
+use super::events::Events;
 use super::log::{Command, LogError, LogSettings, LogThread, OpenLogs, Shared};
 use super::record::{Description, Facts, Record};
 use super::snapshot::{self, SiteSnapshot, Snapshot};
@@ -29,6 +30,8 @@ pub struct Observatory {
     thread: Thread,
     commands: Sender<Command>,
     sites: Mutex<Sites>,
+    /// What happens to what is stored, for who wants to know.
+    pub events: Events,
 }
 
 #[derive(Debug, Default)]
@@ -61,7 +64,14 @@ impl Observatory {
         let run = LogThread { queues, commands: told, sinks, shared: shared.clone() };
         let spawned = thread::Builder::new().name("weir-log".to_owned()).spawn(move || run.run());
         let thread = spawned.map_err(LogError::Thread)?.thread().clone();
-        Ok(Arc::new(Observatory { workers, shared, thread, commands, sites: Mutex::default() }))
+        Ok(Arc::new(Observatory {
+            workers,
+            shared,
+            thread,
+            commands,
+            sites: Mutex::default(),
+            events: Events::default(),
+        }))
     }
 
     /// The observer of a worker.
@@ -88,6 +98,7 @@ impl Observatory {
             return SiteId::NONE;
         }
         let (id, name) = (SiteId::new(sites.names.len()), Arc::<str>::from(name));
+        self.events.name(weir_policy::site_hash(&name), &name);
         sites.names.push(name.clone());
         sites.ids.insert(name, id);
         id
@@ -100,6 +111,7 @@ impl Observatory {
             sum.merge(counters);
         }
         sum.log_lost += self.shared.unwritten.load(Ordering::Relaxed);
+        (sum.events, sum.events_lost) = self.events.counts();
         sum.settle();
         sum
     }
@@ -112,6 +124,7 @@ impl Observatory {
 
     /// Opens the log files anew, after a rotation.
     pub fn reopen(&self) {
+        self.events.reopen();
         self.tell(Command::Reopen);
     }
 

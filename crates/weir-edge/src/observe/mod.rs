@@ -5,6 +5,7 @@
 //! Formatting and writing happen on the thread `weir-log`.
 
 mod counters;
+mod events;
 mod hub;
 mod latency;
 mod lines;
@@ -14,6 +15,7 @@ mod snapshot;
 mod tally;
 
 pub use counters::{Counters, SiteId};
+pub use events::{Event, EventKind, EventSettings, EventTarget, Events, States};
 pub use hub::{Observatory, Observer, text};
 pub use latency::{Latency, bounds_us};
 pub use lines::Colour;

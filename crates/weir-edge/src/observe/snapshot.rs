@@ -117,6 +117,10 @@ pub struct Snapshot {
     pub panics: u64,
     /// Log records dropped because the queue was full or the log could not be written.
     pub log_lost: u64,
+    /// Events told.
+    pub events: u64,
+    /// Events that were lost.
+    pub events_lost: u64,
     /// What each site has served, in the order in which the sites were first seen, and last, as `-`, what no site can be named
     /// for.
     pub sites: Vec<SiteSnapshot>,

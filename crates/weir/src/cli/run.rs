@@ -114,6 +114,7 @@ impl Run {
             begun.state.take()?;
         }
         let Begun { house, state, admin, socket, start, signals, runtime, terminal, admin_address } = begun;
+        crate::events::watch(&house);
         let source = self.config.clone().map_or(Source::Flags, Source::File);
         let control = Control::new(house.clone(), source);
         let admin_socket = admin.copy()?;

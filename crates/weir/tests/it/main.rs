@@ -23,6 +23,7 @@ mod counted;
 mod crowd;
 mod disk;
 mod drives;
+mod events;
 mod experiment;
 mod fill;
 mod fills;

@@ -1,0 +1,57 @@
+//! What the data plane tells of what is stored: what came, what is unchanged, what left and why. It must not wait.
+
+use std::sync::Arc;
+
+use weir_policy::freshness;
+use weir_store::{Generation, Retirement, Watcher};
+
+use crate::clock;
+use crate::observe::{Event, EventKind, Events, Observatory};
+
+/// Tells of what leaves memory.
+#[derive(Debug)]
+pub(crate) struct Leaving(pub(crate) Arc<Observatory>);
+
+impl Watcher for Leaving {
+    fn wants(&self) -> bool {
+        let events = &self.0.events;
+        [EventKind::Evicted, EventKind::Expired, EventKind::Purged].into_iter().any(|kind| events.wants(kind))
+    }
+
+    fn left(&self, generation: &Generation, why: Retirement) {
+        let is_expired = || freshness(&generation.head().stored, clock::now()).left_s() < 0;
+        let (kind, why) = match why {
+            Retirement::Evicted => (EventKind::Evicted, "memory"),
+            Retirement::Replaced if is_expired() => (EventKind::Expired, "replaced"),
+            Retirement::Replaced => (EventKind::Evicted, "replaced"),
+            Retirement::Invalidated => (EventKind::Purged, "invalidated"),
+            Retirement::Outgrown | Retirement::Abandoned => return,
+        };
+        tell(&self.0.events, kind, generation, why);
+    }
+}
+
+/// Tells of a generation.
+pub(crate) fn tell(events: &Events, kind: EventKind, generation: &Generation, why: &'static str) {
+    events.tell(kind, || Event {
+        kind,
+        wall: clock::now().wall,
+        site: generation.key().site,
+        key: generation.key().full.to_vec(),
+        bytes: Some(generation.held_bytes()),
+        why,
+    });
+}
+
+/// Tells of a purge, in the words of who wanted it.
+pub(crate) fn tell_purge(events: &Events, what: &str, why: &'static str) {
+    let kind = EventKind::Purged;
+    events.tell(kind, || Event {
+        kind,
+        wall: clock::now().wall,
+        site: 0,
+        key: what.as_bytes().to_vec(),
+        bytes: None,
+        why,
+    });
+}

@@ -1,0 +1,55 @@
+//! Events as the configuration wants them told, and how volumes and origins stand for who wants to know.
+
+use std::sync::{Arc, Weak};
+
+use weir_config::model;
+use weir_edge::observe::{EventKind, EventSettings, EventTarget};
+
+use crate::wire_up::House;
+
+/// How a configuration wants events told; none where it does not.
+pub(crate) fn settings(events: &model::Events) -> Option<EventSettings> {
+    let target = match (&events.file, &events.socket) {
+        (Some(file), _) => EventTarget::File(file.0.clone()),
+        (None, Some(socket)) => EventTarget::Socket(socket.0.clone()),
+        (None, None) => return None,
+    };
+    let all = [
+        (model::EventKind::Stored, EventKind::Stored),
+        (model::EventKind::Revalidated, EventKind::Revalidated),
+        (model::EventKind::Evicted, EventKind::Evicted),
+        (model::EventKind::Expired, EventKind::Expired),
+        (model::EventKind::Purged, EventKind::Purged),
+        (model::EventKind::Volume, EventKind::Volume),
+        (model::EventKind::Origin, EventKind::Origin),
+    ];
+    let wanted = all.iter().filter(|(kind, _)| events.kinds.is_empty() || events.kinds.contains(kind));
+    let kinds = wanted.fold(0, |kinds, (_, kind)| kinds | *kind as u32);
+    let buffer = usize::try_from(events.buffer.get()).unwrap_or(usize::MAX);
+    Some(EventSettings { target, buffer, kinds })
+}
+
+/// Lets the events say how volumes and origins stand.
+pub(crate) fn watch(house: &Arc<House>) {
+    let weak = Arc::downgrade(house);
+    house.observatory.events.watch(Box::new(move || states(&weak)));
+}
+
+type State = (EventKind, Vec<(&'static str, String)>, String);
+
+fn states(house: &Weak<House>) -> Vec<State> {
+    let Some(house) = house.upgrade() else { return Vec::new() };
+    let mut states: Vec<State> = Vec::new();
+    for volume in house.edge.store().volumes() {
+        let state = format!("{:?}", volume.standing).to_lowercase();
+        states.push((EventKind::Volume, vec![("volume", volume.name.to_string())], state));
+    }
+    for upstream in house.edge.upstreams() {
+        for origin in upstream.origins {
+            let state = if origin.ejected_for.is_none() { "up" } else { "ejected" };
+            let names = vec![("upstream", upstream.name.clone()), ("origin", origin.name)];
+            states.push((EventKind::Origin, names, state.to_owned()));
+        }
+    }
+    states
+}

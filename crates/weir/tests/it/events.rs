@@ -1,0 +1,129 @@
+//! What is told of what is stored: each kind, to a file and to a socket, and what is lost where nobody takes it.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::net::UnixListener;
+use std::time::Duration;
+
+use serde_json::Value;
+use weir_testkit::{Origin, Resource, Weir, free_port, until};
+
+use crate::house::{house, setup};
+
+fn told(weir: &Weir) -> Vec<Value> {
+    let text = std::fs::read_to_string(weir.folder().join("events.json")).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn has(weir: &Weir, kind: &str, part: &str) -> bool {
+    told(weir).iter().any(|event| event["event"] == kind && event.to_string().contains(part))
+}
+
+const TO_FILE: &str = "[events]\nfile = \"{folder}/events.json\"\n";
+
+#[test]
+fn each_kind_is_told() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh("hello"));
+    origin.put("/check", Resource::new("hello").header("Cache-Control", "no-cache").etag("\"1\""));
+    origin.put("/short", Resource::new("hello").header("Cache-Control", "max-age=1"));
+    for number in 0..40 {
+        origin.put(&format!("/big/{number}"), Resource::fresh(vec![7; 1 << 20]));
+    }
+    let dead = format!(
+        "[upstream.dead]\norigins = [\"http://127.0.0.1:{}\", \"http://127.0.0.1:{}\"]\n",
+        free_port(),
+        free_port()
+    );
+    let more = format!(
+        "{dead}[[site]]\nhosts = [\"dead.test\"]\nupstream = \"dead\"\n[cache]\nmemory = \"16MiB\"\n{TO_FILE}"
+    );
+    let weir = house(&[&origin]).more(&more).start();
+    weir.get("/x");
+    weir.get("/check");
+    weir.get("/check");
+    until("stored", || has(&weir, "stored", "/x\""));
+    until("revalidated", || has(&weir, "revalidated", "/check"));
+    weir.get("/short");
+    std::thread::sleep(Duration::from_millis(2100));
+    weir.get("/short");
+    until("expired", || has(&weir, "expired", "/short"));
+    let url = "http://localhost/x";
+    assert_eq!(weir.command(&["purge", url]).code, Some(0));
+    until("purged", || has(&weir, "purged", "order") && has(&weir, "purged", "/x"));
+    for number in 0..40 {
+        weir.get(&format!("/big/{number}"));
+    }
+    until("evicted", || has(&weir, "evicted", "memory"));
+    until("the origin is out", || {
+        weir.client().get("dead.test", "/", &[]);
+        has(&weir, "origin", "ejected")
+    });
+    let stored = told(&weir).into_iter().find(|event| event["event"] == "stored").unwrap();
+    let time = stored["time"].as_str().unwrap();
+    assert!(time.len() == 24 && time.ends_with('Z'), "{stored}");
+    assert_eq!((&stored["site"], &stored["bytes"]), (&"*".into(), &5.into()), "{stored}");
+}
+
+#[test]
+fn a_reload_begins_and_ends_the_telling_and_a_rotation_opens_anew() {
+    let origin = Origin::start();
+    for name in ["/a", "/b", "/c", "/d"] {
+        origin.put(name, Resource::fresh("hello"));
+    }
+    let weir = house(&[&origin]).start();
+    weir.get("/a");
+    weir.rewrite_config(&house(&[&origin]).more(&format!("{TO_FILE}kinds = [\"stored\"]\n")).text());
+    assert_eq!(weir.reload().code, Some(0));
+    weir.get("/b");
+    until("b is told", || has(&weir, "stored", "/b"));
+    let file = weir.folder().join("events.json");
+    std::fs::rename(&file, weir.folder().join("events.1")).unwrap();
+    weir.signal("USR1");
+    until("the file is made anew", || file.exists());
+    weir.get("/c");
+    until("c is told", || has(&weir, "stored", "/c"));
+    weir.rewrite_config(&house(&[&origin]).text());
+    assert_eq!(weir.reload().code, Some(0));
+    weir.get("/d");
+    std::thread::sleep(Duration::from_millis(600));
+    assert_eq!(told(&weir).len(), 1);
+}
+
+#[test]
+fn who_does_not_read_holds_up_nobody_and_what_is_lost_is_counted() {
+    let origin = Origin::start();
+    let setup = setup();
+    let path = setup.folder().join("events.sock");
+    let listener = UnixListener::bind(&path).unwrap();
+    let requests = 6000;
+    origin.otherwise(|exchange| {
+        exchange.reply(200, &[("Cache-Control", "max-age=600")], "x");
+    });
+    let more = "[events]\nsocket = \"{folder}/events.sock\"\nbuffer = 100\nkinds = [\"stored\"]\n";
+    let weir = house(&[&origin]).more(more).start_in(setup);
+    let mut client = weir.client();
+    let long = "y".repeat(500);
+    for number in 0..requests {
+        assert_eq!(client.get("localhost", &format!("/{number}/{long}"), &[]).status(), 200);
+    }
+    // Nobody has read a byte until now.
+    until("some is lost", || weir.metric("weir_events_lost_total").unwrap_or(0.0) > 0.0);
+    let (stream, _) = listener.accept().unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
+    let (mut stored, mut lost) = (0, 0);
+    for line in BufReader::new(stream).lines() {
+        let Ok(line) = line else { break };
+        let event: Value = serde_json::from_str(&line).unwrap();
+        match event["event"].as_str() {
+            Some("stored") => stored += 1,
+            Some("lost") => lost += event["count"].as_u64().unwrap(),
+            _ => panic!("{line}"),
+        }
+        if stored + lost == requests {
+            break;
+        }
+    }
+    assert_eq!(stored + lost, requests, "{stored} told and {lost} lost");
+    assert!(stored >= 100 && lost > 0);
+    assert_eq!(weir.metric("weir_events_lost_total"), Some(lost as f64));
+}
