@@ -237,6 +237,12 @@ impl Store {
         self.shelf.admission.usage()
     }
 
+    /// Writes down what was asked for and what was written today, and lets nothing more down from memory: before the volumes
+    /// are closed. Blocks.
+    pub fn finish_admission(&self) {
+        self.shelf.admission.stop();
+    }
+
     /// Makes durable what was stored so far and takes nothing more: before the process ends. Blocks.
     pub fn close(&self) {
         self.shelf.admission.stop();

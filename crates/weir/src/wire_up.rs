@@ -161,6 +161,7 @@ impl House {
     /// Waits until the ledger is on disk, and what was stored on the volume.
     pub(crate) fn finish_store(&self, patience: Duration) {
         self.edge.finish_ledger(patience);
+        self.edge.store().finish_admission();
         self.drives.close(patience);
     }
 

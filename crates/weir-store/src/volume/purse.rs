@@ -104,8 +104,12 @@ impl Purse {
         let since = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
         let day = since / DAY_S;
         self.second.store(since % DAY_S, Ordering::Relaxed);
-        if day > self.day.load(Ordering::Relaxed) {
+        let before = self.day.load(Ordering::Relaxed);
+        if day > before {
             self.day.store(day, Ordering::Relaxed);
+        }
+        // What opening wrote belongs to the first day.
+        if day > before && before > 0 {
             let all = written + self.beside_bytes.load(Ordering::Relaxed);
             self.offset.store(0u64.wrapping_sub(all), Ordering::Relaxed);
         }

@@ -54,7 +54,7 @@ fn what_is_written_beside_counts() {
     purse.beside_bytes.store(50, super::Ordering::Relaxed);
     purse.tick(at(20_000, 0), 0);
     purse.beside_bytes.store(550, super::Ordering::Relaxed);
-    assert_eq!(purse.used_bytes(100), 600);
+    assert_eq!(purse.used_bytes(100), 650);
     assert!(!purse.allows(100, 0, 400));
 }
 
