@@ -23,9 +23,9 @@ use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, 
 use crate::listing::{Listing, Page, Unlisted, list};
 use crate::shelf::Shelf;
 use crate::stocks::{Live, SiteStocks, live, share_quotas, stocks};
-use crate::tier::{Ask, Gone, Place, Seating, digest_below};
 #[cfg(test)]
-use crate::tier::{Outdone, Tier};
+use crate::tier::Outdone;
+use crate::tier::{Ask, Gone, Place, Seating, Standing, Tier, digest_below};
 use crate::volume::{ReadError, Volume};
 use crate::writer::{Kind, Writer};
 
@@ -396,7 +396,9 @@ impl Store {
 
     /// Whether a generation is still being written to the volume: what is not found of it may be in a moment.
     pub fn is_going_down(&self, generation: &Generation) -> bool {
-        generation.home().is_some_and(|tier| tier.is_going_down(generation))
+        // What does not keep up is not waited for.
+        let keeps_up = |tier: &Tier| !matches!(tier.standing(), Standing::Slow | Standing::Ejected);
+        generation.home().is_some_and(|tier| keeps_up(&tier) && tier.is_going_down(generation))
     }
 
     /// What the volume has by now at `offset` of a body that memory keeps only a window of, as [`Generation::fetch`].

@@ -106,7 +106,9 @@ pub(crate) struct Tier {
     volume: Arc<Volume>,
     name: Arc<str>,
     weight: AtomicU64,
-    trusted_from: Stamp,
+    trusted_from: AtomicU64,
+    /// Something that was to be removed may be there still.
+    is_doubted: AtomicBool,
     dead_below: AtomicU64,
     is_draining: AtomicBool,
     /// What memory has had newer versions of before this came.
@@ -146,7 +148,8 @@ impl Tier {
             volume,
             name: seating.name,
             weight: AtomicU64::new(seating.weight),
-            trusted_from: seating.trusted_from,
+            trusted_from: AtomicU64::new(seating.trusted_from.number()),
+            is_doubted: AtomicBool::new(false),
             dead_below: AtomicU64::new(seating.dead_below.number()),
             is_draining: AtomicBool::new(false),
             outdone,
@@ -263,7 +266,18 @@ impl Tier {
 
     /// What was asked for before this number of the ledger is asked about before it is used.
     pub(crate) fn trusted_from(&self) -> Stamp {
-        self.trusted_from
+        Stamp::of(self.trusted_from.load(Ordering::Acquire))
+    }
+
+    /// It could not be told what was replaced: from here on all that it holds is asked about before it is used.
+    fn doubt(&self, from: Stamp) {
+        self.trusted_from.fetch_max(from.number(), Ordering::AcqRel);
+        self.is_doubted.store(true, Ordering::Release);
+    }
+
+    /// Whether something that was to be removed may be there still, or again after a restart.
+    pub(crate) fn owes(&self) -> bool {
+        self.is_doubted.load(Ordering::Acquire) || self.volume.owes()
     }
 
     /// What was asked for before this number of the ledger is gone from here.
@@ -349,7 +363,7 @@ impl Tier {
             return;
         }
         let mut stored = detached(stored);
-        if record.asked < self.trusted_from.number() {
+        if record.asked < self.trusted_from().number() {
             stored.doubt(now.mono);
         }
         let charge = |bytes| shelf.charge(bytes);

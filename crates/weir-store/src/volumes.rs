@@ -117,7 +117,7 @@ impl Tier {
             is_draining: self.is_draining(),
             trusted_from: self.trusted_from(),
             dead_below: self.dead_below(),
-            owes: self.volume().owes(),
+            owes: self.owes(),
             usage: self.usage(),
             budget: self.volume().budget(),
             admitted: self.admitted(),

@@ -38,6 +38,21 @@ enum Kind {
     Tmpfs(u64),
 }
 
+/// A group of processes that reads slowly, for as long as it is not dropped.
+pub struct Throttle {
+    group: PathBuf,
+}
+
+impl Drop for Throttle {
+    fn drop(&mut self) {
+        let members = std::fs::read_to_string(self.group.join("cgroup.procs")).unwrap_or_default();
+        for pid in members.lines() {
+            let _ = std::fs::write("/sys/fs/cgroup/blkio/cgroup.procs", pid);
+        }
+        let _ = std::fs::remove_dir(&self.group);
+    }
+}
+
 impl Drive {
     /// ext4 of so many bytes on a loop device; `None`, with a word on the standard error, where that cannot be made here.
     pub fn ext4(bytes: u64) -> Option<Drive> {
@@ -132,6 +147,32 @@ impl Drive {
         run("umount", ["-l"].map(OsStr::new), &[&self.path()])
             .unwrap_or_else(|why| panic!("pulling a drive: {why}"));
         self.is_mounted = false;
+    }
+
+    /// Lets a process read no more than so many times a second from it, past the page cache; `None`, with a word on the standard
+    /// error, where the system has no such group for processes. It ends when what is given back is dropped.
+    ///
+    /// # Panics
+    /// Where it is not mounted on a device.
+    pub fn throttle_reads(&self, pid: u32, per_second: u32) -> Option<Throttle> {
+        use std::os::unix::fs::MetadataExt;
+        let device = std::fs::metadata(self.path()).unwrap().dev();
+        let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
+        let group = PathBuf::from(format!("/sys/fs/cgroup/blkio/weir-{}-{pid}", std::process::id()));
+        let enter = || {
+            std::fs::create_dir(&group)?;
+            let limit = format!("{major}:{minor} {per_second}");
+            std::fs::write(group.join("blkio.throttle.read_iops_device"), limit)?;
+            std::fs::write(group.join("cgroup.procs"), pid.to_string())
+        };
+        let throttle = Throttle { group: group.clone() };
+        match enter() {
+            Ok(()) => Some(throttle),
+            Err(why) => {
+                let _ = writeln!(std::io::stderr(), "skipped: no process can be slowed down here: {why}");
+                None
+            }
+        }
     }
 
     /// Makes it read-only while it is in use, as ext4 does by itself when it finds that something is wrong with it.

@@ -25,7 +25,7 @@ mod wait;
 mod weir;
 
 pub use client::{Client, get, get_with};
-pub use drive::Drive;
+pub use drive::{Drive, Throttle};
 pub use exchange::{Exchange, Request};
 pub use origin::{Origin, Seen};
 pub use pattern::pattern;

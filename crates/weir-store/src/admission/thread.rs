@@ -12,7 +12,7 @@ use weir_policy::Now;
 use super::{Admission, file};
 use crate::generation::Generation;
 use crate::shelf::Shelf;
-use crate::tier::{Keeper, Tier};
+use crate::tier::Keeper;
 
 /// How many tasks may wait; one more is not done, and found again at the next use.
 const TASKS_MAX: usize = 1024;
@@ -26,8 +26,6 @@ const SKETCH_INTERVAL: Duration = Duration::from_secs(60);
 pub(crate) enum Task {
     /// A generation in memory is used: it may have earned its place below.
     Promote(Weak<Generation>),
-    /// A generation that stays in memory has replaced what a volume has under its key, as far as its number is below this.
-    Outdo(Arc<Tier>, Arc<Generation>, u64),
     /// Write down what is to be remembered, and end.
     Stop(Sender<()>),
 }
@@ -88,7 +86,6 @@ fn run(shelf: &Weak<Shelf>, tasks: &Receiver<Task>, memory: &mut Memory, clock: 
                     promote(&shelf, &generation);
                 }
             }
-            Ok(Task::Outdo(tier, generation, below)) => tier.outdo_below(&generation, below),
             Ok(Task::Stop(done)) => {
                 memory.write(&shelf, Moment::Last);
                 let _ = done.send(());

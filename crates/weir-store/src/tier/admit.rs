@@ -4,6 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use weir_policy::{CacheKey, Variant};
+
 use super::{SharedPut, Stowing, Tier, digest_below, key_below};
 use crate::admission::thread::Task;
 use crate::admission::{Room, SpentFile};
@@ -85,8 +87,13 @@ impl Shelf {
         }
         let digest = digest_of(generation);
         for tier in self.tiers.all().iter().filter(|tier| tier.count_of(digest) > 0) {
-            let below = tier.volume.next_number();
-            self.admission.ask(Task::Outdo(Arc::clone(tier), Arc::clone(generation), below));
+            let (own, key) = (Arc::clone(tier), generation.key().clone());
+            let (variant, below) = (generation.head().stored.variant.clone(), tier.volume.next_number());
+            // On a thread of that volume: one that does not keep up holds up nobody else.
+            let job = move || own.outdo_below(&key, &variant, below);
+            if tier.volume.on_reader(job).is_err() {
+                tier.doubt(self.ledger.step());
+            }
         }
     }
 }
@@ -139,14 +146,12 @@ impl Tier {
 
     /// Takes what a generation in memory has replaced out of the volume: of its key and variant, with a number below that. May
     /// wait for the drive.
-    pub(crate) fn outdo_below(&self, newest: &Generation, number_below: u64) {
-        let key = key_below(newest.key());
-        let variant = newest.head().stored.variant.clone();
+    fn outdo_below(&self, key: &CacheKey, variant: &Variant, number_below: u64) {
+        let key = key_below(key);
         for candidate in self.volume.find(key.digest) {
             let Ok(Some(record)) = self.volume.record(candidate, &key) else { continue };
             let Ok(stored) = codec::decode(&record.head, self.now()) else { continue };
-            let is_own = record.number == newest.object();
-            if record.number < number_below && !is_own && stored.variant == variant {
+            if record.number < number_below && stored.variant == *variant {
                 self.remove(Named { digest: key.digest, object: record.number });
             }
         }

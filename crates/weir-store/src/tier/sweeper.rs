@@ -508,7 +508,7 @@ impl Pass<'_> {
             return Fate::Goes;
         }
         // What is written anew bears a number that would be trusted.
-        if record.asked < self.tier.trusted_from.number() {
+        if record.asked < self.tier.trusted_from().number() {
             stored.doubt(now.mono);
         }
         match self.shelf.ledger.judge(&key, &stored.tags, Stamp::of(record.stamp)) {

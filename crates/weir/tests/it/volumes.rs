@@ -228,9 +228,9 @@ fn a_drive_that_is_pulled_and_comes_back_gives_nothing_that_was_purged_or_replac
         await_state(&weir, "mount/weir", "up");
         assert_eq!(told(&weir, "mount/weir")["suspect"], true);
         let after = shelf.ask(&weir, 0..120);
-        for number in 0..120 {
+        for (number, is) in after.into_iter().enumerate() {
             let must_be_new = number % 2 == 0 || versions.get(number) == Some(&version);
-            assert!(after[number] == version || !must_be_new, "{number} is of version {}", after[number]);
+            assert!(is == version || !must_be_new, "{number} is of version {is}");
         }
         // All that was on the drive was asked about; what was on the other one was not.
         shelf.ask(&weir, 0..120);
@@ -267,6 +267,52 @@ fn a_file_system_that_dies_under_load_costs_no_request() {
         told(&weir, "/b")["objects"].as_u64() >= Some(395)
     });
     assert!(shelf.sent_all() - before < 400, "what was on the other one is not fetched anew");
+}
+
+#[test]
+fn a_slow_drive_delays_only_its_own_objects() {
+    let Some(drive) = Drive::ext4(96 << 20) else { return };
+    let shelf = Shelf::new(200, 60_000);
+    let origin = shelf.origin();
+    let slow = format!("path = \"{}/weir\"\nsize = \"64MiB\"\nread_ms_max = 300", drive.path().display());
+    let weir = start(&origin, &[&slow, B]);
+    until("most is on the volumes", || {
+        shelf.ask(&weir, 0..200);
+        weir.metric("weir_volume_objects") >= Some(195.0)
+    });
+    drive.forget_pages();
+    let Some(throttle) = drive.throttle_reads(weir.pid(), 1) else { return };
+    let sent = |number: usize| shelf.sent[number].load(Ordering::SeqCst);
+    await_slow(&shelf, &weir);
+    assert_eq!(told(&weir, "/b")["state"], "up");
+    let mut client = weir.client();
+    let mut slowest = Duration::ZERO;
+    let mut untouched = 0;
+    for number in 0..200 {
+        let begun = std::time::Instant::now();
+        let (before, found) = (sent(number), client.get("x", &format!("/{number}"), &[]));
+        shelf.judge(number, &found);
+        if found.is_hit() {
+            slowest = slowest.max(begun.elapsed());
+            untouched += 1;
+            assert_eq!(sent(number), before, "{number}");
+        }
+    }
+    assert!(untouched >= 60, "{untouched} of the other volume, or of memory");
+    println!("{untouched} hits beside a drive that reads once a second, the slowest after {slowest:?}");
+    drop(throttle);
+    await_state(&weir, "mount/weir", "up");
+    let before = shelf.sent_all();
+    shelf.ask(&weir, 0..200);
+    assert!(shelf.sent_all() - before < 100, "it is asked again");
+}
+
+/// Asks for what lies on a slow volume until that is noticed.
+fn await_slow(shelf: &Shelf, weir: &Weir) {
+    until("it is slow", || {
+        shelf.ask(weir, (0..200).step_by(9));
+        told(weir, "mount/weir")["state"] == "slow"
+    });
 }
 
 #[test]
