@@ -48,6 +48,8 @@ struct Entry {
     reached: Reached,
     /// It was there all the time since.
     is_present: bool,
+    /// It has arrived in this process; not written down. One that has not lacks what happens now, though it may have been present.
+    is_here: bool,
     /// It is to come back.
     is_expected: bool,
     trusted_from: u64,
@@ -150,6 +152,7 @@ impl Register {
         let entry = Entry {
             reached: volume.reached,
             is_present: true,
+            is_here: true,
             is_expected: true,
             trusted_from,
             dead_below,
@@ -159,7 +162,7 @@ impl Register {
         let mut wanted = state.clone();
         // What was in that folder before is not to be waited for.
         for other in wanted.volumes.values_mut().filter(|other| other.path == volume.path) {
-            (other.is_expected, other.is_present) = (false, false);
+            (other.is_expected, other.is_present, other.is_here) = (false, false, false);
         }
         wanted.volumes.insert(volume.id, entry);
         self.write(&mut state, wanted)?;
@@ -173,7 +176,7 @@ impl Register {
     pub fn leave(&self, id: u128, is_expected: bool) -> io::Result<()> {
         self.change(|volumes| {
             if let Some(entry) = volumes.get_mut(&id) {
-                (entry.is_present, entry.is_expected) = (false, is_expected);
+                (entry.is_present, entry.is_here, entry.is_expected) = (false, false, is_expected);
             }
         })
     }
@@ -192,20 +195,20 @@ impl Register {
         })
     }
 
-    /// Whether a volume is away that is expected back: marks are kept for it while there is room.
+    /// Whether a volume is away that is expected back, or is still being opened: marks are kept for it while there is room.
     pub(crate) fn is_somebody_away(&self) -> bool {
-        self.state.lock().volumes.values().any(|entry| entry.is_expected && !entry.is_present)
+        self.state.lock().volumes.values().any(|entry| entry.is_expected && !entry.is_here)
     }
 
-    /// Says before marks are dropped that whatever was not swept by them is dead: all that is away, and `unswept`. `reached` is how
-    /// far those have come that were.
+    /// Says before marks are dropped that whatever was not swept by them is dead: all that is not here, and `unswept`. `reached` is
+    /// how far those have come that were.
     ///
     /// # Errors
     /// Nothing was said: the marks are to be kept.
     pub(crate) fn lose(&self, until: Stamp, unswept: &[u128], reached: &[(u128, Reached)]) -> io::Result<()> {
         self.change(|volumes| {
             for (id, entry) in volumes.iter_mut() {
-                if !entry.is_present || unswept.contains(id) {
+                if !entry.is_here || unswept.contains(id) {
                     entry.dead_below = entry.dead_below.max(until.number());
                 }
             }
@@ -333,7 +336,8 @@ fn entry(line: &str) -> Option<(u128, Entry)> {
     let (trusted_from, dead_below) = (number("trusted")?, number("dead")?);
     let is_mount = is(word()?, "mount", "root")?;
     let path = unescaped(word()?)?;
-    Some((id, Entry { reached, is_present, is_expected, trusted_from, dead_below, is_mount, path }))
+    let is_here = false;
+    Some((id, Entry { reached, is_present, is_here, is_expected, trusted_from, dead_below, is_mount, path }))
 }
 
 /// What `escape_default` has made of a text, undone.

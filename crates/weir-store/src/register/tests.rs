@@ -78,6 +78,22 @@ fn what_was_away_while_marks_went_is_dead() {
 }
 
 #[test]
+fn one_that_is_still_being_opened_is_waited_for_and_lacks_what_is_lost_meanwhile() {
+    let (folder, ledger) = (Folder::new("register-late"), Ledger::default());
+    let register = open(&folder);
+    register.arrive(Arriving { path: "/a", is_empty: true, ..volume(1, 0) }, &ledger).unwrap();
+    register.arrive(Arriving { path: "/b", is_empty: true, ..volume(2, 0) }, &ledger).unwrap();
+    // The next process: the one is open, the other is not yet.
+    let register = open(&folder);
+    assert!(!register.arrive(Arriving { path: "/a", ..volume(1, 5) }, &ledger).unwrap().was_away);
+    assert!(register.is_somebody_away());
+    register.lose(Stamp::of(77), &[], &[]).unwrap();
+    let late = register.arrive(Arriving { path: "/b", ..volume(2, 5) }, &ledger).unwrap();
+    assert_eq!((late.was_away, late.dead_below), (false, Stamp::of(77)));
+    assert!(!register.is_somebody_away());
+}
+
+#[test]
 fn what_nobody_expects_is_not_waited_for_and_not_believed() {
     let (folder, ledger) = (Folder::new("register-3"), Ledger::default());
     let register = open(&folder);
