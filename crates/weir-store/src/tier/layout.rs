@@ -135,9 +135,12 @@ impl Tiers {
         let key = generation.key();
         let named = Named { digest: digest_below(&key.full, key.site), object };
         let home = generation.home();
-        for tier in self.layout.load().iter() {
+        let layout = self.layout.load();
+        // One that is being moved may lie on two. It is said first where it comes from, so that who moves it hears of it if there
+        // is nothing at the other place yet.
+        let (draining, others): (Vec<_>, Vec<_>) = layout.iter().partition(|tier| tier.is_draining());
+        for tier in draining.into_iter().chain(others) {
             let is_home = home.as_ref().is_some_and(|home| Arc::ptr_eq(home, tier));
-            // One that is being moved may lie on two.
             if is_home || tier.count_of(named.digest) > 0 {
                 tier.remove(named);
             }

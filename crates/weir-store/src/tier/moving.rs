@@ -168,6 +168,8 @@ impl<'a> Emptying<'a> {
     fn settle(&mut self) {
         for (to, all) in std::mem::take(&mut self.batch).into_values() {
             let is_durable = to.volume.sync().is_some();
+            // What was said to the old place before there was anything to remove at the new one is done there now.
+            self.from.volume.sync();
             for named in all {
                 let has_moved = is_durable && to.volume.has_object(named);
                 if !has_moved {

@@ -393,6 +393,7 @@ impl Engine {
             Command::Recount(done) => self.recount_for(done),
             Command::Stop => {
                 self.sync();
+                self.shared.counters.owes.store(!self.owed.is_empty(), Ordering::Relaxed);
                 return false;
             }
         }
