@@ -101,6 +101,11 @@ impl Attached {
         self.tier.volume().give_up(patience)
     }
 
+    /// Whether something that was to be removed may be there still, or again after a restart.
+    pub fn owes(&self) -> bool {
+        self.tier.owes()
+    }
+
     /// How it stands, and what it holds.
     pub fn state(&self) -> VolumeState {
         self.tier.state()

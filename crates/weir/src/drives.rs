@@ -14,7 +14,7 @@ use parking_lot::{Condvar, Mutex};
 use weir_config::model;
 use weir_control::VolumeUse;
 use weir_store::life::{Act, Event, Life, Phase};
-use weir_store::{Arriving, Attached, Register, Seating, Store};
+use weir_store::{Arriving, Attached, Register, Seating, Store, Twice};
 
 use crate::volume::{self, Opened, Refused, Share};
 
@@ -200,8 +200,7 @@ impl Inner {
         self.count.store(volumes.len(), Ordering::Relaxed);
         let mut state = self.state.lock();
         for slot in &mut state.slots {
-            let path = slot.path();
-            match volumes.iter().find(|volume| volume.path.to_string() == path) {
+            match volumes.iter().find(|volume| volume.path == slot.wanted.path) {
                 Some(wanted) => self.change(slot, wanted),
                 None => {
                     slot.is_wanted = false;
@@ -311,7 +310,8 @@ impl Inner {
         }
         self.open_shut(state);
         self.end_expecting(state);
-        if now().saturating_sub(state.noted_at) >= NOTE_EVERY {
+        // While another process has the volumes the register is its own.
+        if !state.waits && now().saturating_sub(state.noted_at) >= NOTE_EVERY {
             state.noted_at = now();
             self.note(state);
         }
@@ -357,25 +357,26 @@ impl Inner {
             slot.course = Course::Closing;
             return self.close_apart(slot.path(), move || drop(opened));
         }
-        let Opened { volume, rows, rows_bytes, weight, is_mount } = opened;
-        let (path, usage) = (slot.path(), volume.usage());
-        let arriving = Arriving {
-            id: volume.id(),
-            path: &path,
-            reached: volume.found(),
-            is_empty: usage.objects == 0,
-            is_mount,
-        };
+        let Opened { volume, rows, rows_bytes, is_mount } = opened;
+        let (path, usage, id) = (slot.path(), volume.usage(), volume.id());
+        if self.store.volumes().iter().any(|other| other.id == id) {
+            // Before the register hears of it: what that knows is the other's.
+            self.refuse(slot, &Refused::Drive(Twice.into()));
+            slot.course = Course::Closing;
+            return self.close_apart(path, move || drop((volume, rows)));
+        }
+        // The configuration may have changed while it was being opened.
+        slot.wanted.size.inspect(|size| volume.resize(size.0));
+        let size_bytes = slot.wanted.size.map_or(usage.size_bytes, |size| size.0);
+        let arriving =
+            Arriving { id, path: &path, reached: volume.found(), is_empty: usage.objects == 0, is_mount };
         let arrival = match self.register.arrive(arriving, self.store.ledger()) {
             Ok(arrival) => arrival,
             Err(error) => {
-                slot.course = Course::Shut;
-                return self.refuse(
-                    slot,
-                    &Refused::Drive(
-                        anyhow::Error::new(error).context("cannot write the register of volumes"),
-                    ),
-                );
+                let error = anyhow::Error::new(error).context("cannot write the register of volumes");
+                self.refuse(slot, &Refused::Drive(error));
+                slot.course = Course::Closing;
+                return self.close_apart(path, move || drop((volume, rows)));
             }
         };
         if arrival.was_away {
@@ -385,7 +386,7 @@ impl Inner {
         }
         let seating = Seating {
             name: path.as_str().into(),
-            weight,
+            weight: volume::weight(&slot.wanted, size_bytes),
             trusted_from: arrival.trusted_from,
             dead_below: arrival.dead_below,
             memory_bytes: rows_bytes,
@@ -394,11 +395,17 @@ impl Inner {
             Ok(attached) => {
                 attached.set_draining(slot.wanted.drain);
                 slot.drain = if slot.wanted.drain { Drain::Rests(Duration::ZERO) } else { Drain::No };
-                slot.written = (0, now());
+                (slot.written, slot.owed) = ((0, now()), false);
                 slot.course = Course::Open(attached);
                 self.on(slot, Event::Opened);
             }
-            Err(error) => self.refuse(slot, &Refused::Drive(error.into())),
+            Err(error) => {
+                // What happens from now on happens without it.
+                if let Err(error) = self.register.leave(id, true) {
+                    tracing::error!(%error, "cannot write the register of volumes");
+                }
+                self.refuse(slot, &Refused::Drive(error.into()));
+            }
         }
     }
 
@@ -505,11 +512,10 @@ impl Inner {
         let mut epochs = Vec::new();
         for slot in &mut state.slots {
             let Course::Open(attached) = &slot.course else { continue };
-            let told = attached.state();
-            epochs.push((told.id, attached.volume().reached()));
-            if told.owes && !std::mem::replace(&mut slot.owed, true) {
+            epochs.push((attached.id(), attached.volume().reached()));
+            if attached.owes() && !std::mem::replace(&mut slot.owed, true) {
                 // What was to be removed may be back when it is opened the next time.
-                let _ = self.register.leave(told.id, true);
+                let _ = self.register.leave(attached.id(), true);
             }
         }
         let numbers = self.numbers.load(Ordering::Acquire) + NUMBERS_AHEAD;
@@ -539,9 +545,11 @@ impl Inner {
             }
         }
         for slot in &state.slots {
-            if let Course::Open(attached) = &slot.course
-                && !open.contains_key(&slot.path())
-            {
+            let Course::Open(attached) = &slot.course else { continue };
+            if attached.owes() || open.contains_key(&slot.path()) {
+                // What was to be removed may be back when it is opened the next time.
+                let _ = self.register.leave(attached.id(), true);
+            } else {
                 epochs.push((attached.id(), attached.volume().reached()));
             }
         }

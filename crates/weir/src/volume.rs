@@ -51,8 +51,6 @@ pub(crate) struct Opened {
     pub(crate) rows: Option<Arc<dyn Rows>>,
     /// What the rows take of the memory, in bytes.
     pub(crate) rows_bytes: u64,
-    /// Its share of the keys, beside the others' weights.
-    pub(crate) weight: u64,
     /// Its folder is on a drive of its own.
     pub(crate) is_mount: bool,
 }
@@ -147,7 +145,7 @@ pub(crate) fn open(
     );
     let rows = rows(of, &volume, share);
     let rows_bytes = rows.as_ref().map_or(0, |_| share.rows_bytes);
-    Ok(Opened { volume, rows, rows_bytes, weight: weight(of, size_bytes), is_mount })
+    Ok(Opened { volume, rows, rows_bytes, is_mount })
 }
 
 /// What the file system refuses. What a person has to mend is no fault of the drive's.

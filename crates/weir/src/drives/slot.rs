@@ -1,5 +1,6 @@
 //! One volume of the configuration: where it is, and what a look at it says.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use weir_config::model;
@@ -69,8 +70,9 @@ impl Slot {
         }
     }
 
+    /// Its folder, written in one way however the configuration writes it.
     pub(super) fn path(&self) -> String {
-        self.wanted.path.to_string()
+        self.wanted.path.0.components().collect::<PathBuf>().display().to_string()
     }
 
     pub(super) fn attached(&self) -> Option<&Attached> {

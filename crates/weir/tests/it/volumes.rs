@@ -202,6 +202,20 @@ fn a_volume_that_is_taken_out_and_put_back_is_asked_about() {
 }
 
 #[test]
+fn a_folder_that_is_written_another_way_is_the_same_volume() {
+    let shelf = Shelf::new(10, 30_000);
+    let origin = shelf.origin();
+    let weir = start(&origin, &[A]);
+    shelf.ask(&weir, 0..10);
+    await_stored(&weir, 10.0);
+    let before = told(&weir, "/a");
+    reload(&weir, &origin, &["path = \"{folder}/./a/\"\nsize = \"32MiB\""]);
+    let after = told(&weir, "/a");
+    assert!(["id", "state", "suspect", "objects"].iter().all(|of| after[of] == before[of]), "{after}");
+    assert_eq!(after["size_bytes"], 32 << 20);
+}
+
+#[test]
 fn a_drive_that_is_pulled_and_comes_back_gives_nothing_that_was_purged_or_replaced() {
     let Some(mut drive) = Drive::ext4(96 << 20) else { return };
     let shelf = Shelf::new(120, 30_000);
