@@ -17,7 +17,7 @@ use crate::ledger::{Judged, Stamp};
 use crate::shelf::Shelf;
 use crate::volume::{Named, Part, Position, Put, ReadError, Record, codec};
 
-/// So many objects, or bytes, are moved between two syncs.
+/// So many objects are looked at, or bytes moved, between two syncs.
 const BATCH_OBJECTS: usize = 256;
 const BATCH_BYTES: u64 = 32 << 20;
 /// The most that is read at once, in bytes.
@@ -41,13 +41,13 @@ pub(crate) struct Emptying<'a> {
     done: Emptied,
     /// What was written elsewhere, and is not known to be durable there.
     batch: HashMap<u128, (Arc<Tier>, Vec<Named>)>,
-    objects: usize,
+    looked: usize,
     bytes: u64,
 }
 
 impl<'a> Emptying<'a> {
     pub(crate) fn new(shelf: &'a Shelf, from: &'a Arc<Tier>) -> Emptying<'a> {
-        Emptying { shelf, from, done: Emptied::default(), batch: HashMap::new(), objects: 0, bytes: 0 }
+        Emptying { shelf, from, done: Emptied::default(), batch: HashMap::new(), looked: 0, bytes: 0 }
     }
 
     /// Moves all that it meets. Blocks for as long as reading and writing that takes, with pauses as long as the work; ends early
@@ -62,7 +62,9 @@ impl<'a> Emptying<'a> {
             if !self.one(record) {
                 self.done.left += 1;
             }
-            if self.objects >= BATCH_OBJECTS || self.bytes >= BATCH_BYTES {
+            // Also where nothing finds room: it pauses, and ends when it is to.
+            self.looked += 1;
+            if self.looked >= BATCH_OBJECTS || self.bytes >= BATCH_BYTES {
                 self.settle();
                 if self.from.rest_since(begun) || !self.from.is_draining() {
                     return ControlFlow::Break(());
@@ -103,7 +105,6 @@ impl<'a> Emptying<'a> {
     fn note(&mut self, to: &Arc<Tier>, named: Named, bytes: u64) {
         let (_, all) = self.batch.entry(to.volume.id()).or_insert_with(|| (Arc::clone(to), Vec::new()));
         all.push(named);
-        self.objects += 1;
         self.bytes += bytes;
     }
 
@@ -184,6 +185,6 @@ impl<'a> Emptying<'a> {
             }
         }
         self.done.bytes += self.bytes;
-        (self.objects, self.bytes) = (0, 0);
+        (self.looked, self.bytes) = (0, 0);
     }
 }
