@@ -307,6 +307,7 @@ impl Inner {
             let event = slot.observe();
             self.on(slot, event);
             self.empty(slot);
+            self.write_down_owed(slot);
         }
         self.open_shut(state);
         self.end_expecting(state);
@@ -508,19 +509,23 @@ impl Inner {
     }
 
     /// Writes down how far the volumes have come.
-    fn note(&self, state: &mut State) {
+    fn note(&self, state: &State) {
         let mut epochs = Vec::new();
-        for slot in &mut state.slots {
+        for slot in &state.slots {
             let Course::Open(attached) = &slot.course else { continue };
             epochs.push((attached.id(), attached.volume().reached()));
-            if attached.owes() && !std::mem::replace(&mut slot.owed, true) {
-                // What was to be removed may be back when it is opened the next time.
-                let _ = self.register.leave(attached.id(), true);
-            }
         }
         let numbers = self.numbers.load(Ordering::Acquire) + NUMBERS_AHEAD;
         if let Err(error) = self.register.note(&epochs, numbers) {
             tracing::warn!(%error, "cannot write the register of volumes");
+        }
+    }
+
+    /// Writes down, once, that what was to be removed may be back when it is opened the next time.
+    fn write_down_owed(&self, slot: &mut Slot) {
+        let Course::Open(attached) = &slot.course else { return };
+        if attached.owes() && !std::mem::replace(&mut slot.owed, true) {
+            let _ = self.register.leave(attached.id(), true);
         }
     }
 
