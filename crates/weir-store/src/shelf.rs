@@ -125,7 +125,7 @@ impl Shelf {
     }
 
     /// Whether a soft mark concerns a generation, or has done so since its head came.
-    fn is_soft(&self, label: &Label) -> bool {
+    pub(crate) fn is_soft(&self, label: &Label) -> bool {
         label.head.load().stored.facts.flags.has(StoredFlags::PURGED)
             || matches!(self.judge(label), Judged::Stale(_))
     }

@@ -190,6 +190,19 @@ impl Store {
         let _ = self.shelf.register.set(register);
     }
 
+    /// As [`Store::attach`], without rows and without threads: tests drive the sweeper.
+    #[cfg(test)]
+    pub(crate) fn attach_without_sweeper(
+        &self,
+        volume: Volume,
+        seating: Seating,
+        clock: fn() -> Now,
+    ) -> Attached {
+        let tier = Tier::new(volume, None, seating, Outdone::default(), clock);
+        self.shelf.tiers.attach(&tier).unwrap();
+        Attached { tier }
+    }
+
     /// Lets a volume go: nothing more is asked of it or stored there. What memory has of it stays, but for what has its bytes
     /// there alone. Its files are closed by [`Attached::close`], which may block.
     pub fn detach(&self, attached: &Attached) {
@@ -258,6 +271,11 @@ impl Store {
 }
 
 impl Attached {
+    #[cfg(test)]
+    pub(crate) fn tier_for_tests(&self) -> &Arc<Tier> {
+        &self.tier
+    }
+
     /// Makes durable what was stored there and ends its threads. Blocks, for as long as the drive does.
     pub fn close(&self) {
         self.tier.close();

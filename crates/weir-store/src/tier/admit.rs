@@ -80,15 +80,22 @@ impl Shelf {
         self.tiers.all().home(digest).is_some_and(|tier| self.admission.judge(digest, tier.room()))
     }
 
-    /// A generation has become resident: where it stays in memory and a volume may have an older one, that one goes.
+    /// A generation has become resident: what older ones another volume may have than the one that it is on go; where it stays
+    /// in memory, those of all.
     pub(crate) fn note_settled(&self, generation: &Arc<Generation>) {
-        if generation.object() > 0 || !generation.is_whole() {
+        // What is doubted outdoes nothing.
+        if !generation.is_whole() || self.is_soft(&generation.label) {
             return;
         }
-        let digest = digest_of(generation);
+        let (digest, object, home) = (digest_of(generation), generation.object(), generation.home());
+        let is_home = |tier: &Arc<Tier>| home.as_ref().is_some_and(|home| Arc::ptr_eq(home, tier));
         for tier in self.tiers.all().iter().filter(|tier| tier.count_of(digest) > 0) {
+            if object > 0 && is_home(tier) {
+                continue;
+            }
             let (own, key) = (Arc::clone(tier), generation.key().clone());
-            let (variant, below) = (generation.head().stored.variant.clone(), tier.volume.next_number());
+            let below = if object > 0 { object } else { tier.volume.next_number() };
+            let variant = generation.head().stored.variant.clone();
             // On a thread of that volume: one that does not keep up holds up nobody else.
             let job = move || own.outdo_below(&key, &variant, below);
             if tier.volume.on_reader(job).is_err() {

@@ -257,7 +257,12 @@ impl Sweeper {
     #[cfg(test)]
     pub(crate) fn pass(&mut self, shelf: &Arc<Shelf>) -> Result<(), Stuck> {
         let layout = shelf.tiers.all();
-        let Some(tier) = layout.iter().next() else { return Ok(()) };
+        layout.iter().next().map_or(Ok(()), |tier| self.pass_on(shelf, tier))
+    }
+
+    /// As [`Sweeper::pass`], on one of several volumes.
+    #[cfg(test)]
+    pub(crate) fn pass_on(&mut self, shelf: &Arc<Shelf>, tier: &Arc<Tier>) -> Result<(), Stuck> {
         if let Course::Idle = self.course {
             self.course = Course::Seen(shelf.ledger.current(), (tier.clock)());
         }

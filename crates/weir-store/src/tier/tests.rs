@@ -1,6 +1,7 @@
 //! What memory and volume must be together: one store.
 
 mod admission;
+mod roaming;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
