@@ -116,8 +116,8 @@ pub struct Cache {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Admission {
-    /// All while the volume has room and its `write_budget` is not used before its time; afterwards what is asked for at
-    /// least as often as what would go for it, twice at least.
+    /// All while the volume has room and at most half of what its `write_budget` allows by now is written; afterwards what is
+    /// asked for twice, and the more often the more of the budget is used before its time.
     #[default]
     Auto,
     /// All that may be stored.

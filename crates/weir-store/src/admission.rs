@@ -72,8 +72,8 @@ pub(crate) struct Room {
     pub(crate) is_left: bool,
     /// Twenty-fourths of the day's budget that are used before their time.
     pub(crate) ahead: u64,
-    /// How often what it evicts was asked for, where that is known.
-    pub(crate) evicted_frequency: u32,
+    /// Half of what may be written by now is written: the other half is for what was asked for before.
+    pub(crate) is_half_spent: bool,
 }
 
 /// The decision and what it remembers; one for all volumes.
@@ -135,8 +135,9 @@ impl Admission {
         match self.mode() {
             AdmissionMode::Always => true,
             AdmissionMode::Second => frequency() >= FREQUENCY_SECOND,
-            AdmissionMode::Auto if room.ahead == 0 && room.is_left => true,
-            AdmissionMode::Auto => demanded(room).is_some_and(|demanded| frequency() >= demanded),
+            AdmissionMode::Auto => {
+                demanded(room).is_some_and(|demanded| demanded < 2 || frequency() >= demanded)
+            }
         }
     }
 
@@ -157,14 +158,15 @@ impl Admission {
     }
 }
 
-/// How often something must have been asked for to be worth what it takes: more often than what goes for it, and the more
-/// often the more of the budget is used before its time. `None` where nothing is.
+/// How often something must have been asked for to be worth what it takes: once while there is room and at most half of the
+/// budget due is spent, twice afterwards, and the more often the more of the budget is used before its time. `None` where
+/// nothing is.
 fn demanded(room: Room) -> Option<u32> {
-    let Room { is_left, ahead, evicted_frequency } = room;
+    let Room { is_left, ahead, is_half_spent } = room;
     if ahead > AHEAD_MAX {
         return None;
     }
-    let of_room = if is_left { 1 } else { FREQUENCY_SECOND.max(evicted_frequency) };
+    let of_room = if is_left && !is_half_spent { 1 } else { FREQUENCY_SECOND };
     let of_budget = if ahead == 0 { 1 } else { FREQUENCY_SECOND - 1 + ahead as u32 };
     Some(of_room.max(of_budget).min(FREQUENCY_DEMANDED_MAX))
 }

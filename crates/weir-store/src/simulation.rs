@@ -58,6 +58,8 @@ pub struct Model {
     places: HashMap<u64, u64>,
     has_dropped: bool,
     written_bytes: u64,
+    /// What may be written in all.
+    budget_bytes: Option<u64>,
 }
 
 impl Model {
@@ -82,7 +84,13 @@ impl Model {
             places: HashMap::new(),
             has_dropped: false,
             written_bytes: 0,
+            budget_bytes: None,
         }
+    }
+
+    /// The same, which may write so many bytes in all.
+    pub fn within(self, budget_bytes: u64) -> Model {
+        Model { budget_bytes: Some(budget_bytes), ..self }
     }
 
     /// What was written to the volume, in bytes.
@@ -132,7 +140,8 @@ impl Model {
     fn room(&self) -> Room {
         let free = self.segments_max - self.segments.len();
         let is_left = if self.has_dropped { free >= (self.segments_max / 8).max(3) } else { free >= 2 };
-        Room { is_left, ahead: 0, evicted_frequency: 0 }
+        let is_half_spent = self.budget_bytes.is_some_and(|budget| self.written_bytes * 2 > budget);
+        Room { is_left, ahead: 0, is_half_spent }
     }
 
     /// Takes an object into memory, where it fits.
@@ -167,6 +176,9 @@ impl Model {
 
     /// Writes an object to the log.
     fn store(&mut self, object: u64, bytes: u64) {
+        if self.budget_bytes.is_some_and(|budget| self.written_bytes + bytes > budget) {
+            return;
+        }
         self.append(object, bytes);
         self.uses.set(KeyHash::of(digest_of(object)), 0);
         let is_half_full = self.open().used_bytes > self.segment_bytes / 2;

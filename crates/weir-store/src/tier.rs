@@ -223,6 +223,21 @@ impl Tier {
         }
     }
 
+    /// Takes out what memory has had newer versions of before the volume came, so that no later process finds it. May wait for
+    /// the drive.
+    pub(crate) fn drop_outdone(&self) {
+        for digest in self.outdone.keys() {
+            for candidate in self.volume.find(digest) {
+                let found = self.volume.record_at((digest >> 64) as u64, candidate.place);
+                if let Ok(Some(record)) = found
+                    && self.outdone.has(record.digest, record.number)
+                {
+                    self.remove(Named { digest, object: record.number });
+                }
+            }
+        }
+    }
+
     /// How it stands.
     pub(crate) fn standing(&self) -> Standing {
         match self.volume.health() {
@@ -270,7 +285,7 @@ impl Tier {
     }
 
     /// It could not be told what was replaced: from here on all that it holds is asked about before it is used.
-    fn doubt(&self, from: Stamp) {
+    pub(crate) fn doubt(&self, from: Stamp) {
         self.trusted_from.fetch_max(from.number(), Ordering::AcqRel);
         self.is_doubted.store(true, Ordering::Release);
     }

@@ -162,6 +162,10 @@ impl Store {
         tier.open_budget(self.shelf.settings.admission.folder.as_deref());
         admission::thread::start(&self.shelf, clock).map_err(AttachError::Thread)?;
         self.shelf.tiers.attach(&tier)?;
+        let own = Arc::clone(&tier);
+        if tier.volume().on_reader(move || own.drop_outdone()).is_err() {
+            tier.doubt(self.shelf.ledger.step());
+        }
         if let Err(error) = start(&self.shelf, &tier) {
             self.shelf.tiers.detach(&tier);
             return Err(AttachError::Thread(error));

@@ -4,7 +4,7 @@ use weir_store::AdmissionMode;
 
 use super::policies::{Lru, Policy};
 use super::traces::{self, Trace};
-use super::{SEED, weir};
+use super::{BUDGET_PART, SEED, weir};
 
 fn lru(trace: &Trace) -> f64 {
     let mut lru = Lru::new(trace.cache_bytes);
@@ -26,7 +26,20 @@ fn the_issue_s_trace_is_the_one_that_lru_was_measured_with() {
 }
 
 #[test]
+fn auto_within_a_budget_keeps_most_of_its_hits() {
+    let trace = traces::lab();
+    let asked: u64 = trace.requests.iter().map(|(_, bytes)| bytes).sum();
+    let outcome = weir(&trace, AdmissionMode::Auto, Some(asked / BUDGET_PART));
+    assert!(
+        outcome.written <= 0.15 && outcome.hit_ratio >= 0.33,
+        "{} {}",
+        outcome.written,
+        outcome.hit_ratio
+    );
+}
+
+#[test]
 fn second_writes_a_tenth_of_what_is_fetched() {
-    let outcome = weir(&traces::lab(), AdmissionMode::Second);
+    let outcome = weir(&traces::lab(), AdmissionMode::Second, None);
     assert!(outcome.written <= 0.15 && outcome.hit_ratio > 0.31, "{} {}", outcome.written, outcome.hit_ratio);
 }

@@ -14,7 +14,7 @@ fn admission(mode: AdmissionMode) -> Admission {
     Admission::with(mode, Sketch::new(Extent::of(1024, u64::MAX)))
 }
 
-const ROOM: Room = Room { is_left: true, ahead: 0, evicted_frequency: 0 };
+const ROOM: Room = Room { is_left: true, ahead: 0, is_half_spent: false };
 const FULL: Room = Room { is_left: false, ..ROOM };
 
 /// The first request, counted from one, at which something may go down.
@@ -43,7 +43,7 @@ fn auto_lets_all_down_while_there_is_room_and_by_frequency_afterwards() {
     let auto = |room| first_let_down(AdmissionMode::Auto, room);
     assert_eq!(auto(ROOM), Some(1));
     assert_eq!(auto(FULL), Some(2));
-    assert_eq!(auto(Room { evicted_frequency: 3, ..FULL }), Some(3), "as often as what goes for it");
+    assert_eq!(auto(Room { is_half_spent: true, ..ROOM }), Some(2), "the other half is for what comes again");
     assert_eq!(auto(Room { ahead: 1, ..ROOM }), Some(2), "room, but too much was written");
     assert_eq!(auto(Room { ahead: 3, ..FULL }), Some(4));
     assert_eq!(auto(Room { ahead: AHEAD_MAX + 1, ..ROOM }), None);
@@ -52,9 +52,9 @@ fn auto_lets_all_down_while_there_is_room_and_by_frequency_afterwards() {
 proptest! {
     #[test]
     fn what_is_demanded_grows_with_what_is_ahead_and_is_bounded(
-        is_left: bool, ahead in 0u64..20, evicted_frequency in 0u32..40,
+        is_left: bool, ahead in 0u64..20, is_half_spent: bool,
     ) {
-        let room = Room { is_left, ahead, evicted_frequency };
+        let room = Room { is_left, ahead, is_half_spent };
         let (now, later) = (demanded(room), demanded(Room { ahead: ahead + 1, ..room }));
         prop_assert!(now.is_none_or(|now| (1..=FREQUENCY_DEMANDED_MAX).contains(&now)));
         let demand = |demanded: Option<u32>| demanded.unwrap_or(u32::MAX);

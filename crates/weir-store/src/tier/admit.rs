@@ -107,7 +107,8 @@ impl Shelf {
 
 impl Tier {
     fn room(&self) -> Room {
-        Room { is_left: self.volume.has_room(), ahead: self.volume.budget_ahead(), evicted_frequency: 0 }
+        let (ahead, is_half_spent) = (self.volume.budget_ahead(), self.volume.is_budget_half_spent());
+        Room { is_left: self.volume.has_room(), ahead, is_half_spent }
     }
 
     pub(crate) fn count_promoted(&self) {

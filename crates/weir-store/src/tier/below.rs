@@ -176,7 +176,12 @@ impl Tier {
     }
 
     /// The record of an object as it is now.
-    fn newest(&self, key: &CacheKey, number: u64, wait: Wait) -> Result<Option<Record>, NotResident> {
+    pub(super) fn newest(
+        &self,
+        key: &CacheKey,
+        number: u64,
+        wait: Wait,
+    ) -> Result<Option<Record>, NotResident> {
         let key = key_below(key);
         for candidate in self.volume.find(key.digest) {
             let found = match wait {
@@ -194,11 +199,11 @@ impl Tier {
 }
 
 /// It would need waiting for the drive.
-struct NotResident;
+pub(super) struct NotResident;
 
 /// Whether to wait for the drive.
 #[derive(Clone, Copy)]
-enum Wait {
+pub(super) enum Wait {
     Device,
     Never,
 }

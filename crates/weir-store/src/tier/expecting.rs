@@ -32,6 +32,11 @@ pub(crate) struct Outdone {
 }
 
 impl Outdone {
+    /// The keys.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = u128> + '_ {
+        self.keys.iter().copied()
+    }
+
     /// Whether an object is older than what memory has had since.
     pub(crate) fn has(&self, digest: u128, number: u64) -> bool {
         number < self.below && self.keys.contains(&digest)

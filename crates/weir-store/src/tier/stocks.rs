@@ -2,9 +2,9 @@
 
 use weir_policy::Intervals;
 
+use super::below::{NotResident, Wait};
 use super::{Tier, digest_below};
 use crate::generation::Generation;
-use crate::volume::Named;
 
 impl Tier {
     /// A generation was used that lies on the volume, or came from there.
@@ -13,13 +13,16 @@ impl Tier {
         self.volume.note_use(digest_below(&key.full, key.site));
     }
 
-    /// The intervals of a generation's body that are held on the volume; `None` where it is not there. May wait for the drive.
+    /// The intervals of a generation's body that are held on the volume; `None` where it is not there. Never waits for the drive:
+    /// of what does not lie in the page cache all that memory has is taken to be below as well.
     pub(crate) fn held_below(&self, generation: &Generation) -> Option<Intervals> {
-        let (key, object) = (generation.key(), generation.object());
+        let object = generation.object();
         if object == 0 {
             return None;
         }
-        let named = Named { digest: digest_below(&key.full, key.site), object };
-        self.volume.records_of(named).first().map(|record| self.volume.held(record))
+        match self.newest(generation.key(), object, Wait::Never) {
+            Ok(record) => record.map(|record| self.volume.held(&record)),
+            Err(NotResident) => Some(generation.held()),
+        }
     }
 }

@@ -93,10 +93,20 @@ impl Purse {
             return 0;
         }
         let part = (for_bodies(limit) / PARTS_A_DAY).max(1);
+        (self.used_bytes(written) + waiting).saturating_sub(self.due(limit) + part).div_ceil(part)
+    }
+
+    /// What of a limit may be written by now, where it is spread over the day, without the part that may be spent before its time.
+    fn due(&self, limit: u64) -> u64 {
         let second = self.second.load(Ordering::Relaxed);
-        let due = u128::from(for_bodies(limit)) * u128::from(second) / u128::from(DAY_S);
-        let allowed = due as u64 + part;
-        (self.used_bytes(written) + waiting).saturating_sub(allowed).div_ceil(part)
+        (u128::from(for_bodies(limit)) * u128::from(second) / u128::from(DAY_S)) as u64
+    }
+
+    /// Whether more than half of what may be written by now is.
+    fn is_half_spent(&self, written: u64, waiting: u64) -> bool {
+        let limit = self.limit_bytes();
+        let allowed = || self.due(limit) + for_bodies(limit) / PARTS_A_DAY;
+        limit != UNLIMITED && (self.used_bytes(written) + waiting) * 2 > allowed()
     }
 
     /// Says what time it is. A new day begins with nothing used; a clock that is set back begins none.
@@ -187,6 +197,11 @@ impl Volume {
     /// Whether `bytes` of a body may be begun today.
     pub(crate) fn may_spend(&self, bytes: u64) -> bool {
         self.shared.may_spend(self.waiting_bytes(), bytes)
+    }
+
+    /// Whether more than half of what may be written by now is.
+    pub(crate) fn is_budget_half_spent(&self) -> bool {
+        self.shared.purse.is_half_spent(self.shared.written_bytes(), self.waiting_bytes())
     }
 
     /// How many twenty-fourths of the day's budget are used before their time.
