@@ -92,21 +92,20 @@ impl Purse {
         if limit == UNLIMITED {
             return 0;
         }
-        let part = (for_bodies(limit) / PARTS_A_DAY).max(1);
-        (self.used_bytes(written) + waiting).saturating_sub(self.due(limit) + part).div_ceil(part)
-    }
-
-    /// What of a limit may be written by now, where it is spread over the day, without the part that may be spent before its time.
-    fn due(&self, limit: u64) -> u64 {
-        let second = self.second.load(Ordering::Relaxed);
-        (u128::from(for_bodies(limit)) * u128::from(second) / u128::from(DAY_S)) as u64
+        (self.used_bytes(written) + waiting).saturating_sub(self.allowed(limit)).div_ceil(part(limit))
     }
 
     /// Whether more than half of what may be written by now is.
     fn is_half_spent(&self, written: u64, waiting: u64) -> bool {
         let limit = self.limit_bytes();
-        let allowed = || self.due(limit) + for_bodies(limit) / PARTS_A_DAY;
-        limit != UNLIMITED && (self.used_bytes(written) + waiting) * 2 > allowed()
+        limit != UNLIMITED && (self.used_bytes(written) + waiting) * 2 > self.allowed(limit)
+    }
+
+    /// What of a limit may be written by now where it is spread over the day, the part that may be spent before its time included.
+    fn allowed(&self, limit: u64) -> u64 {
+        let second = self.second.load(Ordering::Relaxed);
+        let due = u128::from(for_bodies(limit)) * u128::from(second) / u128::from(DAY_S);
+        due as u64 + part(limit)
     }
 
     /// Says what time it is. A new day begins with nothing used; a clock that is set back begins none.
@@ -132,6 +131,11 @@ impl Purse {
             self.offset.fetch_add(spent.bytes, Ordering::Relaxed);
         }
     }
+}
+
+/// One of the parts that a limit is spread in.
+fn part(limit_bytes: u64) -> u64 {
+    (for_bodies(limit_bytes) / PARTS_A_DAY).max(1)
 }
 
 /// What bodies may take of a budget.
