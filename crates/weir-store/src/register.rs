@@ -39,6 +39,8 @@ struct State {
     /// Objects have got numbers up to here.
     numbers: u64,
     volumes: BTreeMap<u128, Entry>,
+    /// The file may not say this; not written down.
+    is_unwritten: bool,
 }
 
 /// What is known of a volume.
@@ -181,6 +183,19 @@ impl Register {
         })
     }
 
+    /// Takes back that a volume is not there: it was all the time, and what it owed is durable.
+    ///
+    /// # Errors
+    /// It is not durable: at its next opening it is asked about.
+    pub fn settle(&self, id: u128, reached: Reached) -> io::Result<()> {
+        self.change(|volumes| {
+            if let Some(entry) = volumes.get_mut(&id) {
+                (entry.is_present, entry.is_here) = (true, true);
+            }
+            note(volumes, &[(id, reached)]);
+        })
+    }
+
     /// Says of all volumes whose folders are not among these that nobody expects them, and of all others but the present ones that
     /// they are away.
     ///
@@ -238,16 +253,18 @@ impl Register {
     /// Writes what is wanted, if it is news; in memory it is so in either case, so that this process does not forget.
     fn write(&self, state: &mut State, mut wanted: State) -> io::Result<()> {
         wanted.forget();
-        if *state == wanted {
+        if *state == wanted && !state.is_unwritten {
             return Ok(());
         }
-        *state = wanted;
+        *state = State { is_unwritten: true, ..wanted };
         let new = self.folder.join(NEW_NAME);
         let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
         file.write_all(state.to_text().as_bytes())?;
         file.sync_all()?;
         fs::rename(&new, self.folder.join(NAME))?;
-        File::open(&self.folder)?.sync_all()
+        File::open(&self.folder)?.sync_all()?;
+        state.is_unwritten = false;
+        Ok(())
     }
 }
 
@@ -317,7 +334,7 @@ impl State {
         }
         let numbers = lines.next()?.strip_prefix("numbers ")?.parse().ok()?;
         let volumes = lines.map(entry).collect::<Option<_>>()?;
-        Some(State { numbers, volumes })
+        Some(State { numbers, volumes, is_unwritten: false })
     }
 }
 

@@ -521,11 +521,15 @@ impl Inner {
         }
     }
 
-    /// Writes down, once, that what was to be removed may be back when it is opened the next time.
+    /// Writes down that what was to be removed may be back when it is opened the next time, and when that is over.
     fn write_down_owed(&self, slot: &mut Slot) {
         let Course::Open(attached) = &slot.course else { return };
-        if attached.owes() && !std::mem::replace(&mut slot.owed, true) {
-            let _ = self.register.leave(attached.id(), true);
+        match (attached.owes(), slot.owed) {
+            (true, false) => slot.owed = self.register.leave(attached.id(), true).is_ok(),
+            (false, true) => {
+                slot.owed = self.register.settle(attached.id(), attached.volume().reached()).is_err();
+            }
+            _ => {}
         }
     }
 

@@ -1,6 +1,6 @@
 //! Who was there all the time, and who was not.
 
-use super::{Arriving, NAME, Reached, Register, State};
+use super::{Arriving, NAME, NEW_NAME, Reached, Register, State};
 use crate::Ledger;
 use crate::ledger::Stamp;
 use crate::samples::Folder;
@@ -134,4 +134,30 @@ fn what_was_cut_or_flipped_knows_nothing() {
         flipped[at] ^= 4;
         assert_eq!(State::read(&flipped), None, "flipped at {at}");
     }
+}
+
+#[test]
+fn one_that_owed_something_and_has_said_it_is_believed_again() {
+    let (folder, ledger) = (Folder::new("register-owed"), Ledger::default());
+    let register = open(&folder);
+    register.arrive(Arriving { is_empty: true, ..volume(7, 0) }, &ledger).unwrap();
+    register.leave(7, true).unwrap();
+    register.settle(7, Reached { epoch: 41, end: 82 }).unwrap();
+    assert!(!register.is_somebody_away());
+    assert!(!open(&folder).arrive(volume(7, 41), &ledger).unwrap().was_away);
+    // As far as it was then, no less.
+    assert!(open(&folder).arrive(volume(7, 40), &ledger).unwrap().was_away);
+}
+
+#[test]
+fn what_could_not_be_written_is_written_the_next_time() {
+    let (folder, ledger) = (Folder::new("register-unwritten"), Ledger::default());
+    let register = open(&folder);
+    register.arrive(Arriving { is_empty: true, ..volume(7, 3) }, &ledger).unwrap();
+    let obstacle = folder.path().join(NEW_NAME);
+    std::fs::create_dir(&obstacle).unwrap();
+    assert!(register.leave(7, true).is_err());
+    std::fs::remove_dir(&obstacle).unwrap();
+    register.leave(7, true).unwrap();
+    assert!(open(&folder).arrive(volume(7, 3), &ledger).unwrap().was_away);
 }

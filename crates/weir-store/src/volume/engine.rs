@@ -87,6 +87,8 @@ pub(crate) struct Engine {
     saving: Option<Saving>,
     /// Removals that could not be written into the log; tried again before anything more is made durable.
     owed: Vec<Owed>,
+    /// Removals that the log has, by object and digest, and that are not durable.
+    said: Vec<(u64, u128)>,
     /// Files that could not be unlinked; tried again.
     stuck: Vec<Arc<Segment>>,
     /// Dropped segments that may still be read.
@@ -145,6 +147,7 @@ impl Engine {
             saving: None,
             oldest_of: quota::Lists::new(),
             owed: Vec::new(),
+            said: Vec::new(),
             stuck: Vec::new(),
             leaving: Vec::new(),
             are_names_new: start.are_names_new,
@@ -279,6 +282,7 @@ impl Engine {
         let Some(open) = self.open.take() else { return ended };
         let number = open.segment.number;
         let end = open.synced;
+        self.unsay();
         self.forget_from(number, end);
         let lost: BTreeSet<u64> = self
             .puts
@@ -365,7 +369,6 @@ impl Engine {
     pub(crate) fn step(&mut self, now: Duration, is_pressed: bool) -> bool {
         self.now = now;
         self.shared.counters.is_full.store(now < self.paused_until, Ordering::Relaxed);
-        self.shared.counters.owes.store(!self.owed.is_empty(), Ordering::Relaxed);
         self.flush_due(is_pressed);
         self.sync_due();
         let more = self.step_dropping() | self.step_recount() | self.step_quota();
@@ -393,7 +396,6 @@ impl Engine {
             Command::Recount(done) => self.recount_for(done),
             Command::Stop => {
                 self.sync();
-                self.shared.counters.owes.store(!self.owed.is_empty(), Ordering::Relaxed);
                 return false;
             }
         }

@@ -1,5 +1,7 @@
 //! What leaves by name: removed by its owner, or found not to be what was stored.
 
+use std::sync::atomic::Ordering;
+
 use super::Engine;
 use crate::volume::index::{KeyHash, Location, Locations};
 use crate::volume::journal::Change;
@@ -55,6 +57,7 @@ impl Engine {
             }
         }
         self.owed.push(Owed { object, digest, locations, counted: taken });
+        self.shared.counters.owes.store(true, Ordering::Relaxed);
     }
 
     /// Writes into the log that an object is no more.
@@ -69,7 +72,25 @@ impl Engine {
             head_bytes: 0,
             count: 0,
         };
-        self.append(header, &[], &[], Table::Blocks(&[]), &[]).map(drop)
+        self.append(header, &[], &[], Table::Blocks(&[]), &[])?;
+        self.said.push((object, digest));
+        Ok(())
+    }
+
+    /// What was said since the last sync may be lost: it is owed again.
+    pub(super) fn unsay(&mut self) {
+        if self.said.is_empty() {
+            return;
+        }
+        let again = self.said.drain(..).map(|(object, digest)| Owed {
+            object,
+            digest,
+            // Those are out of the index, or owed themselves.
+            locations: Locations::new(),
+            counted: Vec::new(),
+        });
+        self.owed.extend(again);
+        self.shared.counters.owes.store(true, Ordering::Relaxed);
     }
 
     /// Writes the removals that could not be written before. False while some cannot.

@@ -1,6 +1,7 @@
 //! Making durable: the open segment, then the journal's frame; and checkpoints, piece by piece.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Engine;
@@ -26,6 +27,15 @@ impl Engine {
 
     /// Makes durable what was written until now. False where that failed.
     pub(crate) fn sync(&mut self) -> bool {
+        let is_durable = self.sync_all();
+        if is_durable {
+            // What was owed is said, and stays so.
+            self.shared.counters.owes.store(false, Ordering::Relaxed);
+        }
+        is_durable
+    }
+
+    fn sync_all(&mut self) -> bool {
         self.synced_at = self.now;
         if self.shared.counters.health() != Health::Well {
             return false;
@@ -66,6 +76,7 @@ impl Engine {
         }
         open.is_named = true;
         open.synced = end;
+        self.said.clear();
         self.books.settle_fresh();
         let segment = open.segment.number;
         self.pending.push(Change::Durable { segment, unit: (end / UNIT_BYTES) as u32 });
@@ -107,7 +118,7 @@ impl Engine {
         }
         Counters::add(&self.shared.counters.journal_bytes, bytes.len() as u64);
         self.epoch = frame.epoch;
-        self.shared.counters.durable_epoch.store(self.epoch, std::sync::atomic::Ordering::Relaxed);
+        self.shared.counters.durable_epoch.store(self.epoch, Ordering::Relaxed);
         for change in frame.changes {
             match change {
                 Change::Durable { segment, unit } => {

@@ -1,5 +1,6 @@
 //! The n-th operation fails, for every n: of opening, filling, evicting, removing, recovering.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::power::act;
@@ -123,6 +124,37 @@ fn a_full_file_system_ends_the_storing_and_nothing_else() {
     let after = world.store(4, 3000);
     assert!(world.find(after).is_some());
     assert_eq!(world.shared.counters.health(), Health::Well, "no fault of the drive");
+}
+
+#[test]
+fn a_removal_is_owed_until_it_is_durable() {
+    let owes = |world: &World| world.shared.counters.owes.load(Ordering::Relaxed);
+    let (mut owed, mut settled) = (0, 0);
+    for n in 0.. {
+        let mut world = World::new(CrashDisk::new(5), settings(4 << 20, 1 << 20)).unwrap();
+        let (object, other) = (world.store(1, 3000), world.store(2, 3000));
+        assert!(world.sync() && !owes(&world));
+        // Behind the read that finds it.
+        world.disk.fail_at(1, Fault::Full);
+        world.remove(object);
+        assert!(owes(&world) && world.find(object).is_none());
+        let before = world.disk.operations();
+        world.disk.fail_at(n, Fault::Io);
+        world.nudge(FULL_PAUSE);
+        let has_failed = world.disk.operations() > before + n;
+        if owes(&world) {
+            owed += 1;
+            world.disk.fail_no_more();
+            assert!(world.sync() && !owes(&world), "at {n}");
+        } else {
+            settled += 1;
+        }
+        assert_eq!(world.reopen(Crash::Power).assert_true(), [other].into(), "at {n}");
+        if !has_failed {
+            break;
+        }
+    }
+    assert!(owed >= 3 && settled >= 1, "owed {owed} times, settled {settled} times");
 }
 
 #[test]
