@@ -163,6 +163,8 @@ pub(crate) struct Sweeper {
     /// No pass begins before.
     rests: Option<(Now, Duration)>,
     begun: Option<Now>,
+    /// When marks were last looked at that need no pass.
+    looked_at: Option<Now>,
 }
 
 impl Sweeper {
@@ -185,8 +187,17 @@ impl Sweeper {
         match self.course {
             Course::Seen(_, at) if now.since(at.mono) < DELAY && !is_crowded => {}
             Course::Seen(..) if self.rests.is_some_and(rests) && !is_crowded => {}
-            Course::Idle => {}
+            Course::Idle => self.retire_swept(shelf, now),
             _ => self.go_on(shelf, tier, now),
+        }
+    }
+
+    /// Drops marks that all has been swept by already: the process may have ended, or a volume have been away, before they were.
+    fn retire_swept(&mut self, shelf: &Shelf, now: Now) {
+        let is_due = self.looked_at.is_none_or(|at| now.since(at.mono) >= RETRY_AFTER);
+        if is_due && shelf.ledger.marks() > 0 {
+            self.looked_at = Some(now);
+            shelf.retire_swept();
         }
     }
 

@@ -69,6 +69,18 @@ fn a_purged_tag_gives_its_space_back_and_its_mark_goes() {
     }
 }
 
+#[test]
+fn a_mark_that_all_was_swept_by_goes_after_a_crash_as_well() {
+    let mut world = World::new(1, Beside::Nothing);
+    world.purge(Target::Tag(1), Force::Hard);
+    world.note_swept();
+    world.crash();
+    assert_eq!(world.store.ledger().marks(), 1);
+    world.tick();
+    assert_eq!(world.store.ledger().marks(), 0);
+    world.finish();
+}
+
 /// The power goes at every operation of a pass in turn.
 #[test]
 fn a_crash_at_every_operation_of_a_pass() {

@@ -277,6 +277,19 @@ impl World {
         self.sweeper.pass(self.store.shelf_for_tests())
     }
 
+    /// What the thread does every half second.
+    pub(super) fn tick(&mut self) {
+        let layout = self.store.shelf_for_tests().tiers.all();
+        layout.iter().for_each(|tier| self.sweeper.tick(self.store.shelf_for_tests(), tier));
+    }
+
+    /// As if the process had ended right after the volume was told that it is swept.
+    pub(super) fn note_swept(&self) {
+        let swept = self.store.ledger().current().number();
+        let layout = self.store.shelf_for_tests().tiers.all();
+        layout.iter().for_each(|tier| tier.volume.set_swept(swept).unwrap());
+    }
+
     pub(super) fn cut_at(&self, operation: u64) {
         self.disk.fail_at(operation, Fault::PowerCut);
     }
