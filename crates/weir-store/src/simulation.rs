@@ -180,7 +180,6 @@ impl Model {
             return;
         }
         self.append(object, bytes);
-        self.uses.set(KeyHash::of(digest_of(object)), 0);
         let is_half_full = self.open().used_bytes > self.segment_bytes / 2;
         if is_half_full && self.segments.len() >= self.segments_max {
             self.drop_oldest();
