@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use weir_policy::freshness;
-use weir_store::{Generation, Retirement, Watcher};
+use weir_store::{Evicted, Eviction, Generation, Retirement, Watcher};
 
 use crate::clock;
 use crate::observe::{Event, EventKind, Events, Observatory};
 
-/// Tells of what leaves memory.
+/// Tells of what leaves memory, and of what has to leave a volume.
 #[derive(Debug)]
 pub(crate) struct Leaving(pub(crate) Arc<Observatory>);
 
@@ -29,6 +29,31 @@ impl Watcher for Leaving {
         };
         tell(&self.0.events, kind, generation, why);
     }
+
+    fn wants_volumes(&self) -> bool {
+        self.0.events.wants(EventKind::Evicted)
+    }
+
+    fn left_volume(&self, evicted: &Evicted<'_>) {
+        let why = match evicted.why {
+            Eviction::Room => "volume",
+            Eviction::Quota => "quota",
+        };
+        let kind = EventKind::Evicted;
+        self.0.events.tell(kind, || Event {
+            kind,
+            wall: clock::now().wall,
+            site: evicted.site,
+            key: evicted.key.to_vec(),
+            bytes: Some(evicted.bytes),
+            why,
+            volume: Some(Arc::clone(evicted.volume)),
+        });
+    }
+
+    fn untold(&self, count: u64) {
+        self.0.events.miss(EventKind::Evicted, count);
+    }
 }
 
 /// Tells of a generation.
@@ -40,6 +65,7 @@ pub(crate) fn tell(events: &Events, kind: EventKind, generation: &Generation, wh
         key: generation.key().full.to_vec(),
         bytes: Some(generation.held_bytes()),
         why,
+        volume: None,
     });
 }
 
@@ -53,5 +79,6 @@ pub(crate) fn tell_purge(events: &Events, what: &str, why: &'static str) {
         key: what.as_bytes().to_vec(),
         bytes: None,
         why,
+        volume: None,
     });
 }

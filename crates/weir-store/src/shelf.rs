@@ -25,7 +25,7 @@ use crate::queues::{Queues, Victims};
 use crate::register::Register;
 use crate::store::Settings;
 use crate::tier::{Expecting, Stowing, Tiers};
-use crate::watch::Watcher;
+use crate::watch::Watched;
 
 /// How many generations one step of the sweeper looks at.
 const SWEEP_STEP: usize = 256;
@@ -43,7 +43,7 @@ pub(crate) struct Shelf {
     pub(crate) ledger: Ledger,
     pub(crate) index: Index,
     pub(crate) counts: Counts,
-    pub(crate) watcher: OnceLock<Arc<dyn Watcher>>,
+    pub(crate) watched: Watched,
     /// What may go down to the volumes.
     pub(crate) admission: Admission,
     /// The volumes below.
@@ -96,7 +96,7 @@ impl Shelf {
             ledger,
             index: Index::new(),
             counts: Counts::default(),
-            watcher: OnceLock::new(),
+            watched: Watched::default(),
             admission: Admission::new(&settings.admission, settings.memory_bytes),
             tiers: Tiers::default(),
             quotas: Mutex::default(),
@@ -196,7 +196,7 @@ impl Shelf {
 
     /// Tells who wants to know that a generation has left.
     fn tell(&self, generation: &Generation, why: Retirement) {
-        if let Some(watcher) = self.watcher.get().filter(|watcher| watcher.wants()) {
+        if let Some(watcher) = self.watched.get().filter(|watcher| watcher.wants()) {
             watcher.left(generation, why);
         }
     }

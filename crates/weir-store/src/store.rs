@@ -27,6 +27,7 @@ use crate::stocks::{Live, SiteStocks, live, share_quotas, stocks};
 use crate::tier::Outdone;
 use crate::tier::{Ask, Gone, Place, Seating, Standing, Tier, digest_below};
 use crate::volume::{ReadError, Volume};
+use crate::watch::{VolumeWatcher, Watcher};
 use crate::writer::{Kind, Writer};
 
 /// How many of its newest bytes a body keeps that has outgrown the store.
@@ -168,9 +169,15 @@ impl Store {
         store
     }
 
-    /// Who is told when something leaves memory; the first counts.
-    pub fn watch(&self, watcher: Arc<dyn crate::watch::Watcher>) {
-        let _ = self.shelf.watcher.set(watcher);
+    /// Who is told when something leaves memory, or has to leave a volume; the first counts.
+    pub fn watch(&self, watcher: Arc<dyn Watcher>) {
+        let _ = self.shelf.watched.set(watcher);
+    }
+
+    /// What a volume of that name is opened with ([`VolumeSettings`](crate::volume::VolumeSettings)), for whoever watches the
+    /// store to be told of it.
+    pub fn volume_watcher(&self, name: &str) -> VolumeWatcher {
+        VolumeWatcher::new(name, &self.shelf.watched)
     }
 
     /// What is held of each site, by tier, in the order of the sites' hashes. Looks through the memory's index; may block.

@@ -256,10 +256,11 @@ impl Inner {
         let (wanted, path, news) = (slot.wanted.clone(), slot.path(), self.news.clone());
         let share = Share::of(self.memory_bytes, self.count.load(Ordering::Relaxed));
         let (numbers, was_mount) = (Arc::clone(&self.numbers), self.register.was_mount(&path));
+        let watcher = self.store.volume_watcher(&path);
         let work = {
             let path = path.clone();
             move || {
-                let opened = volume::open(&wanted, &share, &numbers, was_mount);
+                let opened = volume::open(&wanted, &share, &numbers, was_mount, watcher);
                 let _ = news.send(News::Opened(path, Box::new(opened)));
             }
         };

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use weir_config::model;
+use weir_store::VolumeWatcher;
 use weir_store::catalogue::Rows;
 use weir_store::volume::{Clock, Disk, OpenError, OsDisk, Volume, VolumeSettings};
 
@@ -107,7 +108,8 @@ fn rows(_: &model::Volume, _: &Volume, _: &Share) -> Option<Arc<dyn Rows>> {
 }
 
 /// Opens the volume, or makes it, and its catalogue. `numbers` is where all volumes of the house get the numbers of their objects
-/// from; `was_mount` says that its folder was on a drive of its own before. Blocks for as long as recovery takes.
+/// from; `was_mount` says that its folder was on a drive of its own before; `watcher` is told what has to leave it. Blocks for as
+/// long as recovery takes.
 ///
 /// # Errors
 /// [`Refused`].
@@ -116,6 +118,7 @@ pub(crate) fn open(
     share: &Share,
     numbers: &Arc<AtomicU64>,
     was_mount: bool,
+    watcher: VolumeWatcher,
 ) -> Result<Opened, Refused> {
     let path = &of.path.0;
     let is_mount = OsDisk::is_mount(path).map_err(|error| refused(path, error))?;
@@ -133,6 +136,7 @@ pub(crate) fn open(
     // What waits to be written holds its blocks in memory.
     settings.queue_bytes = settings.queue_bytes.min(share.queue_bytes);
     settings.numbers = Arc::clone(numbers);
+    settings.watcher = watcher;
     let (volume, found) = Volume::open(Arc::new(disk), &settings).map_err(|error| unopened(path, error))?;
     tracing::info!(
         objects = found.objects,

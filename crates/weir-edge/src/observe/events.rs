@@ -38,13 +38,13 @@ pub enum EventKind {
     Stored = 1,
     /// An origin said of something stored that it is unchanged.
     Revalidated = 2,
-    /// Something had to go from memory.
+    /// Something had to go from memory or from a volume.
     Evicted = 4,
     /// Something that was past its lifetime went.
     Expired = 8,
     /// Something was purged.
     Purged = 16,
-    /// A volume changed its state, or something had to go from it.
+    /// A volume changed its state.
     Volume = 32,
     /// An origin changed its state.
     Origin = 64,
@@ -80,6 +80,8 @@ pub struct Event {
     pub bytes: Option<u64>,
     /// Why.
     pub why: &'static str,
+    /// The volume that it is about, where it is about one.
+    pub volume: Option<Arc<str>>,
 }
 
 /// Where events go.
@@ -149,6 +151,13 @@ impl Events {
         let full = self.queue.lock().as_ref().is_some_and(|queue| queue.try_send(event).is_err());
         if full {
             self.shared.lose(1);
+        }
+    }
+
+    /// Counts so many events that cannot be told since nobody knows any more what they were about.
+    pub fn miss(&self, kind: EventKind, count: u64) {
+        if self.wants(kind) {
+            self.shared.lose(count);
         }
     }
 
@@ -369,6 +378,9 @@ impl Teller {
         }
         if let Some(bytes) = event.bytes {
             map.insert("bytes".to_owned(), Value::from(bytes));
+        }
+        if let Some(volume) = &event.volume {
+            map.insert("volume".to_owned(), Value::from(&**volume));
         }
         if !event.why.is_empty() {
             map.insert("why".to_owned(), Value::from(event.why));

@@ -13,6 +13,7 @@ mod removals;
 mod room;
 mod saving;
 mod sync;
+mod told;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering;

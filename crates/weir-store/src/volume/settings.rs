@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use super::stocks::owner_of;
 use super::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+use crate::watch::VolumeWatcher;
 
 /// The smallest volume in bytes.
 pub const SIZE_BYTES_MIN: u64 = 2 << 20;
@@ -84,6 +85,8 @@ pub struct VolumeSettings {
     pub(crate) owner_of: fn(&[u8]) -> u64,
     /// The most that is written in a day, in bytes, where there is a most.
     pub write_budget_bytes: Option<u64>,
+    /// Who is told what has to leave it.
+    pub watcher: VolumeWatcher,
     /// Identity and secret of a new volume; chosen at random where there is none.
     pub(crate) identity: Option<(u128, u64)>,
     /// The least that a journal grows to, where another than the one by size is wanted.
@@ -102,6 +105,7 @@ impl VolumeSettings {
             segment_bytes: None,
             owner_of,
             write_budget_bytes: None,
+            watcher: VolumeWatcher::default(),
             identity: None,
             journal_bytes_min: None,
         }

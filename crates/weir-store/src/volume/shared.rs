@@ -16,6 +16,7 @@ use super::stocks::Totals;
 use super::superblock::Superblock;
 use super::usage::{Counters, VolumeUsage};
 use super::uses::Uses;
+use crate::watch::VolumeWatcher;
 
 /// A volume as its threads see it. Index and segments are changed by the writer alone.
 #[derive(Debug)]
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) owner_of: fn(&[u8]) -> u64,
     /// What may be written in a day.
     pub(crate) purse: Purse,
+    /// Who is told what had to leave.
+    pub(crate) watcher: VolumeWatcher,
 }
 
 /// What opening a volume has read before its tails.
@@ -77,6 +80,7 @@ impl Shared {
             stocks: Totals::default(),
             owner_of: settings.owner_of,
             purse: Purse::new(settings.write_budget_bytes),
+            watcher: settings.watcher.clone(),
         }
     }
 

@@ -60,6 +60,11 @@ impl Counted {
         own.chain(self.parts.iter().map(|(segment, bytes)| (*segment, Stock { objects: 0, bytes: *bytes })))
     }
 
+    /// How many bytes of its body there are.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.parts.iter().map(|(_, bytes)| bytes).sum()
+    }
+
     /// How many bytes of its body a segment has.
     pub(crate) fn bytes_in(&self, segment: u64) -> u64 {
         self.parts.iter().filter(|(number, _)| *number == segment).map(|(_, bytes)| bytes).sum()

@@ -9,4 +9,5 @@ mod saving;
 mod scenes;
 mod stocks;
 mod threads;
+mod told;
 mod world;

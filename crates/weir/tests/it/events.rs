@@ -1,11 +1,13 @@
-//! What is told of what is stored: each kind, to a file and to a socket, and what is lost where nobody takes it.
+//! What is told of what is stored: each kind, to a file and to a socket, what has to leave a volume, and what is
+//! lost where nobody takes it.
 
+use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::UnixListener;
 use std::time::Duration;
 
 use serde_json::Value;
-use weir_testkit::{Origin, Resource, Weir, free_port, until};
+use weir_testkit::{Origin, Resource, Weir, free_port, pattern, until};
 
 use crate::house::{house, setup};
 
@@ -126,4 +128,70 @@ fn who_does_not_read_holds_up_nobody_and_what_is_lost_is_counted() {
     assert_eq!(stored + lost, requests, "{stored} told and {lost} lost");
     assert!(stored >= 100 && lost > 0);
     assert_eq!(weir.metric("weir_events_lost_total"), Some(lost as f64));
+}
+
+/// What is on the volume by `weir list`, as URLs.
+fn on_volume(weir: &Weir) -> HashSet<String> {
+    let output = weir.command(&["list", "--json", "--limit", "10000"]);
+    assert_eq!(output.code, Some(0), "{output:?}");
+    let page: Value = serde_json::from_str(&output.stdout).unwrap();
+    let below = page["objects"].as_array().unwrap().iter().filter(|object| object["volume"] == true);
+    below.map(|object| object["url"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn what_has_to_leave_a_volume_is_told_object_by_object() {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        let number: usize = exchange.request.target.trim_start_matches('/').parse().unwrap();
+        exchange.reply(200, &[("Cache-Control", "max-age=3600")], pattern(number as u64, 5000 + 50 * number));
+    });
+    let small = "[[site]]\nhosts = [\"small.test\"]\nupstream = \"main\"\nquota = \"1MiB\"\n";
+    let cache = "[cache]\nmemory = \"16MiB\"\nadmission = \"always\"\n";
+    let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"8MiB\"\n";
+    let events = format!("{TO_FILE}kinds = [\"evicted\"]\n");
+    let weir = house(&[&origin]).more(small).more(cache).more(volume).more(&events).start();
+    let mut client = weir.client();
+    let mut asked = HashSet::new();
+    for number in 0..900 {
+        for host in if number % 4 == 0 { &["localhost", "small.test"][..] } else { &["localhost"] } {
+            assert_eq!(client.get(host, &format!("/{number}"), &[]).status(), 200);
+            asked.insert(format!("http://{host}/{number}"));
+        }
+        // One is asked for all the time, so that some are written anew.
+        assert_eq!(client.get("localhost", "/0", &[]).status(), 200);
+    }
+    let left = |why: &str| {
+        let of_volume = told(&weir).into_iter().filter(|event| event["why"] == why);
+        of_volume.collect::<Vec<Value>>()
+    };
+    let count = |series: &str| weir.metric(series).unwrap_or(0.0) as usize;
+    let counted = || (count("weir_volume_evicted_total"), count("weir_volume_over_quota_total"));
+    let mut before = (0, 0);
+    until("nothing leaves any more, and all is told", || {
+        std::thread::sleep(Duration::from_millis(300));
+        let now = counted();
+        let is_calm = std::mem::replace(&mut before, now) == now;
+        is_calm && (left("volume").len(), left("quota").len()) == now
+    });
+    let (evicted, over_quota) = counted();
+    assert!(evicted > 200 && over_quota > 20, "{evicted} for room, {over_quota} over the quota");
+    assert_eq!(weir.metric("weir_events_lost_total"), Some(0.0));
+    let folder = weir.folder().join("volume").display().to_string();
+    let there = on_volume(&weir);
+    let mut keys = HashSet::new();
+    for event in left("volume").into_iter().chain(left("quota")) {
+        let key = event["key"].as_str().unwrap().to_owned();
+        assert!(asked.contains(&key), "{event}");
+        let (host, number) = key["http://".len()..].split_once('/').unwrap();
+        assert_eq!(event["event"], "evicted", "{event}");
+        assert_eq!(event["site"], if host == "small.test" { host } else { "*" }, "{event}");
+        assert!(event["why"] == "volume" || host == "small.test", "{event}");
+        assert_eq!(event["bytes"], 5000 + 50 * number.parse::<usize>().unwrap(), "{event}");
+        assert_eq!(event["volume"], folder, "{event}");
+        // What is asked for all the time may have come back.
+        assert!(key == "http://localhost/0" || keys.insert(key.clone()) && !there.contains(&key), "{event}");
+    }
+    // What left memory names no volume.
+    assert!(told(&weir).iter().all(|event| (event["why"] == "memory") == event["volume"].is_null()));
 }

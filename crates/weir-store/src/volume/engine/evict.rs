@@ -3,8 +3,10 @@
 use std::sync::{Arc, Weak};
 
 use super::Engine;
+use super::told::Untold;
 use crate::volume::journal::Change;
 use crate::volume::segment::{Segment, path};
+use crate::volume::shared::Shared;
 use crate::volume::usage::Counters;
 
 /// How many shards one step goes through: some tens of microseconds.
@@ -16,6 +18,7 @@ pub(crate) struct Dropping {
     number: u64,
     next_shard: usize,
     gone: u64,
+    untold: Untold,
 }
 
 impl Dropping {
@@ -51,7 +54,7 @@ impl Engine {
         self.shared.limbo.add_segment(number);
         let owed = self.owed.iter().flat_map(|owed| &owed.counted);
         self.books.begin_dropping(&self.shared, number, owed);
-        Dropping { number, next_shard: 0, gone: 0 }
+        Dropping { number, next_shard: 0, gone: 0, untold: Untold::default() }
     }
 
     /// Drops a segment of which it was found that nothing in it is of use. What removals it says must be said for as long as
@@ -80,18 +83,13 @@ impl Engine {
     /// Goes on with the segment that is being dropped. True while there is more of it.
     fn drop_some(&mut self) -> bool {
         let Some(mut dropping) = self.dropping.take() else { return false };
-        let shared = &self.shared;
-        let slot = shared.segments.geometry.slot_of(dropping.number);
-        let geometry = shared.segments.geometry;
-        let end = (dropping.next_shard + SHARDS_A_STEP).min(shared.index.shards());
-        for shard in dropping.next_shard..end {
-            dropping.gone += shared.index.retain(shard, |location| geometry.slot(location) != slot);
-        }
-        dropping.next_shard = end;
-        if end < shared.index.shards() {
+        if self.unindex_some(&mut dropping) || self.tell_some(&mut dropping.untold) {
             self.dropping = Some(dropping);
             return true;
         }
+        let shared = &self.shared;
+        let geometry = shared.segments.geometry;
+        let slot = geometry.slot_of(dropping.number);
         Counters::add(&shared.counters.segments_dropped, 1);
         Counters::add(&shared.counters.evicted, dropping.gone);
         if let Some(segment) = shared.segments.segment(dropping.number) {
@@ -101,6 +99,32 @@ impl Engine {
             put.published = put.published.filter(|location| geometry.slot(*location) != slot);
         }
         false
+    }
+
+    /// Takes the segment out of some more shards. True while it is in others.
+    fn unindex_some(&self, dropping: &mut Dropping) -> bool {
+        let Shared { index, segments, watcher, .. } = &*self.shared;
+        if dropping.next_shard == index.shards() {
+            return false;
+        }
+        let geometry = segments.geometry;
+        let slot = geometry.slot_of(dropping.number);
+        let is_listening = watcher.is_listening();
+        let end = (dropping.next_shard + SHARDS_A_STEP).min(index.shards());
+        for shard in dropping.next_shard..end {
+            dropping.gone += index.retain(shard, |location| {
+                let stays = geometry.slot(location) != slot;
+                if !stays && is_listening {
+                    dropping.untold.add(location);
+                }
+                stays
+            });
+        }
+        dropping.next_shard = end;
+        if end == index.shards() {
+            dropping.untold.arrange();
+        }
+        end < index.shards()
     }
 
     /// The oldest segment, unless it is the one that is being written.
@@ -115,7 +139,12 @@ impl Engine {
             let Some(number) = self.oldest() else { return false };
             self.dropping = Some(self.begin_dropping(number));
         }
-        while self.drop_some() {}
+        while self.drop_some() {
+            if let Some(mut dropping) = self.dropping.take() {
+                self.hurry(&mut dropping.untold);
+                self.dropping = Some(dropping);
+            }
+        }
         true
     }
 

@@ -11,6 +11,7 @@ use crate::volume::index::Location;
 use crate::volume::record::Place;
 use crate::volume::usage::Counters;
 use crate::volume::verify::entries_of;
+use crate::watch::Eviction;
 
 /// How many records one step looks at, or removes.
 const RECORDS_A_STEP: usize = 64;
@@ -92,9 +93,15 @@ impl Engine {
         }
         // What cannot be read leaves by its reader's word.
         let Ok(record) = self.shared.any_record(Location::of(entry)) else { return };
-        if !self.puts.contains_key(&record.number) {
-            self.remove(record.number, record.digest);
-            Counters::add(&self.shared.over_quota, 1);
+        if self.puts.contains_key(&record.number) {
+            return;
+        }
+        let is_listening = self.shared.watcher.is_listening();
+        let bytes = if is_listening { self.shared.held(&record).length() } else { 0 };
+        self.remove(record.number, record.digest);
+        Counters::add(&self.shared.over_quota, 1);
+        if is_listening {
+            self.shared.watcher.tell(&record.key, bytes, Eviction::Quota);
         }
     }
 
