@@ -15,7 +15,7 @@ use weir_upstream::{Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot}
 
 use crate::explain::{self, Explanation, Question};
 use crate::list::{self, Cached, ListOrder};
-use crate::listen::{Address, BindError, Bound, Heirloom, Kept, bind, seats};
+use crate::listen::{Address, BindError, Bound, Heirloom, Kept, Table, bind, seats};
 use crate::observe::{Observatory, Snapshot};
 use crate::plan::Plan;
 use crate::plane::{Plane, Running};
@@ -25,6 +25,9 @@ use crate::worker::{self, JOIN_TIME_MAX, Manner, Order, Start};
 
 /// Between two looks for space that invalidations left behind.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
+
+/// Between two looks whether connections on their way have arrived.
+const LOOK_PAUSE: Duration = Duration::from_millis(2);
 
 /// Why the data plane cannot start, or cannot take a plan.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +53,8 @@ pub enum StartError {
 pub struct Edge {
     pub(crate) plane: Arc<Plane>,
     pub(crate) workers: Vec<Hand>,
+    /// Counts the workers' connections, those on their way included.
+    table: Table,
     pub(crate) state: Mutex<State>,
     /// Connections of another process that were taken so far.
     pub(crate) adopted: AtomicUsize,
@@ -121,7 +126,9 @@ impl Edge {
         let manners: Vec<Manner> =
             listeners.iter().map(|(_, greeting)| Manner { greeting: *greeting }).collect();
         let mut hands = Vec::with_capacity(workers);
-        for (core, (bound, seat)) in bound.into_iter().zip(seats(workers)).enumerate() {
+        let seats = seats(workers);
+        let table = seats[0].table();
+        for (core, (bound, seat)) in bound.into_iter().zip(seats).enumerate() {
             let (orders, receiver) = mpsc::unbounded_channel();
             let (count, held) = watch::channel(0);
             let start = Start {
@@ -137,7 +144,8 @@ impl Edge {
             hands.push(Hand { orders, held, thread: Mutex::new(Some(thread)) });
         }
         let state = State { next_listener: listening.len(), listening, settings };
-        Ok(Edge { plane, workers: hands, state: Mutex::new(state), adopted: AtomicUsize::new(0), keeper })
+        let state = Mutex::new(state);
+        Ok(Edge { plane, workers: hands, table, state, adopted: AtomicUsize::new(0), keeper })
     }
 
     /// Puts a plan in force for all requests that begin from now on. Upstreams whose settings did not
@@ -281,15 +289,26 @@ impl Edge {
     pub fn drain(&self, patience: Duration) {
         self.plane.begin_draining();
         self.state.lock().listening.iter_mut().for_each(|post| drop(post.kept.take()));
+        let until = crate::clock::mono() + patience;
+        let left = || until.saturating_duration_since(crate::clock::mono());
+        let (closed, done) = std::sync::mpsc::channel();
         for hand in &self.workers {
-            let _ = hand.orders.send(Order::Drain);
+            let _ = hand.orders.send(Order::Drain(closed.clone()));
         }
-        self.await_readers(patience);
+        drop(closed);
+        // Before that one may still accept a connection.
+        let _ = self.workers.iter().all(|_| done.recv_timeout(left()).is_ok());
+        self.await_readers(left());
     }
 
-    /// Blocks until no connection is left, or the patience is over.
+    /// Blocks until no connection is left, or the patience is over. One that was handed to another worker or process is left
+    /// until it is there: who ends before closes it.
     pub(crate) fn await_readers(&self, patience: Duration) {
+        let until = crate::clock::mono() + patience;
         self.keeper.wait(patience, self.workers.iter().map(|hand| hand.held.clone()).collect());
+        while self.table.held() > 0 && crate::clock::mono() < until {
+            std::thread::sleep(LOOK_PAUSE);
+        }
     }
 }
 

@@ -91,7 +91,7 @@ impl House {
     /// Takes no more connections and closes the idle ones.
     pub fn drain(&self) {
         self.plane.begin_draining();
-        let _ = self.orders.send(Order::Drain);
+        let _ = self.orders.send(Order::Drain(std::sync::mpsc::channel().0));
     }
 
     /// What would happen to a request.

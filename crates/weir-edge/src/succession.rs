@@ -14,7 +14,7 @@ use std::time::Duration;
 use weir_store::{Acknowledge, Mark, Successor, Unwritten};
 
 use crate::edge::Edge;
-use crate::listen::{Family, Heirloom, Peer};
+use crate::listen::{Family, Heirloom, Held, Peer};
 use crate::worker::Order;
 
 /// A connection between two requests, outside any process.
@@ -28,6 +28,8 @@ pub struct Departed {
     pub peer: Peer,
     /// What was read of the next request.
     pub input: Vec<u8>,
+    /// Has the process that it leaves wait until it has gone: to be kept until it is sent.
+    pub held: Option<Held>,
 }
 
 /// Where connections go when the data plane is left.

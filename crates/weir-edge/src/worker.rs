@@ -38,8 +38,8 @@ pub(crate) enum Order {
     Greet(usize, Manner),
     /// Stop listening by a listener.
     Deafen(usize),
-    /// Take no more connections, close the idle ones, finish the rest.
-    Drain,
+    /// Take no more connections and say so, close the idle ones, finish the rest.
+    Drain(std::sync::mpsc::Sender<()>),
     /// Begin no request until further notice, and say so.
     Shut(std::sync::mpsc::Sender<()>),
     /// Begin requests again.
@@ -71,6 +71,8 @@ pub(crate) enum Bidding {
 /// A connection as its worker sees it.
 pub(crate) struct Presence {
     idle: Cell<bool>,
+    /// It has had a request.
+    used: Cell<bool>,
     /// Who waits for a request to begin.
     waker: RefCell<Option<Waker>>,
 }
@@ -87,6 +89,11 @@ impl Presence {
     /// Between two requests, with nothing received yet.
     pub(crate) fn set_idle(&self, idle: bool) {
         self.idle.set(idle);
+    }
+
+    /// Its first request has come.
+    pub(crate) fn set_used(&self) {
+        self.used.set(true);
     }
 }
 
@@ -148,15 +155,19 @@ impl Worker {
         held.clone()
     }
 
-    /// Ends the connections that are between two requests.
-    fn close_idle(&self) {
+    /// Ends the connections that are between two requests, and also those that wait for their first one where `fresh`.
+    fn close_idle(&self, fresh: bool) {
         for (handle, presence) in self.connections.borrow().values() {
-            if presence.idle.get() {
+            if presence.idle.get() && (fresh || presence.used.get()) {
                 handle.abort();
             }
         }
     }
 }
+
+/// How long a client that has just connected may take to send its request when the process is to end: one that was accepted
+/// a moment before must not lose what is already under way.
+const FIRST_REQUEST_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// What a worker's thread needs to begin.
 pub(crate) struct Start {
@@ -225,9 +236,16 @@ pub(crate) async fn run(start: Start) {
                 }
                 Some(Order::Greet(index, manner)) => drop(manners.insert(index, manner)),
                 Some(Order::Deafen(index)) => arrivals.remove(index),
-                Some(Order::Drain) => {
+                Some(Order::Drain(closed)) => {
                     arrivals.close();
-                    worker.close_idle();
+                    worker.close_idle(false);
+                    let worker = worker.clone();
+                    tokio::task::spawn_local(async move {
+                        tokio::time::sleep(FIRST_REQUEST_TIME_MAX).await;
+                        worker.close_idle(true);
+                    });
+                    // Who asked may have lost patience.
+                    let _ = closed.send(());
                 }
                 Some(Order::Shut(shut)) => {
                     worker.move_gate(Gate::Shut);
@@ -248,7 +266,7 @@ pub(crate) async fn run(start: Start) {
 
 /// Gives a connection of another process its task; it is past its greeting.
 fn adopt(worker: &Rc<Worker>, held: &Rc<watch::Sender<usize>>, arrivals: &Arrivals, departed: Departed) {
-    let Departed { socket, family, peer, input } = departed;
+    let Departed { socket, family, peer, input, .. } = departed;
     let stream = match Stream::of_socket(socket, family) {
         Ok(stream) => stream,
         Err(error) => return tracing::warn!(%error, "connection lost on its way from another process"),
@@ -268,7 +286,8 @@ fn receive(
 ) {
     let number = worker.next_connection.get();
     worker.next_connection.set(number + 1);
-    let presence = Rc::new(Presence { idle: Cell::new(false), waker: RefCell::default() });
+    let presence =
+        Rc::new(Presence { idle: Cell::new(false), used: Cell::new(false), waker: RefCell::default() });
     worker.observer.counters().connection_accepted();
     held.send_modify(|held| *held += 1);
     let leaving = Leaving { worker: worker.clone(), held: held.clone(), number };
@@ -283,9 +302,8 @@ fn receive(
             }
         }
         if let Some(departed) = h1::serve(leaving.worker.clone(), stream, input, peer, present).await {
-            leaving.worker.depart(departed);
+            leaving.worker.depart(Departed { held: Some(counted), ..departed });
         }
-        drop(counted);
     });
     worker.connections.borrow_mut().insert(number, (task.abort_handle(), presence));
 }

@@ -63,6 +63,7 @@ pub(crate) async fn serve(
         presence.set_idle(conn.client.input.is_empty());
         let next = conn.next(&worker, &presence).await;
         presence.set_idle(false);
+        presence.set_used();
         let after = match next {
             Next::Request(head) => walk::walk(&worker, &mut conn, head).await,
             Next::Refused(refusal) => local::refuse(&worker, &mut conn, &refusal).await,
@@ -150,7 +151,9 @@ impl Conn {
     fn depart(self) -> Option<Departed> {
         let (stream, input) = self.client.into_parts();
         match stream.into_socket() {
-            Ok((socket, family)) => Some(Departed { socket, family, peer: self.peer, input: input.to_vec() }),
+            Ok((socket, family)) => {
+                Some(Departed { socket, family, peer: self.peer, input: input.to_vec(), held: None })
+            }
             Err(error) => {
                 tracing::warn!(%error, "connection lost on its way to another process");
                 None

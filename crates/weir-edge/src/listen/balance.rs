@@ -23,6 +23,17 @@ struct Loads(Vec<Load>);
 #[repr(align(128))]
 struct Load(AtomicUsize);
 
+/// All the counts together.
+#[derive(Debug)]
+pub(crate) struct Table(Arc<Loads>);
+
+impl Table {
+    /// Connections that any worker holds, those included that are on their way between two workers or to another process.
+    pub(crate) fn held(&self) -> usize {
+        self.0.0.iter().map(|load| load.0.load(Ordering::Acquire)).sum()
+    }
+}
+
 /// A connection on its way to another worker's runtime.
 #[derive(Debug)]
 pub(super) struct Moved {
@@ -73,6 +84,11 @@ impl Seat {
         self.loads.0[self.worker].0.load(Ordering::Relaxed)
     }
 
+    /// All the counts.
+    pub(crate) fn table(&self) -> Table {
+        Table(self.loads.clone())
+    }
+
     /// Whose the next accepted connection should be.
     pub(super) fn choose(&self) -> usize {
         choose(self.worker, self.loads.0.iter().map(|load| load.0.load(Ordering::Relaxed)))
@@ -101,7 +117,7 @@ impl Seat {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.loads.0[self.worker].0.fetch_sub(1, Ordering::Relaxed);
+        self.loads.0[self.worker].0.fetch_sub(1, Ordering::Release);
     }
 }
 

@@ -18,6 +18,7 @@ mod stream;
 
 pub use accept::{Arrival, Arrivals};
 pub use address::{Address, AddressError};
+pub(crate) use balance::Table;
 pub use balance::{Held, Seat, seats};
 pub use bind::{BACKLOG, BindError, Bound, bind};
 pub(crate) use inherit::Kept;

@@ -273,7 +273,7 @@ impl Started {
 fn attend_departures(link: Arc<Link>, departing: Receiver<Departed>) -> io::Result<()> {
     let thread = std::thread::Builder::new().name("weir-heir".to_owned());
     thread.spawn(move || {
-        for Departed { socket, family, peer, input } in departing {
+        for Departed { socket, family, peer, input, held } in departing {
             let peer = match peer {
                 Peer::Ip(at) => Some(at),
                 Peer::Unix => None,
@@ -282,6 +282,8 @@ fn attend_departures(link: Arc<Link>, departing: Receiver<Departed>) -> io::Resu
             if let Err(error) = link.send(&connection, &input, &[socket]) {
                 tracing::debug!(%error, "connection lost on its way to the new process");
             }
+            // This process may end from now on.
+            drop(held);
         }
     })?;
     Ok(())

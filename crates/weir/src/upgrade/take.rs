@@ -194,7 +194,7 @@ impl Predecessor {
 
 fn departed(socket: OwnedFd, peer: Option<SocketAddr>, unix: bool, input: Vec<u8>) -> Departed {
     let family = if unix { Family::Unix } else { Family::Tcp };
-    Departed { socket, family, peer: peer.map_or(Peer::Unix, Peer::Ip), input }
+    Departed { socket, family, peer: peer.map_or(Peer::Unix, Peer::Ip), input, held: None }
 }
 
 /// Makes marks of the old process durable; blocks.

@@ -143,6 +143,28 @@ fn no_request_under_load_is_cut_by_a_term_signal() {
 }
 
 #[test]
+fn who_has_connected_before_a_term_signal_is_answered() {
+    let (_origin, house) = served("");
+    let mut weir = house.start();
+    let mut used: Vec<Client> = (0..4).map(|_| weir.client()).collect();
+    for client in &mut used {
+        assert_eq!(client.get("x", "/hit", &[]).status(), 200);
+    }
+    let mut fresh: Vec<Client> = (0..4).map(|_| weir.client()).collect();
+    weir_testkit::until("all are accepted", || weir.metric("weir_connections_open") == Some(8.0));
+    weir.signal("TERM");
+    for client in &mut used {
+        assert!(client.is_closed_within(Duration::from_secs(20)), "an idle connection is closed");
+    }
+    for client in &mut fresh {
+        let answer = client.get("x", "/hit", &[]);
+        assert_eq!((answer.status(), answer.header("connection").as_deref()), (200, Some("close")));
+    }
+    let status = weir.wait(Duration::from_secs(20));
+    assert!(status.is_some_and(|status| status.success()), "{status:?}");
+}
+
+#[test]
 fn a_second_term_signal_ends_at_once() {
     let (origin, house) = served("");
     let gate = Gate::new();

@@ -1,0 +1,45 @@
+//! A process that is left does not end before its connections have gone.
+
+#![allow(clippy::unwrap_used, clippy::disallowed_methods)]
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use weir_config::{Flags, from_flags};
+use weir_edge::Edge;
+use weir_edge::observe::Observatory;
+use weir_edge::plan::Plan;
+use weir_store::Store;
+use weir_testkit::{Client, Origin, Resource, free_port};
+
+/// Longer than anything takes that is not stuck.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+#[test]
+fn the_end_waits_for_connections_on_their_way_to_the_heir() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh("hello"));
+    let port = free_port();
+    let flags = Flags { origin: origin.url(), listen: vec![format!("127.0.0.1:{port}")], ..Flags::default() };
+    let observatory = Observatory::start(2, &[]).unwrap();
+    let plan = Plan::compile(&from_flags(&flags).ok().unwrap(), &|name| observatory.site(name));
+    let edge = Edge::start(plan, 2, observatory.clone(), Store::new(1 << 20), Vec::new()).unwrap();
+    let mut client = Client::connect(std::net::SocketAddr::from(([127, 0, 0, 1], port)));
+    assert_eq!(client.get("x", "/x", &[]).status(), 200);
+    assert!(edge.shut(PATIENCE));
+    let (heir, departing) = mpsc::channel();
+    edge.leave(&heir);
+    let departed = departing.recv_timeout(PATIENCE).unwrap();
+    let is_sent = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            // As long as a link takes that is full.
+            std::thread::sleep(Duration::from_millis(100));
+            is_sent.store(true, Ordering::SeqCst);
+            drop(departed);
+        });
+        edge.finish_requests(PATIENCE);
+        assert!(is_sent.load(Ordering::SeqCst), "ended with a connection in its hands");
+    });
+}
