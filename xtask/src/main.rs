@@ -24,6 +24,9 @@ fn main() -> Result<()> {
         Some("simulate") => {
             let seed = std::env::args().nth(2).map_or(Ok(simulate::SEED), |seed| seed.parse())?;
             print!("{}", simulate::table(seed));
+            if let Some(folder) = std::env::args_os().nth(3) {
+                print!("\n{}", simulate::real_table(seed, folder.as_ref())?);
+            }
             Ok(())
         }
         other => bail!("say `tidy` or `simulate`, not {other:?}"),

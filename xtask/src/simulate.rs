@@ -1,11 +1,14 @@
-//! `cargo xtask simulate [seed]`: hit ratios of policies on traces that follow from a seed, as a table.
+//! `cargo run -p xtask -- simulate [seed [folder]]`: hit ratios of policies on traces that follow from a seed, as a table.
 //!
-//! The column of Weir is [`weir_store::simulation`]: the store's own decisions. The others are small and exact.
+//! The columns of Weir are [`weir_store::simulation`]: the store's own decisions. The others are small and exact. With a folder the
+//! traces go through the real store as well, whose volume lies in there.
 
 mod policies;
+mod real;
 mod traces;
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use weir_policy::Now;
 use weir_store::AdmissionMode;
@@ -66,6 +69,32 @@ pub(crate) fn table(seed: u64) -> String {
         text.push_str(" |\n");
     }
     text
+}
+
+/// All traces by the real store, beside LRU and the model, as Markdown.
+///
+/// # Errors
+/// The folder cannot be used, or a byte is not what was stored.
+pub(crate) fn real_table(seed: u64, folder: &Path) -> anyhow::Result<String> {
+    let modes = [AdmissionMode::Always, AdmissionMode::Auto, AdmissionMode::Second];
+    let mut text = String::from(
+        "| trace | LRU | always | auto | second | written: always | auto | second |\n|---|---|---|---|---|---|---|---|\n",
+    );
+    for trace in traces::all(seed) {
+        let mut lru = Lru::new(trace.cache_bytes);
+        let hits = trace.requests.iter().filter(|(object, bytes)| lru.request(*object, *bytes)).count();
+        let _ = write!(text, "| {} | {:.3}", trace.name, hits as f64 / trace.requests.len() as f64);
+        let outcomes: Vec<Outcome> =
+            modes.into_iter().map(|mode| real::weir(&trace, mode, folder)).collect::<anyhow::Result<_>>()?;
+        outcomes.iter().for_each(|outcome| {
+            let _ = write!(text, " | {:.3}", outcome.hit_ratio);
+        });
+        outcomes.iter().for_each(|outcome| {
+            let _ = write!(text, " | {:.2}", outcome.written);
+        });
+        text.push_str(" |\n");
+    }
+    Ok(text)
 }
 
 fn weir(trace: &Trace, mode: AdmissionMode, budget_bytes: Option<u64>) -> Outcome {

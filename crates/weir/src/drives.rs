@@ -245,6 +245,10 @@ impl Inner {
             let size_bytes = attached.volume().usage().size_bytes;
             self.store.weigh(attached, volume::weight(wanted, size_bytes));
         }
+        if before.write_budget != wanted.write_budget {
+            attached.volume().set_budget(wanted.write_budget.map(|budget| budget.0));
+            tracing::info!("the write budget of volume {} has changed", slot.path());
+        }
         if before.drain != wanted.drain {
             attached.set_draining(wanted.drain);
             slot.drain = if wanted.drain { Drain::Rests(Duration::ZERO) } else { Drain::No };
@@ -369,6 +373,7 @@ impl Inner {
         }
         // The configuration may have changed while it was being opened.
         slot.wanted.size.inspect(|size| volume.resize(size.0));
+        volume.set_budget(slot.wanted.write_budget.map(|budget| budget.0));
         let size_bytes = slot.wanted.size.map_or(usage.size_bytes, |size| size.0);
         let arriving =
             Arriving { id, path: &path, reached: volume.found(), is_empty: usage.objects == 0, is_mount };

@@ -1,10 +1,12 @@
 //! That the table says what it should, and the goals of the store.
 
+use std::collections::HashSet;
+
 use weir_store::AdmissionMode;
 
 use super::policies::{Lru, Policy};
 use super::traces::{self, Trace};
-use super::{BUDGET_PART, SEED, weir};
+use super::{BUDGET_PART, SEED, real, weir};
 
 fn lru(trace: &Trace) -> f64 {
     let mut lru = Lru::new(trace.cache_bytes);
@@ -42,4 +44,16 @@ fn auto_within_a_budget_keeps_most_of_its_hits() {
 fn second_writes_a_tenth_of_what_is_fetched() {
     let outcome = weir(&traces::lab(), AdmissionMode::Second, None);
     assert!(outcome.written <= 0.15 && outcome.hit_ratio > 0.31, "{} {}", outcome.written, outcome.hit_ratio);
+}
+
+#[test]
+fn the_real_store_hits_all_that_was_asked_for_before_while_there_is_room() {
+    let mut trace = traces::lab();
+    trace.requests.truncate(4000);
+    let mut seen = HashSet::new();
+    let again = trace.requests.iter().filter(|(object, _)| !seen.insert(*object)).count();
+    let outcome = real::weir(&trace, AdmissionMode::Always, &std::env::temp_dir()).unwrap();
+    assert_eq!(outcome.hit_ratio, again as f64 / 4000.0);
+    // All bodies, and little else.
+    assert!((1.0..1.1).contains(&outcome.written), "{}", outcome.written);
 }

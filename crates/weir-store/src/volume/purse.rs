@@ -181,6 +181,11 @@ impl Volume {
         self.shared.budget()
     }
 
+    /// Changes what may be written in a day, in bytes; what was written today counts.
+    pub fn set_budget(&self, limit_bytes: Option<u64>) {
+        self.shared.purse.limit_bytes.store(limit_bytes.unwrap_or(UNLIMITED), Ordering::Relaxed);
+    }
+
     /// Says what time it is, and what others have written beside since the volume was opened.
     pub(crate) fn tick_budget(&self, wall: SystemTime, beside_bytes: u64) {
         self.shared.purse.beside_bytes.store(beside_bytes, Ordering::Relaxed);

@@ -130,4 +130,13 @@ fn a_used_up_budget_stops_storing_and_neither_service_nor_purges() {
     ask(&weir, 300..400, 20_000);
     ask(&weir, 300..400, 20_000);
     assert_eq!(volume(&weir, "body_bytes_total"), 0, "since the restart");
+    // A reload gives more of it.
+    let more = over(&origin, "admission = \"always\"", "write_budget = \"40MiB\"");
+    weir.rewrite_config(&more.text());
+    assert_eq!(weir.reload().code, Some(0));
+    assert_eq!(volume(&weir, "write_budget_bytes"), 40 << 20);
+    put(&origin, 420, 20_000);
+    ask(&weir, 400..420, 20_000);
+    until("they are stored", || volume(&weir, "body_bytes_total") >= 20 * 20_000);
+    assert!(volume(&weir, "written_today_bytes") >= written + 20 * 20_000);
 }
