@@ -52,7 +52,7 @@ pub use ledger::{
     PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Scope, Stamp, Successor, Unreadable, Unwritten,
 };
 pub use listing::{LISTED_MAX, LOOKED_MAX, Listed, Listing, Page, Unlisted};
-pub use register::{Arrival, Arriving, Reached, Register};
+pub use register::{Arrival, Arriving, Opening, Reached, Register};
 pub use stocks::{Live, SiteStocks, Stock};
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
 pub use tier::{Ask, Emptied, Gone, Place, Seating, Standing, SweepUsage, Twice};

@@ -3,7 +3,7 @@
 //!
 //! A volume that was pulled, ejected, restored from a copy, or used elsewhere lacks what happened meanwhile: what was purged there
 //! may have no mark any more, and what was replaced may lie on another volume. So a volume is believed only if it is the one that
-//! was seen last, no older: otherwise what it holds is asked about before it is used ([`Arrival::trusted_from`]), or is gone
+//! was seen last, no older, and no copy of it ([`Opening`]): otherwise what it holds is asked about before it is used ([`Arrival::trusted_from`]), or is gone
 //! ([`Arrival::dead_below`]) where marks were dropped in its absence.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ use crate::ledger::{Ledger, Stamp};
 /// Its name in the state folder.
 const NAME: &str = "volumes";
 const NEW_NAME: &str = "volumes.new";
-const FIRST_LINE: &str = "weir volumes 1";
+const FIRST_LINE: &str = "weir volumes 2";
 /// How many volumes are remembered that nobody expects back.
 const FORGOTTEN_AFTER: usize = 256;
 /// A register is never longer than this, in bytes.
@@ -48,6 +48,8 @@ struct State {
 struct Entry {
     /// Its durable epoch when it was last written down, and where its log ended: it is never behind that.
     reached: Reached,
+    /// What it says of its last opening.
+    opening: u64,
     /// It was there all the time since.
     is_present: bool,
     /// It has arrived in this process; not written down. One that has not lacks what happens now, though it may have been present.
@@ -77,6 +79,16 @@ impl Reached {
     }
 }
 
+/// By which opening a volume is used: a number that nobody guesses, in the volume and in the register. Of two copies that are used
+/// in turn each lacks the other's.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Opening {
+    /// What the volume said.
+    pub found: u64,
+    /// What it says from now on.
+    pub own: u64,
+}
+
 /// A volume that has been opened.
 #[derive(Debug, Clone, Copy)]
 pub struct Arriving<'a> {
@@ -86,6 +98,8 @@ pub struct Arriving<'a> {
     pub path: &'a str,
     /// How far it has come.
     pub reached: Reached,
+    /// What it said of its last opening, and says of this one.
+    pub opening: Opening,
     /// Whether it holds nothing.
     pub is_empty: bool,
     /// Whether its folder is on another drive than the root of the file system.
@@ -143,7 +157,10 @@ impl Register {
         let mut state = self.state.lock();
         let known = state.volumes.get(&volume.id);
         let was_away = match known {
-            Some(entry) => !entry.is_present || volume.reached.is_behind(entry.reached),
+            Some(entry) => {
+                let is_other = volume.opening.found != entry.opening;
+                !entry.is_present || is_other || volume.reached.is_behind(entry.reached)
+            }
             None => !volume.is_empty,
         };
         let (mut trusted_from, dead_below) =
@@ -153,6 +170,7 @@ impl Register {
         }
         let entry = Entry {
             reached: volume.reached,
+            opening: volume.opening.own,
             is_present: true,
             is_here: true,
             is_expected: true,
@@ -309,11 +327,11 @@ impl State {
             let presence = flag(entry.is_present, "present", "away");
             let expected = flag(entry.is_expected, "expected", "gone");
             let drive = flag(entry.is_mount, "mount", "root");
-            let Entry { reached: Reached { epoch, end }, trusted_from, dead_below, .. } = entry;
+            let Entry { reached: Reached { epoch, end }, opening, trusted_from, dead_below, .. } = entry;
             let path: String = entry.path.escape_default().collect();
             let _ = writeln!(
                 text,
-                "volume {id:032x} {presence} {expected} epoch {epoch} end {end} trusted {trusted_from} dead {dead_below} {drive} {path}"
+                "volume {id:032x} {presence} {expected} epoch {epoch} end {end} opening {opening:016x} trusted {trusted_from} dead {dead_below} {drive} {path}"
             );
         }
         let _ = writeln!(text, "sum {:016x}", xxh3_64(text.as_bytes()));
@@ -339,7 +357,7 @@ impl State {
 }
 
 fn entry(line: &str) -> Option<(u128, Entry)> {
-    let mut words = line.splitn(14, ' ');
+    let mut words = line.splitn(16, ' ');
     let mut word = || words.next();
     let is = |word: &str, yes: &str, no: &str| (word == yes || word == no).then_some(word == yes);
     if word()? != "volume" {
@@ -348,13 +366,27 @@ fn entry(line: &str) -> Option<(u128, Entry)> {
     let id = u128::from_str_radix(word()?, 16).ok()?;
     let is_present = is(word()?, "present", "away")?;
     let is_expected = is(word()?, "expected", "gone")?;
-    let mut number = |name: &str| word().filter(|word| *word == name).and_then(|_| word()?.parse().ok());
-    let reached = Reached { epoch: number("epoch")?, end: number("end")? };
-    let (trusted_from, dead_below) = (number("trusted")?, number("dead")?);
+    let mut after = |name: &str| word().filter(|word| *word == name).and_then(|_| word());
+    let reached = Reached { epoch: after("epoch")?.parse().ok()?, end: after("end")?.parse().ok()? };
+    let opening = u64::from_str_radix(after("opening")?, 16).ok()?;
+    let (trusted_from, dead_below) = (after("trusted")?.parse().ok()?, after("dead")?.parse().ok()?);
     let is_mount = is(word()?, "mount", "root")?;
     let path = unescaped(word()?)?;
     let is_here = false;
-    Some((id, Entry { reached, is_present, is_here, is_expected, trusted_from, dead_below, is_mount, path }))
+    Some((
+        id,
+        Entry {
+            reached,
+            opening,
+            is_present,
+            is_here,
+            is_expected,
+            trusted_from,
+            dead_below,
+            is_mount,
+            path,
+        },
+    ))
 }
 
 /// What `escape_default` has made of a text, undone.

@@ -34,9 +34,9 @@ mod scan;
 mod segment;
 mod settings;
 mod shared;
+mod single;
 pub(crate) mod stocks;
 mod superblock;
-mod swept;
 #[cfg(test)]
 mod tests;
 mod threads;

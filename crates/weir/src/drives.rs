@@ -363,7 +363,7 @@ impl Inner {
             slot.course = Course::Closing;
             return self.close_apart(slot.path(), move || drop(opened));
         }
-        let Opened { volume, rows, rows_bytes, is_mount } = opened;
+        let Opened { volume, opening, rows, rows_bytes, is_mount } = opened;
         let (path, usage, id) = (slot.path(), volume.usage(), volume.id());
         if self.store.volumes().iter().any(|other| other.id == id) {
             // Before the register hears of it: what that knows is the other's.
@@ -375,8 +375,8 @@ impl Inner {
         slot.wanted.size.inspect(|size| volume.resize(size.0));
         volume.set_budget(slot.wanted.write_budget.map(|budget| budget.0));
         let size_bytes = slot.wanted.size.map_or(usage.size_bytes, |size| size.0);
-        let arriving =
-            Arriving { id, path: &path, reached: volume.found(), is_empty: usage.objects == 0, is_mount };
+        let (reached, is_empty) = (volume.found(), usage.objects == 0);
+        let arriving = Arriving { id, path: &path, reached, opening, is_empty, is_mount };
         let arrival = match self.register.arrive(arriving, self.store.ledger()) {
             Ok(arrival) => arrival,
             Err(error) => {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use weir_config::model;
-use weir_store::VolumeWatcher;
 use weir_store::catalogue::Rows;
 use weir_store::volume::{Clock, Disk, OpenError, OsDisk, Volume, VolumeSettings};
+use weir_store::{Opening, VolumeWatcher};
 
 /// The size where none is given, at most; in bytes.
 const SIZE_BYTES: u64 = 10 << 30;
@@ -49,6 +49,7 @@ impl Share {
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) volume: Volume,
+    pub(crate) opening: Opening,
     pub(crate) rows: Option<Arc<dyn Rows>>,
     /// What the rows take of the memory, in bytes.
     pub(crate) rows_bytes: u64,
@@ -149,7 +150,8 @@ pub(crate) fn open(
     );
     let rows = rows(of, &volume, share);
     let rows_bytes = rows.as_ref().map_or(0, |_| share.rows_bytes);
-    Ok(Opened { volume, rows, rows_bytes, is_mount })
+    let opening = volume.renew_opening();
+    Ok(Opened { volume, opening, rows, rows_bytes, is_mount })
 }
 
 /// What the file system refuses. What a person has to mend is no fault of the drive's.

@@ -1,6 +1,6 @@
 //! Who was there all the time, and who was not.
 
-use super::{Arriving, NAME, NEW_NAME, Reached, Register, State};
+use super::{Arriving, NAME, NEW_NAME, Opening, Reached, Register, State};
 use crate::Ledger;
 use crate::ledger::Stamp;
 use crate::samples::Folder;
@@ -16,6 +16,7 @@ fn volume(id: u128, epoch: u64) -> Arriving<'static> {
         id,
         path: "/drives/a b",
         reached: Reached { epoch, end: 2 * epoch },
+        opening: Opening { found: 5, own: 5 },
         is_empty: false,
         is_mount: true,
     }
@@ -115,9 +116,9 @@ fn the_golden_text_is_what_is_written_and_read() {
     register.arrive(Arriving { is_empty: true, ..volume(0xfe, 3) }, &ledger).unwrap();
     register.note(&[], 5).unwrap();
     let text = std::fs::read_to_string(folder.path().join(NAME)).unwrap();
-    let expect = "weir volumes 1\nnumbers 5\n\
-        volume 000000000000000000000000000000fe present expected epoch 3 end 6 trusted 0 dead 0 mount /drives/a b\n\
-        sum 7cfb1224f1a43481\n";
+    let expect = "weir volumes 2\nnumbers 5\n\
+        volume 000000000000000000000000000000fe present expected epoch 3 end 6 opening 0000000000000005 trusted 0 dead 0 mount /drives/a b\n\
+        sum d5206ee493bbe3b9\n";
     assert_eq!(text, expect);
     assert_eq!(State::read(text.as_bytes()).unwrap().to_text(), text);
 }
@@ -147,6 +148,22 @@ fn one_that_owed_something_and_has_said_it_is_believed_again() {
     assert!(!open(&folder).arrive(volume(7, 41), &ledger).unwrap().was_away);
     // As far as it was then, no less.
     assert!(open(&folder).arrive(volume(7, 40), &ledger).unwrap().was_away);
+}
+
+#[test]
+fn one_of_two_copies_that_are_used_in_turn_is_asked_about() {
+    let (folder, ledger) = (Folder::new("register-fork"), Ledger::default());
+    let at = |epoch, found, own| Arriving { opening: Opening { found, own }, ..volume(7, epoch) };
+    let first = Arriving { is_empty: true, ..at(0, 0, 1) };
+    assert!(!open(&folder).arrive(first, &ledger).unwrap().was_away);
+    // Copied at 100; the original goes on.
+    open(&folder).note(&[(7, Reached { epoch: 200, end: 400 })], 0).unwrap();
+    // The copy is put in its place, and goes on as far as 150.
+    assert!(open(&folder).arrive(at(100, 1, 2), &ledger).unwrap().was_away);
+    open(&folder).note(&[(7, Reached { epoch: 150, end: 300 })], 0).unwrap();
+    assert!(!open(&folder).arrive(at(150, 2, 3), &ledger).unwrap().was_away);
+    // The original is put back: it is ahead, and lacks what the copy has seen.
+    assert!(open(&folder).arrive(at(200, 1, 4), &ledger).unwrap().was_away);
 }
 
 #[test]

@@ -13,14 +13,15 @@ use super::intake::Command;
 use super::reader::{ReadError, Record};
 use super::record::preamble::SEGMENT_HEADER_BYTES;
 use super::record::{Described, Kind, Place, UNIT_BYTES};
+use super::recover::random_word;
 use super::running::Named;
 use super::scan::{Depth, scan, scan_some};
 use super::segment::{Charge, Segment};
 use super::shared::Shared;
-use super::swept;
+use super::single::{OPENED, SWEPT};
 use super::usage::Counters;
 use super::verify::walk;
-use crate::register::Reached;
+use crate::register::{Opening, Reached};
 
 /// A head as the log has it: what an object was when it was written.
 #[derive(Debug)]
@@ -173,6 +174,17 @@ impl Volume {
         Reached { end: segment << u32::BITS | (end / UNIT_BYTES), ..self.reached() }
     }
 
+    /// Says in the volume that this is another opening. Where that cannot be written the old one stays. Blocks.
+    pub fn renew_opening(&self) -> Opening {
+        let shared = &self.shared;
+        let found = OPENED.read(&*shared.disk, &shared.superblock);
+        let own = random_word();
+        match OPENED.write(&*shared.disk, &shared.superblock, own) {
+            Ok(()) => Opening { found, own },
+            Err(_) => Opening { found, own: found },
+        }
+    }
+
     /// The ceiling in bytes.
     pub(crate) fn size_bytes(&self) -> u64 {
         self.shared.size_bytes()
@@ -253,7 +265,7 @@ impl Volume {
     /// Those of the drive: nothing has changed.
     pub(crate) fn set_swept(&self, until: u64) -> io::Result<()> {
         let shared = &self.shared;
-        swept::write(&*shared.disk, &shared.superblock, until).inspect_err(|error| {
+        SWEPT.write(&*shared.disk, &shared.superblock, until).inspect_err(|error| {
             shared.counters.note_write(error);
         })?;
         shared.swept.fetch_max(until, Ordering::AcqRel);

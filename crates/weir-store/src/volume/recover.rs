@@ -20,9 +20,9 @@ use super::scan::{Depth, Found, scan};
 use super::segment::{self, Charge, Geometry, Segment, Segments, Space};
 use super::settings::{SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
 use super::shared::{Read, Shared};
+use super::single::SWEPT;
 use super::stocks::{Books, Counted, Rows};
 use super::superblock::{self, NotAVolume, SUPERBLOCK_BYTES, Superblock};
-use super::swept;
 use super::usage::Counters;
 
 /// The longest superblock that is read.
@@ -104,7 +104,7 @@ pub(crate) fn open(
     let checkpoints: Vec<u64> = sorted(names.iter().filter_map(|name| checkpoint::number_of(name)));
     let (known, base) = known(&*disk, &superblock, &checkpoints, &journals);
     let segments = open_segments(&*disk, &superblock, &space, &known)?;
-    let swept = swept::read(&*disk, &superblock);
+    let swept = SWEPT.read(&*disk, &superblock);
     let next_segment = highest_segment(&*disk)?.max(known.newest).map_or(1, |newest| newest + 1);
     let read = Read { superblock, index: known.index, segments, space, swept };
     let shared = Arc::new(Shared::new(disk, settings, read));
@@ -193,11 +193,14 @@ fn write_superblock(disk: &dyn Disk, superblock: &Superblock) -> io::Result<()> 
     disk.sync_folder("")
 }
 
-/// The standard library's hash seeds come from the system's random source.
 fn random_identity() -> (u128, u64) {
+    (u128::from(random_word()) << 64 | u128::from(random_word()), random_word())
+}
+
+/// The standard library's hash seeds come from the system's random source.
+pub(super) fn random_word() -> u64 {
     use std::hash::{BuildHasher, RandomState};
-    let word = |n: u64| RandomState::new().hash_one(n);
-    (u128::from(word(1)) << 64 | u128::from(word(2)), word(3))
+    RandomState::new().hash_one(0)
 }
 
 /// Checkpoint and journal; and the numbers of those two that are still needed.

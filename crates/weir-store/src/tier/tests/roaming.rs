@@ -111,6 +111,7 @@ impl World {
             id: volume.id(),
             path: &path,
             reached: volume.found(),
+            opening: volume.renew_opening(),
             is_empty: volume.usage().objects == 0,
             is_mount: true,
         };
