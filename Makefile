@@ -41,9 +41,10 @@ dist: build
 	@missing=; command -v dpkg-deb >/dev/null && ! command -v dpkg-shlibdeps >/dev/null && missing=" dpkg-dev"; $(install)
 	CARGO=$(CARGO) dist/build $(TARGET_DIR)/release/weir
 
-## dist-test: the package installed, run, upgraded under load, removed and purged in a clean Debian (root, debootstrap)
+## dist-test: the package installed, run, upgraded under load, removed and purged in a clean Debian, without and with systemd (root, debootstrap)
 dist-test: build
 	CARGO=$(CARGO) dist/test $(TARGET_DIR)/release/weir
+	CARGO=$(CARGO) dist/test-systemd $(TARGET_DIR)/release/weir
 
 ## run: Weir on LISTEN in front of ORIGIN (https://host), or of the built-in demo origin; built without RocksDB, in some minutes
 run: tools
