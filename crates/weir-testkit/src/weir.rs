@@ -397,9 +397,15 @@ impl Drop for Setup {
 
 /// Whether a process runs; one that has ended and was not waited for does not.
 fn is_alive(pid: u32) -> bool {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
-    state.is_some_and(|state| state != 'Z')
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let has_ended = |stat: &str| {
+        let state = stat.rsplit(") ").next().and_then(|rest| rest.chars().next());
+        state.is_none_or(|state| matches!(state, 'Z' | 'X'))
+    };
+    // The first thread may have ended before the others, which hold the sockets open until they have, too.
+    tasks
+        .map(|task| std::fs::read_to_string(task.path().join("stat")).unwrap_or_default())
+        .any(|stat| !has_ended(&stat))
 }
 
 /// Runs a command to its end, at most the kit's patience; it is killed then.

@@ -12,7 +12,7 @@ use weir_testkit::{Client, Exchange, Origin, Random, Weir, until};
 use crate::house::{house, setup};
 
 /// What was counted here, by site and name of the number.
-type Counts = BTreeMap<(String, &'static str), u64>;
+pub(crate) type Counts = BTreeMap<(String, &'static str), u64>;
 
 const NUMBERS: [&str; 11] = [
     "requests",
@@ -30,20 +30,20 @@ const NUMBERS: [&str; 11] = [
 
 /// The test's own books.
 #[derive(Clone, Default)]
-struct Books(Arc<Mutex<Counts>>);
+pub(crate) struct Books(Arc<Mutex<Counts>>);
 
 impl Books {
-    fn add(&self, site: &str, number: &'static str, count: u64) {
+    pub(crate) fn add(&self, site: &str, number: &'static str, count: u64) {
         *self.0.lock().unwrap().entry((site.to_owned(), number)).or_default() += count;
     }
 
-    fn all(&self) -> Counts {
+    pub(crate) fn all(&self) -> Counts {
         self.0.lock().unwrap().clone()
     }
 }
 
 /// An origin that enters what it is asked and what it sends for the site of the request's `Host`.
-fn origin(books: &Books) -> Origin {
+pub(crate) fn origin(books: &Books) -> Origin {
     let origin = Origin::start();
     let books = books.clone();
     origin.otherwise(move |exchange| {
@@ -78,7 +78,7 @@ fn response(exchange: &Exchange<'_>) -> Vec<u8> {
     all
 }
 
-fn config(origin: &Origin, sites: &[&str]) -> String {
+pub(crate) fn config(origin: &Origin, sites: &[&str]) -> String {
     let each = |name: &&str| {
         format!(
             "[[site]]\nhosts = [\"{name}\", \"*.{name}\"]\nupstream = \"main\"\ncustomer = \"{name}, \\\"Inc\\\"\"\n\
@@ -131,7 +131,7 @@ fn json(weir: &Weir, arguments: &[&str]) -> Value {
 }
 
 /// What Weir has counted since ever.
-fn accounts(weir: &Weir) -> Counts {
+pub(crate) fn accounts(weir: &Weir) -> Counts {
     let mut counts = Counts::new();
     for account in json(weir, &[])["sites"].as_array().unwrap() {
         assert_eq!(account["ever"], account["used"]);
@@ -146,7 +146,7 @@ fn accounts(weir: &Weir) -> Counts {
 }
 
 /// Waits until both say the same: what is revalidated in the background comes a moment later.
-fn agree(weir: &Weir, books: &Books) {
+pub(crate) fn agree(weir: &Weir, books: &Books) {
     let begun = Instant::now();
     while accounts(weir) != books.all() && begun.elapsed() < Duration::from_secs(20) {
         std::thread::sleep(Duration::from_millis(50));
