@@ -111,12 +111,13 @@ impl VolumeSettings {
         }
     }
 
-    /// A sixty-fourth of the volume, between 16 MiB and 1 GiB; a sixteenth of a small one.
+    /// A sixty-fourth of the volume, between 8 MiB and 1 GiB; a thirty-second of a small one. One is being filled while another
+    /// is dropped, so that longer ones would cost hits.
     pub(crate) fn segment_bytes(&self) -> u64 {
         const SMALL_BYTES: u64 = 256 << 20;
         let wanted = self.segment_bytes.unwrap_or(match self.size_bytes {
-            0..SMALL_BYTES => self.size_bytes / 16,
-            size => (size / 64).max(16 << 20),
+            0..SMALL_BYTES => self.size_bytes / 32,
+            size => (size / 64).max(8 << 20),
         });
         let floor = 1 << wanted.max(1).ilog2();
         u64::clamp(floor, SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
