@@ -231,6 +231,8 @@ impl Book {
 
     /// Gives what waits and what comes to another process.
     pub(super) fn bequeath(&self, successor: Box<dyn Successor>) {
+        // At once: what is marked before the thread has turned is waited for as well.
+        self.desk.queue.lock().is_bequeathed = true;
         self.turn(Turn::Bequeath(successor));
     }
 
@@ -302,12 +304,12 @@ fn run(desk: &Desk, scribe: Scribe) {
         let turn = batch.turn.take();
         if let Place::Nowhere(scribe) = place {
             // What waits goes where the turn leads, and the batch with it.
-            place = Place::Nowhere(scribe).turned(turn, Ok(()), desk);
+            place = Place::Nowhere(scribe).turned(turn, Ok(()));
             // Told to those who wait.
             let _ = place.settle(desk, batch);
         } else {
             let written = place.settle(desk, batch);
-            place = place.turned(turn, written, desk);
+            place = place.turned(turn, written);
         }
     }
 }
@@ -348,7 +350,7 @@ impl Place {
     }
 
     /// What a turn makes of it.
-    fn turned(self, turn: Option<Turn>, written: Result<(), Unwritten>, desk: &Desk) -> Place {
+    fn turned(self, turn: Option<Turn>, written: Result<(), Unwritten>) -> Place {
         match (self, turn) {
             (Place::File(scribe), Some(Turn::Release(tell))) => {
                 let is_released = written.is_ok() && !scribe.is_broken;
@@ -361,10 +363,7 @@ impl Place {
                 scribe.is_broken = true;
                 Place::File(scribe)
             }
-            (Place::Nowhere(_), Some(Turn::Bequeath(successor))) => {
-                desk.queue.lock().is_bequeathed = true;
-                Place::Successor(successor)
-            }
+            (Place::Nowhere(_), Some(Turn::Bequeath(successor))) => Place::Successor(successor),
             (place, _) => place,
         }
     }

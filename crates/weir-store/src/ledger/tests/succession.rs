@@ -59,6 +59,20 @@ fn what_is_marked_while_the_file_is_given_away_goes_to_who_has_it() {
 }
 
 #[test]
+fn who_marks_right_after_it_was_given_away_waits_for_the_other_as_well() {
+    for _ in 0..20 {
+        let power = Power::new();
+        let old = open(&power).unwrap();
+        old.release().unwrap();
+        let new = open(&power).unwrap();
+        let (taken, took) = mpsc::channel();
+        old.bequeath(Box::new(Other { ledger: Some(new), taken }));
+        old.mark(&[site(1)], now());
+        assert_eq!(took.try_recv(), Ok(1));
+    }
+}
+
+#[test]
 fn a_file_that_nobody_took_is_written_again() {
     let power = Power::new();
     let ledger = open(&power).unwrap();
