@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use weir_policy::{BodyEnd, CacheKey, CacheRules, Now, RequestView, Stored, storable};
+use weir_policy::{BodyEnd, CacheKey, CacheRules, Now, RequestView, Storable, Stored, storable};
 
 use crate::admission::{Admission, AdmissionMode, Extent, Room, Sketch};
 use crate::body::Body;
@@ -72,7 +72,7 @@ impl Model {
             held: HashMap::new(),
             memory_bytes,
             used_bytes: extent.memory_bytes(),
-            stored: any_head(now),
+            stored: any_response(now).into_stored(),
             budget: Budget::new(u64::MAX),
             sequence: 0,
             admission: Admission::with(mode, Sketch::new(extent)),
@@ -247,8 +247,8 @@ fn digest_of(object: u64) -> u128 {
     xxhash_rust::xxh3::xxh3_128(&object.to_le_bytes())
 }
 
-/// The head that all objects of a model have.
-fn any_head(now: Now) -> Stored {
+/// A response that may be stored, as good as any other.
+pub fn any_response(now: Now) -> Storable {
     let request = HeaderMap::new();
     let mut response = HeaderMap::new();
     response.insert("cache-control", HeaderValue::from_static("max-age=600"));
@@ -263,7 +263,7 @@ fn any_head(now: Now) -> Stored {
     };
     let rules = CacheRules::default();
     match storable(&view, StatusCode::OK, &response, BodyEnd::Framed, now, now, &rules) {
-        Ok(storable) => storable.into_stored(),
+        Ok(storable) => storable,
         Err(_) => unreachable!("this response may be stored"),
     }
 }

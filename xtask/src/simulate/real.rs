@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::runtime::Runtime;
-use weir_policy::{BodyEnd, CacheKey, CacheRules, RequestView, Storable, storable};
+use weir_policy::CacheKey;
+use weir_store::simulation::any_response;
 use weir_store::volume::{Clock, OsDisk, Volume, VolumeSettings, VolumeUsage};
 use weir_store::{
     AdmissionMode, AdmissionSettings, Found, Full, Generation, Ledger, MARKS_MAX, Piece, Place, Read,
@@ -128,7 +128,9 @@ impl Real {
     fn fill(&self, key: CacheKey, object: u64, bytes: u64) {
         let stamp = self.store.ledger().current();
         // What is not let in is passed on, as a proxy would.
-        let Ok((_, mut writer)) = self.store.begin(any_response(), key, stamp, Some(bytes)) else { return };
+        let Ok((_, mut writer)) = self.store.begin(any_response(now()), key, stamp, Some(bytes)) else {
+            return;
+        };
         let mut rest = Bytes::from(vec![object as u8; bytes as usize]);
         while let Err(Full { rest: left }) = writer.push(rest) {
             rest = left;
@@ -143,25 +145,5 @@ impl Drop for Real {
     fn drop(&mut self) {
         self.store.close();
         let _ = std::fs::remove_dir_all(&self.folder);
-    }
-}
-
-/// A response that may be stored.
-fn any_response() -> Storable {
-    let (request, mut response) = (HeaderMap::new(), HeaderMap::new());
-    response.insert("cache-control", HeaderValue::from_static("max-age=86400"));
-    let view = RequestView {
-        method: &Method::GET,
-        scheme: "http",
-        host: "example.test",
-        path_and_query: "/",
-        headers: &request,
-        has_body: false,
-        is_trusted: false,
-    };
-    let rules = CacheRules::default();
-    match storable(&view, StatusCode::OK, &response, BodyEnd::Framed, now(), now(), &rules) {
-        Ok(storable) => storable,
-        Err(_) => unreachable!("this response may be stored"),
     }
 }
