@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use weir_policy::{SURROGATE_CAPABILITY, accept_encoding, strip_hop_by_hop};
 
 use super::Trust;
+use super::client::X_FORWARDED_FOR;
 
 /// Fields that are never forwarded: they name another URL, host, scheme or method than the request's own,
 /// so an origin that obeys them answers for what is not in the key. `X-Forwarded-Host` is forwarded where
@@ -73,7 +74,6 @@ const OF_ONE_CLIENT: [HeaderName; 7] = [
     HeaderName::from_static("a-im"),
 ];
 
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 /// The request's name in all logs.
