@@ -444,7 +444,7 @@ async fn wait_head(
         tokio::select! {
             biased;
             Some(interim) = interims.recv() => {
-                if pass::send_interim(exchange.conn, &interim).await.is_err() {
+                if pass::send_interim(exchange, &interim).await.is_err() {
                     return Waited::Gone;
                 }
             }

@@ -213,8 +213,18 @@ fn is_removed(name: &HeaderName, trust: Trust) -> bool {
 /// Whether a name is of the fields that Weir strips, writes, or keys and selects by. A name that becomes one of
 /// them when its underscores are hyphens is the same field to an origin behind CGI (RFC 3875 §4.1.18), past all that.
 fn is_decided_spelling(hyphenated: &str) -> bool {
-    const FAMILIES: [&str; 8] =
-        ["accept-", "cache-", "cdn-", "content-", "if-", "max-", "x-forwarded-", "x-request-"];
+    const FAMILIES: [&str; 10] = [
+        "accept-",
+        "cache-",
+        "cdn-",
+        "content-",
+        "if-",
+        "max-",
+        "proxy-",
+        "surrogate-",
+        "x-forwarded-",
+        "x-request-",
+    ];
     STRIPPED.binary_search(&hyphenated).is_ok()
         || OF_TRUSTED_PEERS.binary_search(&hyphenated).is_ok()
         || FAMILIES.iter().any(|family| hyphenated.starts_with(family))
