@@ -20,7 +20,9 @@ pub use site::{
 };
 pub use upstream::{Eject, OriginEntry, OriginTable, Tls, Upstream};
 
-use crate::value::{Duration, ListenAddress, LogTarget, PathPrefix, PathText, Size, TrustedProxy};
+use crate::value::{
+    Duration, HostPattern, ListenAddress, LogTarget, PathPrefix, PathText, Size, TrustedProxy,
+};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -163,11 +165,16 @@ fn read_ms_max_default() -> NonZeroU32 {
 pub struct Admin {
     /// Where it listens.
     pub listen: ListenAddress,
+    /// Names by which it may be asked, beside its addresses and `localhost`; `*` for any. A request that names another host is
+    /// answered 421, so that no web page can read customers' names through a browser (DNS rebinding); `/health/*` is answered
+    /// by any name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostPattern>,
 }
 
 impl Default for Admin {
     fn default() -> Admin {
-        Admin { listen: ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 9180))) }
+        Admin { listen: ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 9180))), hosts: Vec::new() }
     }
 }
 

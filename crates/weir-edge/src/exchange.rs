@@ -16,10 +16,12 @@ use crate::clock;
 use crate::conn::body::RequestBody;
 use crate::conn::{After, Conn};
 use crate::deliver::send::{Ended, Sent, Transfer};
+use crate::listen::Peer;
 use crate::observe::{Completion, Description, Facts, Outcome, SiteId};
 use crate::parts::Refill;
 use crate::plan::{Route, Site};
 use crate::present::Reader;
+use crate::transform::client::client_of;
 use crate::transform::request::{From, known_id, scheme};
 use crate::worker::{HeldPlan, Worker};
 
@@ -117,10 +119,16 @@ impl<'c> Exchange<'c> {
         })
     }
 
+    /// The client that it is of, where that can be known.
+    pub(crate) fn client(&self) -> Option<Peer> {
+        client_of(self.conn.peer, &self.running.trusted, &self.head.headers)
+    }
+
     /// Who sent it, for the fields towards the origin.
     pub(crate) fn from(&self) -> From<'_> {
         From {
             address: self.conn.peer.ip(),
+            client: self.client().and_then(|client| client.ip()),
             trust: self.conn.trust,
             scheme: self.scheme,
             host: self.head.host.as_str(),
@@ -190,7 +198,11 @@ impl<'c> Exchange<'c> {
         };
         let mut description = Description {
             wall: self.now.wall,
-            client: self.conn.peer.ip().map_or_else(String::new, |ip| ip.to_string()),
+            client: self
+                .client()
+                .unwrap_or(self.conn.peer)
+                .ip()
+                .map_or_else(String::new, |ip| ip.to_string()),
             method: Some(self.head.method.clone()),
             scheme: self.scheme,
             host: self.head.host.as_str().to_owned(),

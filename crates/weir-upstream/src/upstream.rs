@@ -102,16 +102,17 @@ impl Upstream {
         async move { tend(upstream, every).await }
     }
 
-    /// Tries a connection to every origin, off the data plane, to warn of those that are down at the start: an entry for
-    /// each that cannot be connected to. The connections are closed again.
-    pub async fn probe(self: &Arc<Self>) -> Vec<(Arc<Origin>, OriginError)> {
-        let mut failed = Vec::new();
+    /// Tries a connection to every origin, off the data plane, to warn of those that are down at the start. The
+    /// connections are closed again. Returns how many are down.
+    pub async fn probe(&self) -> usize {
+        let mut down = 0;
         for origin in &self.origins {
             if let Err(error) = connect(&origin.place, self.timeouts.connect).await {
-                failed.push((origin.clone(), error));
+                origin.tell_gone(&error);
+                down += 1;
             }
         }
-        failed
+        down
     }
 
     /// Sends a request and waits for the head of the response. 1xx responses go to `interim` as they come.

@@ -84,7 +84,7 @@ pub(crate) enum Event {
     Stopped,
     /// Body bytes arrived.
     Bytes(u64),
-    /// The body's clean end.
+    /// The body's clean end; the generation is sealed.
     Finished,
     /// No head, or the body broke off for good.
     Failed,
@@ -115,7 +115,7 @@ impl Actions {
     pub(crate) const NONE: Actions = Actions(0);
     /// Wake the readers.
     pub(crate) const WAKE: Actions = Actions(1);
-    /// Seal the generation as whole.
+    /// The generation is whole.
     pub(crate) const SEAL: Actions = Actions(2);
     /// Abandon the generation.
     pub(crate) const ABANDON: Actions = Actions(4);

@@ -26,7 +26,7 @@ use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use weir_policy::{CacheKey, NotStored, Variant};
-use weir_store::{Generation, Retirement, Stamp};
+use weir_store::{Generation, Retirement, Stamp, Writer};
 use weir_upstream::OriginError;
 
 use self::machine::{Actions, End, Event, Machine, State};
@@ -268,6 +268,14 @@ impl Fill {
             self.turn.notify_one();
         }
         actions
+    }
+
+    /// The body's clean end: the generation is sealed before the end is told, so that a reader on another core who sees
+    /// the end finds all that it ends. False where fewer or more bytes came than were declared.
+    pub(crate) fn seal(&self, writer: Writer) -> bool {
+        let is_whole = writer.seal().is_ok();
+        self.apply(if is_whole { Event::Finished } else { Event::Failed });
+        is_whole
     }
 
     /// Wakes the readers of all cores.

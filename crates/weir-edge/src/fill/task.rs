@@ -277,7 +277,7 @@ impl Errand {
                     fill.fail_with("rest-too-short");
                     fill.apply(Event::Failed);
                 }
-                Ok(None) => drop(fill.apply(Event::Finished)),
+                Ok(None) => return self.whole(fill, writer),
                 Err(error) => {
                     fill.fail_with(error.word());
                     self.observer.counters().error(error.word());
@@ -322,8 +322,20 @@ impl Errand {
         }
     }
 
-    /// Ends the generation as the machine says: what arrived whole is published, and in part what nobody waited for or what
-    /// broke off, if the rest of it can be told to be of the same version.
+    /// Publishes what has arrived whole; true if it is what was declared.
+    fn whole(&self, fill: &Arc<Fill>, writer: Writer) -> bool {
+        let generation = writer.generation().clone();
+        let is_whole = fill.seal(writer);
+        if is_whole {
+            watch::tell(&self.plane.observatory.events, EventKind::Stored, &generation, "");
+        }
+        self.plane.desk.done(fill);
+        fill.wake(self.core);
+        is_whole
+    }
+
+    /// Ends the generation that has not arrived whole as the machine says: what nobody waited for or what broke off is
+    /// published in part, if the rest of it can be told to be of the same version.
     fn close(&self, fill: &Arc<Fill>, writer: Writer, is_sound: bool) -> bool {
         let generation = writer.generation().clone();
         let is_kept = || {
@@ -333,13 +345,6 @@ impl Errand {
                 && strong(&generation.head().stored.headers).is_some()
         };
         let whole = match fill.machine().state() {
-            State::Ended(End::Whole) => {
-                let is_whole = writer.seal().is_ok();
-                if is_whole {
-                    watch::tell(&self.plane.observatory.events, EventKind::Stored, &generation, "");
-                }
-                is_whole
-            }
             State::Ended(End::Stopped) => {
                 writer.rest();
                 true

@@ -237,10 +237,8 @@ impl Scene {
         if let State::Ended(end) = self.fill.machine().state()
             && let Some(writer) = self.origin.writer.take()
         {
-            match end {
-                End::Whole => writer.seal().unwrap(),
-                _ => writer.abandon(),
-            }
+            assert_ne!(end, End::Whole, "what is whole is sealed before");
+            writer.abandon();
             self.desk.done(&self.fill);
             self.fill.wake(0);
         }
@@ -318,8 +316,14 @@ impl Scene {
 
     fn finish(&mut self) {
         let position = self.origin.writer.as_ref().map_or(0, Writer::position);
-        if self.is_filling() && self.origin.away == 0 && position == self.origin.length {
-            self.fill.apply(Event::Finished);
+        if self.is_filling()
+            && self.origin.away == 0
+            && position == self.origin.length
+            && let Some(writer) = self.origin.writer.take()
+        {
+            assert!(self.fill.seal(writer));
+            self.desk.done(&self.fill);
+            self.fill.wake(0);
         }
     }
 
@@ -422,5 +426,33 @@ proptest! {
             scene.act(act);
         }
         scene.run_out();
+    }
+}
+
+/// On two cores at once: one ends a body of unknown length, the other looks for what comes after its last byte.
+#[test]
+fn a_reader_on_another_core_never_takes_the_end_for_a_break() {
+    for _ in 0..1000 {
+        let mut scene = Scene::new(8, false);
+        scene.head();
+        scene.send(8);
+        let Some(FillHead::New(generation)) = scene.fill.head().cloned() else { panic!("a new one") };
+        let writer = scene.origin.writer.take().unwrap();
+        let fill = scene.fill.clone();
+        let begin = std::sync::Barrier::new(2);
+        let read = std::thread::scope(|threads| {
+            let reader = threads.spawn(|| {
+                begin.wait();
+                loop {
+                    if let Some(read) = tail::look(&fill, &generation, 8, 1) {
+                        return read;
+                    }
+                }
+            });
+            begin.wait();
+            assert!(fill.seal(writer));
+            reader.join().unwrap()
+        });
+        assert!(matches!(read, weir_store::Read::End), "{read:?} at the end");
     }
 }
