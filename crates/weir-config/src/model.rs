@@ -239,6 +239,8 @@ pub struct Limits {
     pub body_rate: Size,
     /// How long a client may take no byte of a response; then the connection is cut.
     pub send_stall: Duration,
+    /// How long a request goes on whose client has ended its side and takes nothing: one that has left looks the same.
+    pub half_close: Duration,
     /// How long a tunnel or an event stream may be silent; then it is cut.
     pub tunnel_idle: Duration,
     /// How long the requests under way may go on after SIGTERM.
@@ -256,6 +258,7 @@ impl Default for Limits {
             idle: Duration::seconds(60),
             body_rate: Size(256),
             send_stall: Duration::seconds(60),
+            half_close: Duration::seconds(2),
             tunnel_idle: Duration::seconds(3600),
             drain: Duration::seconds(30),
         }

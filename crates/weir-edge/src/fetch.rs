@@ -177,6 +177,7 @@ async fn held_by_now(
 ) -> After {
     match parts::confirm(exchange, route, ask, &generation).await {
         Confirmed::Refused | Confirmed::Gone => pass::pass(exchange, route, told).await,
+        Confirmed::Left => After::Cut,
         Confirmed::Held | Confirmed::Coming => {
             serve::held(exchange, route, ask, generation, reusable, Told::hit(&reusable)).await
         }
@@ -363,9 +364,10 @@ async fn settled(
     match head {
         FillHead::Unchanged(generation) => {
             let told = told.answered(StatusCode::NOT_MODIFIED);
-            let confirmed = parts::confirm(exchange, route, ask, &generation).await;
-            if let Confirmed::Refused | Confirmed::Gone = confirmed {
-                return pass::pass(exchange, route, told).await;
+            match parts::confirm(exchange, route, ask, &generation).await {
+                Confirmed::Held | Confirmed::Coming => {}
+                Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
+                Confirmed::Left => return After::Cut,
             }
             serve::confirmed(exchange, route, ask, generation, seat, told).await
         }

@@ -79,8 +79,10 @@ pub(super) async fn in_part(
     seat: Seat,
     told: Told,
 ) -> After {
-    if let Confirmed::Refused | Confirmed::Gone = parts::confirm(exchange, route, ask, &generation).await {
-        return pass::pass(exchange, route, told).await;
+    match parts::confirm(exchange, route, ask, &generation).await {
+        Confirmed::Held | Confirmed::Coming => {}
+        Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
+        Confirmed::Left => return After::Cut,
     }
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
     let told = told.stored(freshness.left_s(), freshness.source.word());

@@ -21,6 +21,7 @@ mod conformance;
 mod control;
 mod counted;
 mod crowd;
+mod departed;
 mod disk;
 mod drives;
 mod events;
