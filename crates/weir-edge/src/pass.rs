@@ -19,7 +19,7 @@ use crate::deliver::send::{Transfer, send_while};
 use crate::deliver::source::Source;
 use crate::exchange::{Exchange, forwarded};
 use crate::fetch::posted::Posted;
-use crate::fill::OriginFailure;
+use crate::fill::{Concern, OriginFailure};
 use crate::plan::Route;
 use crate::told::Told;
 use crate::{clock, fetch, limit, local, lookup, outgoing, present, tunnel};
@@ -208,6 +208,7 @@ fn unplaced() -> OriginFailure {
         word: "unplaced-part",
         origin: None,
         retry_after: None,
+        concern: Concern::Lead,
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http::header::{AGE, CONTENT_LENGTH, SET_COOKIE};
@@ -21,7 +21,7 @@ use super::gap::{self, Begun};
 use super::machine::Event;
 use super::memory::Manner;
 use super::task::{Errand, Give, Handed, Sharing};
-use super::{Fill, FillHead, OriginFailure, SharedResponse, complete};
+use super::{Concern, Fill, FillHead, OriginFailure, SharedResponse, complete};
 use crate::clock;
 use crate::observe::EventKind;
 use crate::watch;
@@ -38,15 +38,29 @@ const SHARED_TIME_MAX: Duration = Duration::from_secs(5);
 impl Errand {
     /// No response.
     pub(super) fn fail(&self, fill: &Fill, error: &OriginError) {
-        let failure = OriginFailure::of(error);
+        let mut failure = OriginFailure::of(error);
         self.observer.counters().error(failure.word);
-        if error.blame() == Blame::Origin {
-            self.plane.desk.upstreams.failed(self.again.upstream.name(), clock::mono());
+        let (desk, upstream, now) = (&self.plane.desk, self.again.upstream.name(), clock::mono());
+        match failure.concern {
+            Concern::All if error.blame() == Blame::Origin => desk.upstreams.failed(upstream, now),
+            Concern::All => {}
+            Concern::Lead => {
+                desk.upstreams.suspected(upstream, self.client, now);
+                failure.concern = self.concern(fill, now);
+            }
         }
-        if failure.status != StatusCode::SERVICE_UNAVAILABLE {
-            self.plane.desk.memory.fail(fill.key().digest, clock::mono(), failure.clone());
+        if failure.concern == Concern::All && failure.status != StatusCode::SERVICE_UNAVAILABLE {
+            desk.memory.fail(fill.key().digest, now, failure.clone());
         }
         self.end(fill, FillHead::Failed(failure), Event::Failed);
+    }
+
+    /// Whom a failure concerns that the request may have caused.
+    fn concern(&self, fill: &Fill, now: Instant) -> Concern {
+        match self.plane.desk.memory.witnessed(fill.key().digest, self.client, now) {
+            true => Concern::All,
+            false => Concern::Lead,
+        }
     }
 
     /// Judges the head and does what it asks for; true when the fill ended as it should.
@@ -59,6 +73,9 @@ impl Errand {
     ) -> bool {
         let received = clock::now();
         self.plane.desk.upstreams.answered(self.again.upstream.name());
+        if !response.status.is_server_error() {
+            self.plane.desk.memory.answered(fill.key().digest);
+        }
         let _ = fill.origin.set(response.origin.name().into());
         fill.had_age.store(response.headers.contains_key(AGE), Ordering::Relaxed);
         for _ in 0..response.times.retries {
@@ -180,7 +197,8 @@ impl Errand {
         if let Some(variant) = Variant::of(&self.client_headers, &response.headers) {
             let (status, origin) = (response.status, response.origin.name_shared().clone());
             let (headers, reason) = (response.headers, NotStored::Status);
-            let response = SharedResponse { status, headers, body, reason, origin, variant };
+            let concern = Concern::Lead;
+            let response = SharedResponse { status, headers, body, reason, origin, variant, concern };
             let _ = give.send(Handed::Alone(Box::new(response)));
         }
         self.no_part(fill, NotStored::Status)
@@ -287,7 +305,8 @@ impl Errand {
             Ok(body) => {
                 let origin = response.origin.name().into();
                 let (status, headers) = (response.status, response.headers);
-                let shared = SharedResponse { status, headers, body, reason, origin, variant };
+                let concern = self.concern(fill, clock::mono());
+                let shared = SharedResponse { status, headers, body, reason, origin, variant, concern };
                 self.end(fill, FillHead::Shared(Arc::new(shared)), Event::Shared);
                 true
             }

@@ -18,7 +18,8 @@ use super::again::{Again, Rest, strong};
 use super::cold::Cold;
 use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
 use super::upstreams::Place;
-use super::{Fill, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
+use super::witness::Witness;
+use super::{Concern, Fill, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
 use crate::clock;
 use crate::observe::{EventKind, Observer};
 use crate::plan::Route;
@@ -45,6 +46,8 @@ pub(crate) struct Errand {
     pub(crate) host: Arc<str>,
     pub(crate) path_and_query: String,
     pub(crate) client_headers: HeaderMap,
+    /// Whose request it is.
+    pub(crate) client: Witness,
     /// Stored generations that the request revalidates, the selected one first.
     pub(crate) validating: Vec<Arc<Generation>>,
     /// Whether the key is remembered when a response is not storable.
@@ -144,6 +147,7 @@ impl Drop for Closing {
                 word: "fill-aborted",
                 origin: None,
                 retry_after: None,
+                concern: Concern::Lead,
             };
             let _ = self.fill.head.set(FillHead::Failed(failure));
             self.fill.apply(Event::Failed);

@@ -37,6 +37,7 @@ mod malformed_requests;
 mod malformed_responses;
 mod observe;
 mod odd_ranges;
+mod others;
 mod parts;
 mod peers;
 mod poisoning;
