@@ -127,10 +127,7 @@ async fn lead(
         drop(place);
         return held_by_now(exchange, route, ask, generation, reusable, told).await;
     }
-    let sharing = match ask.is_authenticated() {
-        true => Sharing::Alone,
-        false => Sharing::Shared,
-    };
+    let sharing = sharing(ask);
     let Some(again) = again(exchange, route) else { return local::no_upstream(exchange).await };
     let Some(among) = place_among_fills(exchange, &again) else {
         drop(place);
@@ -173,6 +170,14 @@ async fn lead(
             filled(exchange, route, ask, generation, (seat, again), told).await
         }
         head => settled(exchange, route, ask, &validating, head, &seat, told).await,
+    }
+}
+
+/// Whether others may join what the request leads.
+fn sharing(ask: &Ask) -> Sharing {
+    match ask.is_authenticated() {
+        true => Sharing::Alone,
+        false => Sharing::Shared,
     }
 }
 

@@ -2,6 +2,7 @@
 //! keep out, responses that may not be stored. It stores nothing but what a POST says is stored for the GETs to
 //! come; what an unsafe method changed is marked in the ledger (RFC 9111 §4.4).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::header::{AGE, CONTENT_LENGTH, CONTENT_TYPE};
@@ -19,6 +20,7 @@ use crate::deliver::send::{Transfer, send_while};
 use crate::deliver::source::Source;
 use crate::exchange::{Exchange, forwarded};
 use crate::fetch::posted::Posted;
+use crate::fill::judge::strip_of_part;
 use crate::fill::{Concern, OriginFailure};
 use crate::plan::Route;
 use crate::told::Told;
@@ -237,12 +239,22 @@ fn learn(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse,
         }
     } else if told.is_of_memory() && exchange.head.method == Method::GET {
         let end = if response.framing == Framing::Close { BodyEnd::Close } else { BodyEnd::Framed };
-        let (status, headers) = (response.status, &response.headers);
-        let judged = storable(&exchange.view(), status, headers, end, exchange.now, now, &route.rules);
+        let (status, headers) = of_whole(response);
+        let judged = storable(&exchange.view(), status, &headers, end, exchange.now, now, &route.rules);
         if judged.is_ok() {
-            plane.desk.memory.accept(lookup::key(exchange, route).digest);
+            plane.desk.memory.accept(lookup::key(exchange, route).digest, now.mono);
         }
     }
+}
+
+/// Status and fields of the whole: a part's are those of its whole, but for what it says of itself.
+fn of_whole(response: &OriginResponse) -> (StatusCode, Cow<'_, HeaderMap>) {
+    if response.status != StatusCode::PARTIAL_CONTENT {
+        return (response.status, Cow::Borrowed(&response.headers));
+    }
+    let mut headers = response.headers.clone();
+    strip_of_part(&mut headers);
+    (StatusCode::OK, Cow::Owned(headers))
 }
 
 /// Prints a response's head that is not stored.

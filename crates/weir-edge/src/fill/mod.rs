@@ -8,7 +8,7 @@ pub(crate) mod cold;
 pub(crate) mod complete;
 pub(crate) mod desk;
 pub(crate) mod gap;
-mod judge;
+pub(crate) mod judge;
 pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod pace;

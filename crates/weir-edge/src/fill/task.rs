@@ -10,7 +10,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
-use weir_policy::{RequestView, conditional};
+use weir_policy::{CacheKey, RequestView, conditional};
 use weir_store::{Generation, Writer};
 use weir_upstream::{Blame, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse};
 
@@ -70,6 +70,17 @@ pub(crate) enum Sharing {
     Shared,
     /// It is one request's own.
     Alone,
+}
+
+impl Sharing {
+    /// Who asks for himself says nothing of the ranges of others, nor they of his: under which digest of the key it is remembered
+    /// how they are fetched.
+    pub(crate) fn digest_of_ranges(self, key: &CacheKey) -> u128 {
+        match self {
+            Sharing::Shared => key.digest,
+            Sharing::Alone => !key.digest,
+        }
+    }
 }
 
 /// What the lead gets beside the fill itself.

@@ -44,6 +44,7 @@ mod poisoning;
 mod purge;
 mod range_faults;
 mod range_gaps;
+mod range_guests;
 mod range_life;
 mod range_volume;
 mod ranges;
