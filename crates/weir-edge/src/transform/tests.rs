@@ -411,6 +411,7 @@ fn in_nobodys_name_goes_what_no_client_has_chosen() {
         ("surrogate-capability", sent["surrogate-capability"].to_str().unwrap()),
         ("via", "1.1 weir-0123abcd"),
         ("x-country", "CH"),
+        ("x-forwarded-host", "site.example"),
         ("x-forwarded-port", "80"),
         ("x-forwarded-proto", "http"),
         ("x-request-id", "made-here"),
