@@ -28,6 +28,7 @@ mod experiment;
 mod fill;
 mod fills;
 mod held;
+mod invalidation;
 mod limits;
 mod lint;
 mod listing;
