@@ -128,6 +128,7 @@ impl<'c> Exchange<'c> {
     pub(crate) fn from(&self) -> From<'_> {
         From {
             address: self.conn.peer.ip(),
+            client: self.client().and_then(|client| client.ip()),
             trust: self.conn.trust,
             scheme: self.scheme,
             host: self.head.host.as_str(),

@@ -311,6 +311,7 @@ fn variant(generation: &Generation, selected: bool, now: weir_policy::Now) -> St
 fn asked(route: &Route, of: &Request, target: &str, validated: Option<&[Arc<Generation>]>) -> Asked {
     let from = From {
         address: None,
+        client: None,
         trust: Trust::Untrusted,
         scheme: of.scheme(),
         host: of.host.as_str(),
@@ -320,7 +321,7 @@ fn asked(route: &Route, of: &Request, target: &str, validated: Option<&[Arc<Gene
     let mut headers: HeaderMap = request::towards_origin(&of.headers, &from);
     let mut method = of.method.as_str();
     if let Some(validated) = validated {
-        request::for_fill(&mut headers);
+        request::for_fill(&mut headers, &from, &route.rules.key.headers);
         let heads: Vec<_> = validated.iter().map(|generation| generation.head()).collect();
         let stored: Vec<_> = heads.iter().map(|head| &head.stored).collect();
         conditional(&stored, &mut headers);

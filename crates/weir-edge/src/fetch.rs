@@ -127,10 +127,7 @@ async fn lead(
         drop(place);
         return held_by_now(exchange, route, ask, generation, reusable, told).await;
     }
-    let sharing = match ask.is_authenticated() {
-        true => Sharing::Alone,
-        false => Sharing::Shared,
-    };
+    let sharing = sharing(ask);
     let Some(again) = again(exchange, route) else { return local::no_upstream(exchange).await };
     let Some(among) = place_among_fills(exchange, &again) else {
         drop(place);
@@ -176,6 +173,14 @@ async fn lead(
     }
 }
 
+/// Whether others may join what the request leads.
+fn sharing(ask: &Ask) -> Sharing {
+    match ask.is_authenticated() {
+        true => Sharing::Alone,
+        false => Sharing::Shared,
+    }
+}
+
 /// Serves what another has brought meanwhile.
 async fn held_by_now(
     exchange: &mut Exchange<'_>,
@@ -187,6 +192,7 @@ async fn held_by_now(
 ) -> After {
     match parts::confirm(exchange, route, ask, &generation).await {
         Confirmed::Refused | Confirmed::Gone => pass::pass(exchange, route, told).await,
+        Confirmed::Left => After::Cut,
         Confirmed::Held | Confirmed::Coming => {
             serve::held(exchange, route, ask, generation, reusable, Told::hit(&reusable)).await
         }
@@ -379,9 +385,10 @@ async fn settled(
     match head {
         FillHead::Unchanged(generation) => {
             let told = told.answered(StatusCode::NOT_MODIFIED);
-            let confirmed = parts::confirm(exchange, route, ask, &generation).await;
-            if let Confirmed::Refused | Confirmed::Gone = confirmed {
-                return pass::pass(exchange, route, told).await;
+            match parts::confirm(exchange, route, ask, &generation).await {
+                Confirmed::Held | Confirmed::Coming => {}
+                Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
+                Confirmed::Left => return After::Cut,
             }
             serve::confirmed(exchange, route, ask, generation, seat, told).await
         }
@@ -460,7 +467,7 @@ async fn wait_head(
         tokio::select! {
             biased;
             Some(interim) = interims.recv() => {
-                if pass::send_interim(exchange.conn, &interim).await.is_err() {
+                if pass::send_interim(exchange, &interim).await.is_err() {
                     return Waited::Gone;
                 }
             }

@@ -2,6 +2,7 @@
 //! keep out, responses that may not be stored. It stores nothing but what a POST says is stored for the GETs to
 //! come; what an unsafe method changed is marked in the ledger (RFC 9111 §4.4).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::header::{AGE, CONTENT_LENGTH, CONTENT_TYPE};
@@ -14,11 +15,12 @@ use weir_wire::{Framing, Target, print};
 
 use crate::conn::body::{BodyError, Upload};
 use crate::conn::client::ClientEnd;
-use crate::conn::{After, Conn, print_persistence};
+use crate::conn::{After, print_persistence};
 use crate::deliver::send::{Transfer, send_while};
 use crate::deliver::source::Source;
 use crate::exchange::{Exchange, forwarded};
 use crate::fetch::posted::Posted;
+use crate::fill::judge::strip_of_part;
 use crate::fill::{Concern, OriginFailure};
 use crate::plan::Route;
 use crate::told::Told;
@@ -83,14 +85,14 @@ async fn ask(exchange: &mut Exchange<'_>, route: &Arc<Route>, upstream: &Arc<Ups
         tokio::select! {
             biased;
             Some(interim) = interims.recv() => {
-                if send_interim(exchange.conn, &interim).await.is_err() {
+                if send_interim(exchange, &interim).await.is_err() {
                     return Asked::Gone;
                 }
             }
             answer = &mut answer => {
                 // Both may come in one piece: what was said first is told first.
                 while let Ok(interim) = interims.try_recv() {
-                    if send_interim(exchange.conn, &interim).await.is_err() {
+                    if send_interim(exchange, &interim).await.is_err() {
                         return Asked::Gone;
                     }
                 }
@@ -125,19 +127,23 @@ fn request(exchange: &Exchange<'_>, route: &Route, body: OutBody) -> OriginReque
     }
 }
 
-/// Passes an interim response on (RFC 9110 §15.2).
+/// Passes an interim response on (RFC 9110 §15.2), without the fields that the route removes or sets.
 ///
 /// # Errors
 /// The client went away.
-pub(crate) async fn send_interim(conn: &mut Conn, interim: &Interim) -> Result<(), ClientEnd> {
+pub(crate) async fn send_interim(exchange: &mut Exchange<'_>, interim: &Interim) -> Result<(), ClientEnd> {
     if interim.status == StatusCode::CONTINUE {
         return Ok(());
     }
     let mut headers = interim.headers.clone();
     weir_policy::strip_hop_by_hop(&mut headers);
     headers.remove(CONTENT_LENGTH);
-    print::interim(&mut conn.client.out, interim.status, &headers);
-    conn.client.send(&[]).await
+    if let Some(route) = exchange.route {
+        route.strip_response(&mut headers);
+    }
+    let client = &mut exchange.conn.client;
+    print::interim(&mut client.out, interim.status, &headers);
+    client.send(&[]).await
 }
 
 /// Passes a response on to its client as it comes.
@@ -187,7 +193,7 @@ pub(crate) async fn relay(
     let is_counted = posted.is_some();
     let source = match posted {
         Some(posted) => posted.read(body),
-        None => Source::Origin(Box::new(body)),
+        None => Source::Origin(Box::new(body), route.clone()),
     };
     let sent = send_while(&mut conn.client, source, transfer, pace, meanwhile).await;
     if !is_counted {
@@ -233,12 +239,22 @@ fn learn(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse,
         }
     } else if told.is_of_memory() && exchange.head.method == Method::GET {
         let end = if response.framing == Framing::Close { BodyEnd::Close } else { BodyEnd::Framed };
-        let (status, headers) = (response.status, &response.headers);
-        let judged = storable(&exchange.view(), status, headers, end, exchange.now, now, &route.rules);
+        let (status, headers) = of_whole(response);
+        let judged = storable(&exchange.view(), status, &headers, end, exchange.now, now, &route.rules);
         if judged.is_ok() {
-            plane.desk.memory.accept(lookup::key(exchange, route).digest);
+            plane.desk.memory.accept(lookup::key(exchange, route).digest, now.mono);
         }
     }
+}
+
+/// Status and fields of the whole: a part's are those of its whole, but for what it says of itself.
+fn of_whole(response: &OriginResponse) -> (StatusCode, Cow<'_, HeaderMap>) {
+    if response.status != StatusCode::PARTIAL_CONTENT {
+        return (response.status, Cow::Borrowed(&response.headers));
+    }
+    let mut headers = response.headers.clone();
+    strip_of_part(&mut headers);
+    (StatusCode::OK, Cow::Owned(headers))
 }
 
 /// Prints a response's head that is not stored.

@@ -166,6 +166,11 @@ impl Route {
         edits::apply(&self.response_edits, headers);
     }
 
+    /// Takes out of an interim response or of trailers what the response does not have from the origin.
+    pub fn strip_response(&self, headers: &mut HeaderMap) {
+        edits::strip(&self.response_edits, headers);
+    }
+
     /// Writes a `Location` that names the origin back to the authority that the client used.
     pub fn location_back(&self, headers: &mut HeaderMap, scheme: &str, host: &str) {
         if let Some(authority) = self.host.as_ref().and_then(|origin| origin.to_str().ok()) {

@@ -38,7 +38,7 @@ mod verdict;
 pub use answer::{Answer, ContentRange, Parts, answer};
 pub use consult::{Ask, AskKind, Consult, PassReason, consult};
 pub use control::{DELTA_SECONDS_MAX, MaxStale, RequestDirectives};
-pub use fields::{is_hop_by_hop, is_in_304, strip_hop_by_hop, strip_named};
+pub use fields::{is_hop_by_hop, is_in_304, is_respelled, strip_hop_by_hop, strip_named};
 pub use freshness::{Freshness, LifetimeSource, freshness};
 pub use intervals::{Interval, Intervals};
 pub use invalidate::{InvalidationTargets, invalidation};

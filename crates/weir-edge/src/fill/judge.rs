@@ -88,7 +88,7 @@ impl Errand {
             return self.part(fill, cold, (requested, received), response, give).await;
         }
         if self.cold.is_some() && response.status == StatusCode::OK {
-            self.plane.desk.memory.handle(fill.key().digest, clock::mono(), Manner::Whole);
+            self.handle(fill, Manner::Whole);
         }
         let end = match response.framing {
             Framing::Close => BodyEnd::Close,
@@ -112,7 +112,7 @@ impl Errand {
                 match begun {
                     Ok((generation, writer)) => {
                         generation.set_maker(response.origin.name_shared());
-                        self.plane.desk.memory.accept(fill.key().digest);
+                        self.plane.desk.memory.accept(fill.key().digest, clock::mono());
                         if let Some(fields) =
                             self.for_lead(&response.headers, &generation.head().stored.headers)
                         {
@@ -147,7 +147,7 @@ impl Errand {
         strip_of_part(&mut response.headers);
         let is_strong = strong(&response.headers).is_some();
         let Some(kept) = kept.filter(|kept| is_strong && kept.length <= self.plane.object_bytes_max) else {
-            self.plane.desk.memory.handle(fill.key().digest, clock::mono(), Manner::Pass);
+            self.handle(fill, Manner::Pass);
             return self.no_part(fill, NotStored::Status);
         };
         if self.validating.first().is_some_and(|held| is_same(held, &response.headers, kept.length)) {
@@ -158,9 +158,10 @@ impl Errand {
             Ok(storable) => self.begin_part(fill, kept, storable, response, give),
             Err(reason) => {
                 if self.shared == Sharing::Shared && reason.is_of_response() {
-                    self.plane.desk.memory.decline(fill.key().digest, clock::mono(), reason);
+                    let memory = &self.plane.desk.memory;
+                    memory.decline(fill.key().digest, clock::mono(), reason, response.status);
                 } else {
-                    self.plane.desk.memory.handle(fill.key().digest, clock::mono(), Manner::Pass);
+                    self.handle(fill, Manner::Pass);
                 }
                 self.supersede(reason, StatusCode::OK);
                 self.no_part(fill, reason)
@@ -182,7 +183,7 @@ impl Errand {
             false => None,
         };
         let Some(Ok(body)) = body else {
-            self.plane.desk.memory.handle(fill.key().digest, clock::mono(), Manner::Pass);
+            self.handle(fill, Manner::Pass);
             return self.no_part(fill, NotStored::Status);
         };
         let mut headers = response.headers.clone();
@@ -204,6 +205,12 @@ impl Errand {
         self.no_part(fill, NotStored::Status)
     }
 
+    /// Remembers how ranges of the key are to be fetched: those of who asks alone, if it does.
+    fn handle(&self, fill: &Fill, manner: Manner) {
+        let digest = self.shared.digest_of_ranges(fill.key());
+        self.plane.desk.memory.handle(digest, clock::mono(), manner);
+    }
+
     fn begin_part(
         &self,
         fill: &Arc<Fill>,
@@ -216,7 +223,7 @@ impl Errand {
         let begun = store.begin_part(storable, fill.key().clone(), fill.stamp(), kept.length, kept.interval);
         let Ok((generation, writer)) = begun else { return self.no_part(fill, NotStored::NoRoom) };
         generation.set_maker(response.origin.name_shared());
-        self.plane.desk.memory.accept(fill.key().digest);
+        self.plane.desk.memory.accept(fill.key().digest, clock::mono());
         if let Some(fields) = self.for_lead(&response.headers, &generation.head().stored.headers) {
             let _ = give.send(Handed::Fields(fields));
         }
@@ -225,7 +232,7 @@ impl Errand {
             observer: self.observer.clone(),
             core: self.core,
             again: self.again.in_nobodys_name(),
-            rules: self.route.range,
+            route: self.route.clone(),
         };
         let part = Part { body: response.body, skip_bytes: kept.skip_bytes, end: kept.interval.end };
         self.plane.desk.gaps.go_on(&errand, Begun { writer, part, asked: fill.begun() });
@@ -257,7 +264,8 @@ impl Errand {
     /// The lead keeps its stream; joiners are told to pass.
     fn decline(&self, fill: &Fill, reason: NotStored, response: OriginResponse, give: Give) -> bool {
         if self.shared == Sharing::Shared && reason.is_of_response() && !response.status.is_server_error() {
-            self.plane.desk.memory.decline(fill.key().digest, clock::mono(), reason);
+            let memory = &self.plane.desk.memory;
+            memory.decline(fill.key().digest, clock::mono(), reason, response.status);
         }
         self.supersede(reason, response.status);
         let status = response.status;
@@ -355,7 +363,7 @@ impl Errand {
             // A 304 that selects nothing that was asked for: the lead asks again on its own.
             return self.decline(fill, NotStored::UnaskedNotModified, response, give);
         };
-        self.plane.desk.memory.accept(fill.key().digest);
+        self.plane.desk.memory.accept(fill.key().digest, clock::mono());
         self.end(fill, FillHead::Unchanged(generation), Event::Unchanged);
         true
     }
@@ -374,7 +382,7 @@ impl Errand {
 }
 
 /// Takes out what a part says of itself, and not of the whole (RFC 9110 §14.4, RFC 9530 §2).
-fn strip_of_part(headers: &mut HeaderMap) {
+pub(crate) fn strip_of_part(headers: &mut HeaderMap) {
     for name in OF_PART {
         headers.remove(name);
     }

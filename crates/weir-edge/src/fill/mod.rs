@@ -9,7 +9,7 @@ pub(crate) mod cold;
 pub(crate) mod complete;
 pub(crate) mod desk;
 pub(crate) mod gap;
-mod judge;
+pub(crate) mod judge;
 pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod pace;
@@ -138,7 +138,7 @@ pub(crate) struct Fill {
     broke: OnceLock<&'static str>,
     waiters: Arc<Waiters>,
     bells: Arc<Bells>,
-    /// Told when the transfer must stop, or when a window may go on.
+    /// Told when the transfer must stop, when nobody waits for the head any more, or when a window may go on.
     turn: Notify,
     pace: Pace,
     /// Where it stops before its end, since what comes then is fetched already.
@@ -314,7 +314,7 @@ impl Fill {
             *machine = next;
             actions
         };
-        if actions.has(Actions::STOP) {
+        if actions.has(Actions::STOP) || actions.has(Actions::LOOK) {
             self.turn.notify_one();
         }
         actions

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
-use weir_policy::{RequestView, conditional};
+use tokio::sync::{Notify, oneshot};
+use weir_policy::{CacheKey, RequestView, conditional};
 use weir_store::{Generation, Writer};
 use weir_upstream::{Blame, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse};
 
@@ -28,6 +28,8 @@ use crate::watch;
 
 /// How long a transfer pauses where the volume alone can keep its body and is behind.
 const VOLUME_PAUSE: Duration = Duration::from_millis(1);
+/// How long an answer is awaited that nobody waits for any more: who reloads a page comes back to it.
+const FORSAKEN_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long a fill waits for readers to free memory before it tries again.
 const MEMORY_WAIT: Duration = Duration::from_millis(5);
 
@@ -68,6 +70,17 @@ pub(crate) enum Sharing {
     Shared,
     /// It is one request's own.
     Alone,
+}
+
+impl Sharing {
+    /// Who asks for himself says nothing of the ranges of others, nor they of his: under which digest of the key it is remembered
+    /// how they are fetched.
+    pub(crate) fn digest_of_ranges(self, key: &CacheKey) -> u128 {
+        match self {
+            Sharing::Shared => key.digest,
+            Sharing::Alone => !key.digest,
+        }
+    }
 }
 
 /// What the lead gets beside the fill itself.
@@ -164,13 +177,13 @@ async fn run(errand: Errand, fill: Arc<Fill>, interim: Option<InterimSender>, gi
     counters.fill_begun();
     counters.origin_asked();
     let requested = clock::now();
-    let answer = errand.again.upstream.send(errand.request(), interim).await;
-    let whole = match answer {
-        Ok(response) => errand.head(&fill, requested, response, give).await,
-        Err(error) => {
+    let whole = match errand.ask(&fill, interim).await {
+        Some(Ok(response)) => errand.head(&fill, requested, response, give).await,
+        Some(Err(error)) => {
             errand.fail(&fill, &error);
             false
         }
+        None => false,
     };
     errand.count_end(whole);
     drop(closing);
@@ -182,6 +195,27 @@ impl Errand {
         match whole {
             true => counters.fill_ended(),
             false => counters.fill_failed(),
+        }
+    }
+
+    /// Asks the origin. None where nobody waits for the answer any more: a fill that may not even be stored is not worth an
+    /// origin's connection for as long as the origin likes.
+    async fn ask(
+        &self,
+        fill: &Fill,
+        interim: Option<InterimSender>,
+    ) -> Option<Result<OriginResponse, OriginError>> {
+        let mut answer = std::pin::pin!(self.again.upstream.send(self.request(), interim));
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut answer => return Some(answer),
+                () = forsaken(&fill.turn) => drop(fill.apply(Event::Forsaken)),
+            }
+            if let State::Ended(_) = fill.machine().state() {
+                let _ = fill.head.set(FillHead::Withdrawn);
+                return None;
+            }
         }
     }
 
@@ -396,6 +430,15 @@ impl Errand {
             fill.apply(Event::Sunk);
         }
     }
+}
+
+/// Ready a while after the last who waited for a head has left.
+///
+/// # Cancel safety
+/// Not safe: that the last has left is told once.
+pub(super) async fn forsaken(turn: &Notify) {
+    turn.notified().await;
+    tokio::time::sleep(FORSAKEN_TIME_MAX).await;
 }
 
 /// Whether a body broke off that was well until then: what was not well-formed is not what it says it is, and what this machine

@@ -356,6 +356,26 @@ fn conditional_and_ranged_passes_reach_the_origin_as_they_are() {
 }
 
 #[test]
+fn request_trailers_do_not_reach_the_origin() {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        exchange.body();
+        let trailers = exchange.trailers.join(", ");
+        exchange.reply(200, &[("Cache-Control", "no-store")], format!("[{trailers}]"));
+    });
+    let edits = "request_headers = { remove = [\"X-Country\"], set = { X-Mine = \"1\" } }";
+    let weir = house(&[&origin]).site(edits).start();
+    let mut client = weir.client();
+    for trailers in
+        ["X-Real-IP: evil\r\n", "X-Country: evil\r\nX-Mine: evil\r\n", "Proxy: evil\r\nX-Sum: 1\r\n", ""]
+    {
+        let head = "POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+        client.send(format!("{head}5\r\nhello\r\n0\r\n{trailers}\r\n"));
+        assert_eq!(client.recv().unwrap().text(), "[]", "{trailers}");
+    }
+}
+
+#[test]
 fn a_request_trailer_is_not_taken_for_a_field() {
     let (origin, weir) = echoing();
     let mut client = weir.client();

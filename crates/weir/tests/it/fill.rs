@@ -344,6 +344,43 @@ fn a_trailer_reaches_the_client_of_a_chunked_response() {
     assert_eq!(answer.trailers, [("X-Sum".to_owned(), "1".to_owned())].map(|(n, v)| (n.to_lowercase(), v)));
 }
 
+/// What is removed from responses, or set in them, does not come before or behind them.
+#[test]
+fn removed_fields_are_in_no_interim_response_and_no_trailer() {
+    let origin = Origin::start();
+    let fields = [("Link", "</a>"), ("X-Secret", "1"), ("x_secret", "2"), ("X-Mine", "3")];
+    for (path, control) in [("/pass", "no-store"), ("/fill", "max-age=60")] {
+        let mut resource = Resource::new("hello").header("Cache-Control", control).interim(103, &fields);
+        for (name, value) in fields {
+            resource = resource.header(name, value).trailer(name, value);
+        }
+        origin.put(path, resource);
+    }
+    let edits = "response_headers = { remove = [\"X-Secret\"], set = { X-Mine = \"mine\" } }";
+    let weir = house(&[&origin]).site(edits).start();
+    let left = |fields: &[(String, String)]| {
+        let mut left: Vec<String> = fields
+            .iter()
+            .filter(|(name, _)| {
+                ["link", "x-secret", "x_secret", "x-mine"].contains(&name.to_lowercase().as_str())
+            })
+            .map(|(name, value)| format!("{}: {value}", name.to_lowercase()))
+            .collect();
+        left.sort();
+        left.join(", ")
+    };
+    for path in ["/pass", "/fill", "/fill"] {
+        let answer = weir.get_with(path, &[("TE", "trailers"), ("Connection", "TE")]);
+        assert_eq!(left(&answer.head.headers), "link: </a>, x-mine: mine", "{path}");
+        for interim in &answer.interim {
+            assert_eq!(left(&interim.headers), "link: </a>", "{path}");
+        }
+        let trailers = left(&answer.trailers);
+        assert!(trailers == "link: </a>" || (trailers.is_empty() && path == "/fill"), "{path}: {trailers}");
+        assert_eq!(answer.interim.len(), usize::from(!answer.is_hit()), "{path}");
+    }
+}
+
 #[test]
 fn interim_responses_are_passed_through() {
     let origin = Origin::start();
