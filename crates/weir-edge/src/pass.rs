@@ -300,7 +300,8 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     kind.len() >= 17 && kind[..17].eq_ignore_ascii_case(b"text/event-stream")
 }
 
-/// Marks what an unsafe request has made invalid.
+/// Marks what an unsafe request has made invalid, where something of it may be held or is on its way. Of what is fetched from here
+/// on the request is sent after the response that is looked at here.
 fn invalidate(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse) {
     let view = exchange.view();
     let targets = weir_policy::invalidation(&view, response.status, &response.headers);
@@ -309,8 +310,14 @@ fn invalidate(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResp
         // Another route may answer for it, with another key.
         let site = exchange.site;
         let route = site.and_then(|site| site.route(&Method::GET, view.scheme, view.path())).unwrap_or(route);
-        let digest = weir_policy::write_url(&route.rules.key, &view, &mut Vec::new());
-        let scope = Scope::Url { site: site.map_or(0, |site| site.mark), digest };
-        exchange.worker.plane.store.invalidate(scope, clock::now());
+        let (key, mut url) = (&route.rules.key, Vec::new());
+        let digest = weir_policy::write_url(key, &view, &mut url);
+        let site = site.map_or(0, |site| site.mark);
+        // Marks are for what there is: else anybody could make so many that they concern everything.
+        let plane = &exchange.worker.plane;
+        let can_tell = key.headers.is_empty() && key.cookies.is_empty();
+        if !can_tell || plane.desk.is_bringing(digest) || plane.store.may_hold(digest, &url, site) {
+            plane.store.invalidate(Scope::Url { site, digest }, clock::now());
+        }
     }
 }

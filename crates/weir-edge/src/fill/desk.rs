@@ -13,6 +13,7 @@ use weir_policy::{CacheKey, Interval, NotStored, Tags, matches};
 use weir_store::{Folded, Generation, Judged, Ledger};
 
 use super::again::strong;
+use super::bringing::{Bringing, Urls};
 use super::gap::Gaps;
 use super::machine::{End, Event, State};
 use super::memory::{Manner, Memory};
@@ -53,6 +54,8 @@ pub(crate) struct Desk {
     pub(crate) upstreams: Arc<Upstreams>,
     /// What is being brought to generations that are held in part.
     pub(crate) gaps: Gaps,
+    /// What is being asked of origins, on the desk or not.
+    urls: Arc<Urls>,
     /// Generations that are being completed, by their address.
     pub(crate) completing: Mutex<HashSet<usize>>,
     bells: Arc<Bells>,
@@ -68,6 +71,7 @@ impl Desk {
             memory: Memory::new(),
             upstreams: Arc::default(),
             gaps,
+            urls: Arc::default(),
             completing: Mutex::default(),
             bells,
         }
@@ -121,7 +125,7 @@ impl Desk {
         if !is_whole && self.memory.manner(key.digest, now) == Some(Manner::Pass) {
             return Plan::Apart;
         }
-        let fill = Fill::new(key.clone(), ledger.current(), self.bells.clone(), (client, now));
+        let fill = self.fill(client, (key, ledger), now);
         shard.entry(key.digest).or_default().push(fill.clone());
         Plan::Lead(Lead { desk: self.clone(), seat: fill.seat(core) })
     }
@@ -133,8 +137,19 @@ impl Desk {
         (key, ledger): (&CacheKey, &Ledger),
         now: Instant,
     ) -> Lead {
-        let fill = Fill::new(key.clone(), ledger.current(), self.bells.clone(), (client, now));
+        let fill = self.fill(client, (key, ledger), now);
         Lead { desk: self.clone(), seat: fill.seat(core) }
+    }
+
+    fn fill(&self, client: Witness, (key, ledger): (&CacheKey, &Ledger), now: Instant) -> Arc<Fill> {
+        let bringing = Bringing::begin(&self.urls, key.url_digest(), ledger.ask());
+        Fill::new(key.clone(), bringing, self.bells.clone(), (client, now))
+    }
+
+    /// Whether anything of a URL is being fetched that may be stored, under whatever key; by the URL's digest. What is planned after
+    /// this was asked sends its request later.
+    pub(crate) fn is_bringing(&self, url: u128) -> bool {
+        self.urls.has(url)
     }
 
     /// The fill that is bringing the very generation that `part` is the stored part of.
@@ -167,6 +182,7 @@ impl Desk {
 
     /// Takes a fill off the desk; its readers keep it.
     pub(crate) fn done(&self, fill: &Arc<Fill>) {
+        fill.brought();
         let mut shard = self.shard(fill.key()).lock();
         if let Some(fills) = shard.get_mut(&fill.key().digest) {
             fills.retain(|other| !Arc::ptr_eq(other, fill));

@@ -4,6 +4,7 @@
 //! It must not decide what may be stored: that is the policy's.
 
 pub(crate) mod again;
+mod bringing;
 pub(crate) mod cold;
 pub(crate) mod complete;
 pub(crate) mod desk;
@@ -30,6 +31,7 @@ use weir_policy::{CacheKey, NotStored, Variant};
 use weir_store::{Generation, Retirement, Stamp, Writer};
 use weir_upstream::OriginError;
 
+use self::bringing::Bringing;
 use self::machine::{Actions, End, Event, Machine, State};
 use self::pace::Pace;
 use self::waiters::{Bells, Waiters};
@@ -118,6 +120,8 @@ pub(crate) struct Fill {
     key: CacheKey,
     /// The ledger's number when the fill was planned; it asks after that.
     stamp: Stamp,
+    /// What unsafe requests see of it, until it is held or never will be.
+    bringing: Mutex<Option<Bringing>>,
     /// When it was planned.
     begun: Instant,
     /// Whose request it is.
@@ -145,14 +149,15 @@ impl Fill {
     /// A fill that is about to ask.
     pub(crate) fn new(
         key: CacheKey,
-        stamp: Stamp,
+        bringing: Bringing,
         bells: Arc<Bells>,
         (client, begun): (Witness, Instant),
     ) -> Arc<Fill> {
         let waiters = Waiters::new(&bells);
         Arc::new(Fill {
             key,
-            stamp,
+            stamp: bringing.stamp(),
+            bringing: Mutex::new(Some(bringing)),
             begun,
             client,
             front: AtomicU64::new(0),
@@ -209,6 +214,11 @@ impl Fill {
     /// Whose request it is.
     pub(crate) fn client(&self) -> Witness {
         self.client
+    }
+
+    /// What it brings is held by now, or will not be.
+    fn brought(&self) {
+        drop(self.bringing.lock().take());
     }
 
     /// Until when those who join it wait for its head.

@@ -29,6 +29,7 @@ mod experiment;
 mod fill;
 mod fills;
 mod held;
+mod invalidation;
 mod limits;
 mod lint;
 mod listing;
