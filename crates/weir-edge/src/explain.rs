@@ -176,11 +176,11 @@ fn judge(
     let ask = match consult(&view, &route.rules) {
         _ if request.is_upgrade() => {
             let because = "the client asks for another protocol".into();
-            explanation.asked = Some(asked(route, request, &target, None));
+            explanation.asked = Some(asked(route, request, &target, Towards::Pass));
             return passes(explanation, "upgrade", because, Told::upgrade());
         }
         Consult::Pass(reason) => {
-            explanation.asked = Some(asked(route, request, &target, None));
+            explanation.asked = Some(asked(route, request, &target, Towards::Pass));
             let because = wording::of_pass(reason).into();
             return passes(explanation, reason.word(), because, Told::pass(reason));
         }
@@ -188,11 +188,11 @@ fn judge(
     };
     let head = found.as_ref().map(|generation| generation.head());
     let judged = verdict(&ask, head.as_ref().map(|head| &head.stored), now);
-    let validated: &[Arc<Generation>] = match &judged {
-        Verdict::Revalidate(why) if why.why == weir_policy::RevalidateReason::Refresh => &[],
-        _ => &generations,
+    let validated = match &judged {
+        Verdict::Revalidate(why) if why.why == weir_policy::RevalidateReason::Refresh => None,
+        _ => found.as_ref(),
     };
-    explanation.asked = Some(asked(route, request, &target, Some(validated)));
+    explanation.asked = Some(asked(route, request, &target, Towards::Fill(validated)));
     let others = match generations.iter().any(|held| lookup::is_usable(held)) {
         true => MissReason::Vary,
         false => MissReason::Uri,
@@ -307,8 +307,16 @@ fn variant(generation: &Generation, selected: bool, now: weir_policy::Now) -> St
     }
 }
 
-/// The request to the origin; `validated` is what a fill would ask about, none for what goes past the cache.
-fn asked(route: &Route, of: &Request, target: &str, validated: Option<&[Arc<Generation>]>) -> Asked {
+/// What a request to the origin is for.
+enum Towards<'a> {
+    /// It goes past the cache.
+    Pass,
+    /// A fill, which asks about what the request selects.
+    Fill(Option<&'a Arc<Generation>>),
+}
+
+/// The request to the origin.
+fn asked(route: &Route, of: &Request, target: &str, towards: Towards<'_>) -> Asked {
     let from = From {
         address: None,
         trust: Trust::Untrusted,
@@ -319,11 +327,10 @@ fn asked(route: &Route, of: &Request, target: &str, validated: Option<&[Arc<Gene
     };
     let mut headers: HeaderMap = request::towards_origin(&of.headers, &from);
     let mut method = of.method.as_str();
-    if let Some(validated) = validated {
+    if let Towards::Fill(validated) = towards {
         request::for_fill(&mut headers);
-        let heads: Vec<_> = validated.iter().map(|generation| generation.head()).collect();
-        let stored: Vec<_> = heads.iter().map(|head| &head.stored).collect();
-        conditional(&stored, &mut headers);
+        let head = validated.map(|generation| generation.head());
+        conditional(head.as_ref().map(|head| &head.stored), &mut headers);
         // A HEAD that finds nothing is passed on as it is.
         method = if of.method == http::Method::HEAD { "HEAD" } else { "GET" };
     }
