@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use weir_policy::{
     Ask, AskKind, Consult, Freshness, MissReason, PassReason, Selecting, StaleUse, Stored, StoredFlags,
-    Verdict, conditional, consult, freshness, matches, verdict, write_key,
+    Verdict, accept_encoding, conditional, consult, freshness, matches, verdict, write_key,
 };
 use weir_store::{Found, Generation};
 
@@ -19,6 +19,7 @@ use crate::clock;
 use crate::lookup;
 use crate::plan::Route;
 use crate::plane::Plane;
+use crate::route::Via;
 use crate::told::Told;
 use crate::transform::Trust;
 use crate::transform::request::{self, From, X_REQUEST_ID};
@@ -99,6 +100,8 @@ pub struct Explanation {
     pub failed: Option<&'static str>,
     /// What is held.
     pub stored: Vec<StoredVariant>,
+    /// Why what is held may not be what one hoped for.
+    pub hint: Option<&'static str>,
     /// What sends a request past the cache here.
     pub bypass: Vec<String>,
     /// What makes a request here fetch anew.
@@ -172,6 +175,7 @@ fn judge(
         let selected = found.as_ref().is_some_and(|found| Arc::ptr_eq(found, generation));
         explanation.stored.push(variant(generation, selected, now));
     }
+    explanation.hint = found.as_ref().and_then(|found| uncoded(route, found, view.headers));
     explanation.not_in_key = not_in_key(&route.rules.key, &view, &explanation.stored);
     let ask = match consult(&view, &route.rules) {
         _ if request.is_upgrade() => {
@@ -218,6 +222,18 @@ fn ready(find: impl Fn() -> Found) -> Option<Arc<Generation>> {
         Found::Ready(found) => found,
         Found::Ask(_) => None,
     }
+}
+
+/// What is said where text is held that no origin has coded, although this request takes codings.
+fn uncoded(route: &Route, found: &Generation, request: &HeaderMap) -> Option<&'static str> {
+    let head = found.head();
+    let said = |name| head.stored.headers.get(name).and_then(|value| value.to_str().ok());
+    let is_text = said(http::header::CONTENT_TYPE).is_some_and(|kind| {
+        kind.starts_with("text/") || ["json", "javascript", "xml"].iter().any(|word| kind.contains(word))
+    });
+    let is_coded = said(http::header::CONTENT_ENCODING).is_some();
+    let takes = accept_encoding(request).is_some_and(|taken| taken != "identity;q=0");
+    (is_text && !is_coded && takes && route.via() == Via::Sent).then_some(wording::UNCODED)
 }
 
 /// Puts the verdict into words; `miss` is why nothing was found, where nothing was.

@@ -6,9 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::header::{AGE, CONTENT_LENGTH, SET_COOKIE};
+use http::header::{AGE, CONTENT_LENGTH, SET_COOKIE, VARY};
 use http::{HeaderMap, StatusCode};
-use weir_policy::{BodyEnd, NotStored, Now, SetCookie, Storable, Variant, may_freshen, storable};
+use weir_policy::{BodyEnd, CacheKey, NotStored, Now, SetCookie, Storable, Variant, may_freshen, storable};
 use weir_store::{Generation, Retirement};
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
 use weir_wire::Framing;
@@ -84,6 +84,7 @@ impl Errand {
             Ok(_) if is_outage => NotStored::ServerError,
             Ok(_) if self.is_too_large(response.framing) => NotStored::TooLarge,
             Ok(storable) => {
+                let storable = self.beside_others(storable, fill.key());
                 let length = match response.framing {
                     Framing::Length(length) => Some(length),
                     Framing::None => Some(0),
@@ -193,6 +194,7 @@ impl Errand {
         give: Give,
     ) -> bool {
         let store = &self.plane.store;
+        let storable = self.beside_others(storable, fill.key());
         let begun = store.begin_part(storable, fill.key().clone(), fill.stamp(), kept.length, kept.interval);
         let Ok((generation, writer)) = begun else { return self.no_part(fill, NotStored::NoRoom) };
         generation.set_maker(response.origin.name_shared());
@@ -228,6 +230,15 @@ impl Errand {
     fn no_part(&self, fill: &Fill, reason: NotStored) -> bool {
         self.end(fill, FillHead::Declined(reason, StatusCode::PARTIAL_CONTENT), Event::Declined(reason));
         true
+    }
+
+    /// A response of a key that has variants by coding: an origin that forgets Vary forgets it in what it does not code, too.
+    fn beside_others(&self, storable: Storable, key: &CacheKey) -> Storable {
+        let others = self.plane.store.variants(key.digest, &key.full);
+        match others.iter().any(|held| held.head().stored.variant.varies_on_codings()) {
+            true => storable.beside_codings(&self.client_headers),
+            false => storable,
+        }
     }
 
     fn is_too_large(&self, framing: Framing) -> bool {
@@ -340,7 +351,15 @@ impl Errand {
         if self.route.rules.set_cookie == SetCookie::Strip {
             fields.remove(SET_COOKIE);
         }
-        fields.keys().any(|name| !stored.contains_key(name)).then_some(fields)
+        if !fields.keys().any(|name| !stored.contains_key(name)) {
+            return None;
+        }
+        // The lead may be a cache, too.
+        fields.remove(VARY);
+        for value in stored.get_all(VARY) {
+            fields.append(VARY, value.clone());
+        }
+        Some(fields)
     }
 }
 

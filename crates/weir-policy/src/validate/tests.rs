@@ -50,7 +50,7 @@ fn a_304_replaces_fields() {
         ("content-encoding", vec!["gzip"]),
         ("content-length", vec!["5"]),
         ("content-type", vec!["text/html"]),
-        ("vary", vec!["foo"]),
+        ("vary", vec!["foo", "Accept-Encoding"]),
         ("set-cookie", vec![]),
         ("connection", vec![]),
         ("d", vec![]),

@@ -140,6 +140,114 @@ fn a_304_that_nobody_asked_for_is_served_to_nobody_else() {
     assert_eq!((clean.status(), clean.text().as_str(), clean.is_hit()), (200, "whole", true));
 }
 
+/// What browsers send, and curl's `--compressed`, wget and a script.
+const BROWSERS: [Option<&str>; 5] =
+    [Some("gzip"), Some("gzip, deflate"), Some("gzip, deflate, br"), Some("gzip, deflate, br, zstd"), None];
+
+#[test]
+fn what_is_coded_varies_whatever_the_origin_forgot() {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| codes(exchange, &[]));
+    let weir = before(&origin);
+    for (at, first) in TAKEN.into_iter().enumerate() {
+        for (other, second) in TAKEN.into_iter().enumerate() {
+            let path = format!("/{at}-{other}");
+            for more in [&[][..], &[], ANEW, &[]] {
+                for taken in [first, second] {
+                    let found = get(&weir, &path, taken, more);
+                    check_coding(&found, taken, &format!("{path} {more:?}"));
+                    let varies = found.header("vary").is_some_and(|vary| vary == "Accept-Encoding");
+                    assert!(varies || found.header("content-encoding").is_none(), "{:?}", found.head);
+                }
+            }
+        }
+    }
+    // What is not coded takes nothing away from those who take codings.
+    for (taken, is_hit) in [(Some("gzip"), false), (None, false), (Some("gzip"), true), (None, true)] {
+        let found = get(&weir, "/both", taken, &[]);
+        assert_eq!((found.is_hit(), found.text() == PLAIN), (is_hit, taken.is_none()), "{:?}", found.head);
+        assert_eq!(found.header("vary").as_deref(), Some("Accept-Encoding"));
+    }
+}
+
+/// How many variants are held under a path, by `weir list`.
+fn held(weir: &Weir, path: &str) -> usize {
+    let output = weir.command(&["list", "--json", "--limit", "1000"]);
+    let page: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+    let objects = page["objects"].as_array().unwrap().iter();
+    objects.filter(|object| object["url"].as_str().unwrap().ends_with(path)).count()
+}
+
+#[test]
+fn one_copy_serves_all_browsers_that_take_its_coding() {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| codes(exchange, VARY));
+    let weir = before(&origin);
+    // The widest first: nobody else is asked for.
+    for taken in BROWSERS[..4].iter().rev() {
+        check_coding(&get(&weir, "/wide", *taken, &[]), *taken, "/wide");
+    }
+    assert_eq!((origin.count("/wide"), held(&weir, "/wide")), (1, 1));
+    // The narrowest first: each that takes more is asked for, and takes the place of the one before.
+    for taken in BROWSERS.iter().chain(&BROWSERS) {
+        let found = get(&weir, "/narrow", *taken, &[]);
+        assert_eq!(found.text() == PLAIN, taken.is_none(), "{taken:?}: {:?}", found.head);
+    }
+    assert_eq!((origin.count("/narrow"), held(&weir, "/narrow")), (4, 2));
+    for taken in BROWSERS {
+        assert!(get(&weir, "/narrow", taken, &[]).is_hit(), "{taken:?}");
+    }
+}
+
+#[test]
+fn variants_by_coding_are_the_same_after_a_restart() {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| codes(exchange, &[]));
+    let volume = "[cache]\nmemory = \"16MiB\"\nadmission = \"always\"\n\
+                  [[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"\n";
+    let mut weir = house(&[&origin]).more(volume).start();
+    for taken in BROWSERS {
+        get(&weir, "/x", taken, &[]);
+    }
+    assert_eq!(origin.count("/x"), 4);
+    until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
+    weir.signal("TERM");
+    assert!(weir.wait(Duration::from_secs(30)).is_some());
+    weir.start_again();
+    for taken in BROWSERS {
+        let found = get(&weir, "/x", taken, &[]);
+        assert!(found.is_hit(), "{taken:?}: {:?}", found.head);
+        assert_eq!(found.text() == PLAIN, taken.is_none(), "{taken:?}: {:?}", found.head);
+        assert_eq!(found.header("vary").as_deref(), Some("Accept-Encoding"), "{taken:?}");
+    }
+    assert_eq!((origin.count("/x"), held(&weir, "/x")), (4, 2));
+}
+
+#[test]
+fn an_upstream_may_leave_via_out() {
+    let origin = Origin::start();
+    origin.echo("/x", &[("Cache-Control", "max-age=60"), ("Content-Type", "text/plain")]);
+    let asked = |weir: &Weir| {
+        weir.get_with("/x", &[("Via", "1.1 before"), ("Cache-Control", "no-cache")]);
+        let request = origin.requests("/x").pop().unwrap();
+        assert!(request.header("cdn-loop").is_some_and(|ids| ids.contains("weir-")), "{request:?}");
+        request.header("via")
+    };
+    let hint = |weir: &Weir| {
+        let url = "http://localhost/x";
+        let explained = weir.command(&["explain", url, "-H", "Accept-Encoding: gzip"]);
+        explained.stdout.contains("gzip_proxied")
+    };
+    let weir = house(&[&origin]).start();
+    assert!(asked(&weir).is_some_and(|via| via.starts_with("1.1 before, 1.1 weir-")));
+    assert!(hint(&weir));
+    let weir = house(&[&origin]).upstream("via = false").start();
+    assert_eq!(asked(&weir), None);
+    assert!(!hint(&weir));
+    let looped = origin.requests("/x").pop().unwrap().header("cdn-loop").unwrap();
+    assert_eq!(weir.get_with("/x", &[("CDN-Loop", &looped)]).status(), 508);
+}
+
 /// Debian's nginx with `gzip on`, in a folder of its own.
 struct Nginx {
     process: Child,
@@ -243,5 +351,20 @@ fn no_client_of_nginx_gets_a_coding_that_it_does_not_take_when_all_is_stale() {
             assert_eq!(is_gzip(&found), takes_gzip(taken), "{taken:?}: {:?}", found.head);
         }
         std::thread::sleep(Duration::from_millis(2100));
+    }
+}
+
+#[test]
+fn nginx_as_it_comes_compresses_for_weir_where_via_is_left_out() {
+    let setup = setup();
+    let Some(nginx) = Nginx::start(&setup, "expires 1h;") else { return };
+    let weir = before_nginx(&nginx).upstream("via = false").start_in(setup);
+    check_pairs(&weir);
+    for taken in [&BROWSERS[..], &BROWSERS].concat() {
+        let found = get(&weir, "/x.css", taken, &[]);
+        assert_eq!(is_gzip(&found), taken.is_some(), "{taken:?}: {:?}", found.head);
+    }
+    for taken in BROWSERS {
+        assert!(get(&weir, "/x.css", taken, &[]).is_hit(), "{taken:?}");
     }
 }
