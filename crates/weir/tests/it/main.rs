@@ -59,4 +59,5 @@ mod sweeping;
 mod targeted;
 mod upgrade;
 mod upstream;
+mod variants;
 mod volumes;
