@@ -39,6 +39,7 @@ mod observe;
 mod odd_ranges;
 mod parts;
 mod peers;
+mod places;
 mod poisoning;
 mod purge;
 mod range_faults;
