@@ -69,6 +69,9 @@ pub(crate) async fn fetch(
     validating: Option<Arc<Generation>>,
     told: Told,
 ) -> After {
+    if exchange.count().is_err() {
+        return local::too_many(exchange).await;
+    }
     if ask.kind == AskKind::Head {
         return pass::pass(exchange, route, told).await;
     }

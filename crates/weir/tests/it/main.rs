@@ -41,6 +41,7 @@ mod odd_ranges;
 mod others;
 mod parts;
 mod peers;
+mod places;
 mod poisoning;
 mod purge;
 mod range_faults;
