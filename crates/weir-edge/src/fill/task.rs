@@ -48,7 +48,7 @@ pub(crate) struct Errand {
     pub(crate) client_headers: HeaderMap,
     /// Whose request it is.
     pub(crate) client: Witness,
-    /// Stored generations that the request revalidates, the selected one first.
+    /// What the request selects of what is held, and revalidates.
     pub(crate) validating: Option<Arc<Generation>>,
     /// Whether the key is remembered when a response is not storable.
     pub(crate) shared: Sharing,
