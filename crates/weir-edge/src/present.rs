@@ -1,8 +1,8 @@
 //! How a response's fields look to the client: without hop-by-hop fields, with `Via` and with what the
 //! route sets and removes. Pure.
 
-use http::HeaderMap;
 use http::header::AGE;
+use http::{HeaderMap, StatusCode};
 
 use crate::plan::Route;
 use crate::transform::response::towards_client;
@@ -17,12 +17,17 @@ pub(crate) struct Reader<'a> {
     pub(crate) age_s: u64,
 }
 
-/// The fields for the client; `Age`, `Cache-Status` and framing are printed apart.
-pub(crate) fn fields(headers: &HeaderMap, route: &Route, reader: Reader<'_>) -> HeaderMap {
+/// The fields of a response with this status for the client; `Age`, `Cache-Status` and framing are printed apart.
+pub(crate) fn fields(
+    headers: &HeaderMap,
+    status: StatusCode,
+    route: &Route,
+    reader: Reader<'_>,
+) -> HeaderMap {
     let mut fields = headers.clone();
     fields.remove(AGE);
     towards_client(&mut fields, reader.own_id);
     route.location_back(&mut fields, reader.scheme, reader.host);
-    route.present(&mut fields, reader.age_s);
+    route.present(&mut fields, status, reader.age_s);
     fields
 }
