@@ -272,7 +272,7 @@ pub(crate) fn print_head(
 ) {
     let age = headers.get(AGE);
     let age_s = age.and_then(|age| age.to_str().ok()?.parse().ok()).unwrap_or(0);
-    let mut fields = present::fields(headers, route, exchange.reader(age_s));
+    let mut fields = present::fields(headers, status, route, exchange.reader(age_s));
     if let Some(age) = age {
         fields.insert(AGE, age.clone());
     }

@@ -185,7 +185,8 @@ pub struct Tls {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "weir-sni"))]
     pub sni: Option<String>,
-    /// Whether the certificate is verified.
+    /// Whether the certificate is verified. Without, any is taken, of X.509 version 1 too: the connection is encrypted, to nobody
+    /// knows whom.
     pub verify: bool,
     /// The certificates (PEM) that are trusted, in place of the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
