@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use weir_config::Loaded;
+use weir_config::value::HostPattern;
 use weir_edge::observe::Snapshot;
 
 use crate::sites::{Holding, Sites, SitesOrder};
@@ -56,6 +57,9 @@ pub trait DataPlane: Send + Sync {
 
     /// What is held of each site of the configuration. May block for a while.
     fn held(&self) -> Vec<(String, Holding)>;
+
+    /// The names that the admin listener answers to, beside its addresses and `localhost`: `[admin] hosts`.
+    fn admin_hosts(&self) -> Vec<HostPattern>;
 
     /// Whether requests are taken.
     fn phase(&self) -> Phase;

@@ -6,7 +6,7 @@ mod range;
 pub(crate) mod stale;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http::header::IF_RANGE;
 use http::{HeaderMap, StatusCode};
@@ -25,7 +25,8 @@ use crate::fill::again::Again;
 use crate::fill::desk::{self, Plan};
 use crate::fill::task::{self, Errand, Handed, Sharing};
 use crate::fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place};
-use crate::fill::{FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
+use crate::fill::witness::Witness;
+use crate::fill::{Concern, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
 use crate::local;
 use crate::lookup;
 use crate::observe::Outcome;
@@ -38,15 +39,16 @@ pub(crate) use self::range::cold;
 use self::range::{Way, in_part, is_for_nobody, is_past_the_cache, want};
 use self::stale::{STALE_AFTER, slow_at, stale_instead, stale_out, usable};
 
-/// How often a request plans anew because the fill that it joined brought another variant.
+/// How often a request plans again because the fill that it joined brought another variant, failed
+/// for its lead alone, or hangs.
 const PLANS_MAX: usize = 3;
-/// The longest that a request waits for the head of a fill that another leads; then it passes by itself.
-const JOIN_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// What a joiner makes of a fill.
 enum Joined {
     Answered(After),
     Again,
+    /// Its lead's request may have made it fail.
+    Failed,
     /// Confirmed for its lead alone: this request has to ask about it on its own.
     Own(Arc<Generation>),
     Pass,
@@ -75,20 +77,22 @@ pub(crate) async fn fetch(
     if ask.is_authenticated() && is_past_the_cache(exchange, &key, want) {
         return pass::pass(exchange, route, told).await;
     }
+    let mut have_failed = false;
+    let who = (exchange.worker.core, Witness::of(exchange.client()));
     for _ in 0..PLANS_MAX {
-        let core = exchange.worker.core;
         let (desk, ledger) = (&exchange.worker.plane.desk, exchange.worker.plane.store.ledger());
         let plan = match ask.is_authenticated() {
-            true => Plan::Lead(desk.alone(core, (&key, ledger), exchange.now.mono)),
-            false => desk.plan(core, (&key, ledger), want, &exchange.head.headers, exchange.now.mono),
+            true => Plan::Lead(desk.alone(who, (&key, ledger), exchange.now.mono)),
+            false => desk.plan(who, (&key, ledger), want, &exchange.head.headers, clock::mono()),
         };
         match plan {
             Plan::Lead(place) => return lead(exchange, route, ask, validating, place, told).await,
             Plan::Join(seat) => match join(exchange, route, ask, &validating, seat, told).await {
                 Joined::Answered(after) => return after,
                 Joined::Again => {}
+                Joined::Failed => have_failed = true,
                 Joined::Own(held) => {
-                    let place = desk.alone(core, (&key, ledger), clock::mono());
+                    let place = desk.alone(who, (&key, ledger), clock::mono());
                     return lead(exchange, route, ask, vec![held], place, told).await;
                 }
                 Joined::Pass => return pass::pass(exchange, route, told).await,
@@ -100,6 +104,12 @@ pub(crate) async fn fetch(
             Plan::Apart => break,
             Plan::Failed(failure) => return failed(exchange, route, ask, &validating, &failure, told).await,
         }
+    }
+    if have_failed {
+        // Others' failures are not this request's: it asks for itself, and who waits for nobody gets an answer of its own.
+        let ledger = exchange.worker.plane.store.ledger();
+        let place = exchange.worker.plane.desk.alone(who, (&key, ledger), clock::mono());
+        return lead(exchange, route, ask, validating, place, told).await;
     }
     pass::pass(exchange, route, told).await
 }
@@ -117,10 +127,7 @@ async fn lead(
         drop(place);
         return held_by_now(exchange, route, ask, generation, reusable, told).await;
     }
-    let sharing = match ask.is_authenticated() {
-        true => Sharing::Alone,
-        false => Sharing::Shared,
-    };
+    let sharing = sharing(ask);
     let Some(again) = again(exchange, route) else { return local::no_upstream(exchange).await };
     let Some(among) = place_among_fills(exchange, &again) else {
         drop(place);
@@ -166,6 +173,14 @@ async fn lead(
     }
 }
 
+/// Whether others may join what the request leads.
+fn sharing(ask: &Ask) -> Sharing {
+    match ask.is_authenticated() {
+        true => Sharing::Alone,
+        false => Sharing::Shared,
+    }
+}
+
 /// Serves what another has brought meanwhile.
 async fn held_by_now(
     exchange: &mut Exchange<'_>,
@@ -177,6 +192,7 @@ async fn held_by_now(
 ) -> After {
     match parts::confirm(exchange, route, ask, &generation).await {
         Confirmed::Refused | Confirmed::Gone => pass::pass(exchange, route, told).await,
+        Confirmed::Left => After::Cut,
         Confirmed::Held | Confirmed::Coming => {
             serve::held(exchange, route, ask, generation, reusable, Told::hit(&reusable)).await
         }
@@ -270,7 +286,11 @@ async fn join(
     let head = match join_head(exchange, route, ask, validating, &seat).await {
         Waited::Head(head) => head,
         Waited::Gone => return Joined::Answered(After::Cut),
-        Waited::Late => return stale_or_pass(exchange, route, ask, validating, Failure::Slow, told).await,
+        Waited::Late => {
+            let stale = stale_instead(exchange, route, ask, validating, Failure::Slow, told).await;
+            // One of those who wait leads again, and the others join that one.
+            return stale.map_or(Joined::Again, Joined::Answered);
+        }
     };
     exchange.origin = seat.fill().origin().cloned();
     let ledger = exchange.worker.plane.store.ledger();
@@ -307,6 +327,8 @@ async fn join(
             }
             Joined::Answered(settled(exchange, route, ask, validating, head, &seat, told).await)
         }
+        FillHead::Failed(ref failure) if failure.concern == Concern::Lead => Joined::Failed,
+        FillHead::Shared(ref response) if response.concern == Concern::Lead => Joined::Failed,
         FillHead::Shared(ref response) if !matches(&response.variant, &exchange.head.headers) => Joined::Pass,
         FillHead::Declined(_, status) => {
             stale_or_pass(exchange, route, ask, validating, Failure::Status(status), told).await
@@ -330,7 +352,7 @@ async fn stale_or_pass(
     }
 }
 
-/// A joiner's wait: until what is stale may go out, and no longer than [`JOIN_WAIT_MAX`].
+/// A joiner's wait: until what is stale may go out, and no longer than [`HEAD_WAIT_MAX`](crate::fill::HEAD_WAIT_MAX).
 async fn join_head(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
@@ -339,7 +361,7 @@ async fn join_head(
     seat: &Seat,
 ) -> Waited {
     let (_, mut none) = mpsc::unbounded_channel();
-    let longest = clock::mono() + JOIN_WAIT_MAX;
+    let longest = seat.fill().late_at();
     let slow_at = slow_at(exchange, route, ask, validating, seat.fill());
     let until = slow_at.map_or(longest, |slow_at| slow_at.min(longest));
     let waited = wait_head(exchange, seat, &mut none, Some(until)).await;
@@ -363,9 +385,10 @@ async fn settled(
     match head {
         FillHead::Unchanged(generation) => {
             let told = told.answered(StatusCode::NOT_MODIFIED);
-            let confirmed = parts::confirm(exchange, route, ask, &generation).await;
-            if let Confirmed::Refused | Confirmed::Gone = confirmed {
-                return pass::pass(exchange, route, told).await;
+            match parts::confirm(exchange, route, ask, &generation).await {
+                Confirmed::Held | Confirmed::Coming => {}
+                Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
+                Confirmed::Left => return After::Cut,
             }
             serve::confirmed(exchange, route, ask, generation, seat, told).await
         }
@@ -498,6 +521,7 @@ pub(crate) fn errand(
         host: exchange.head.host.as_str().into(),
         path_and_query: exchange.path_and_query().to_owned(),
         client_headers: exchange.head.headers.clone(),
+        client: Witness::of(exchange.client()),
         validating: validating.to_vec(),
         shared,
         cold: None,

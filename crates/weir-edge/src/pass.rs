@@ -2,6 +2,7 @@
 //! keep out, responses that may not be stored. It stores nothing but what a POST says is stored for the GETs to
 //! come; what an unsafe method changed is marked in the ledger (RFC 9111 §4.4).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use http::header::{AGE, CONTENT_LENGTH, CONTENT_TYPE};
@@ -19,7 +20,8 @@ use crate::deliver::send::{Transfer, send_while};
 use crate::deliver::source::Source;
 use crate::exchange::{Exchange, forwarded};
 use crate::fetch::posted::Posted;
-use crate::fill::OriginFailure;
+use crate::fill::judge::strip_of_part;
+use crate::fill::{Concern, OriginFailure};
 use crate::plan::Route;
 use crate::told::Told;
 use crate::{clock, fetch, limit, local, lookup, outgoing, present, tunnel};
@@ -208,6 +210,7 @@ fn unplaced() -> OriginFailure {
         word: "unplaced-part",
         origin: None,
         retry_after: None,
+        concern: Concern::Lead,
     }
 }
 
@@ -236,12 +239,22 @@ fn learn(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse,
         }
     } else if told.is_of_memory() && exchange.head.method == Method::GET {
         let end = if response.framing == Framing::Close { BodyEnd::Close } else { BodyEnd::Framed };
-        let (status, headers) = (response.status, &response.headers);
-        let judged = storable(&exchange.view(), status, headers, end, exchange.now, now, &route.rules);
+        let (status, headers) = of_whole(response);
+        let judged = storable(&exchange.view(), status, &headers, end, exchange.now, now, &route.rules);
         if judged.is_ok() {
-            plane.desk.memory.accept(lookup::key(exchange, route).digest);
+            plane.desk.memory.accept(lookup::key(exchange, route).digest, now.mono);
         }
     }
+}
+
+/// Status and fields of the whole: a part's are those of its whole, but for what it says of itself.
+fn of_whole(response: &OriginResponse) -> (StatusCode, Cow<'_, HeaderMap>) {
+    if response.status != StatusCode::PARTIAL_CONTENT {
+        return (response.status, Cow::Borrowed(&response.headers));
+    }
+    let mut headers = response.headers.clone();
+    strip_of_part(&mut headers);
+    (StatusCode::OK, Cow::Owned(headers))
 }
 
 /// Prints a response's head that is not stored.
@@ -287,7 +300,8 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     kind.len() >= 17 && kind[..17].eq_ignore_ascii_case(b"text/event-stream")
 }
 
-/// Marks what an unsafe request has made invalid.
+/// Marks what an unsafe request has made invalid, where something of it may be held or is on its way. Of what is fetched from here
+/// on the request is sent after the response that is looked at here.
 fn invalidate(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse) {
     let view = exchange.view();
     let targets = weir_policy::invalidation(&view, response.status, &response.headers);
@@ -296,8 +310,14 @@ fn invalidate(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResp
         // Another route may answer for it, with another key.
         let site = exchange.site;
         let route = site.and_then(|site| site.route(&Method::GET, view.scheme, view.path())).unwrap_or(route);
-        let digest = weir_policy::write_url(&route.rules.key, &view, &mut Vec::new());
-        let scope = Scope::Url { site: site.map_or(0, |site| site.mark), digest };
-        exchange.worker.plane.store.invalidate(scope, clock::now());
+        let (key, mut url) = (&route.rules.key, Vec::new());
+        let digest = weir_policy::write_url(key, &view, &mut url);
+        let site = site.map_or(0, |site| site.mark);
+        // Marks are for what there is: else anybody could make so many that they concern everything.
+        let plane = &exchange.worker.plane;
+        let can_tell = key.headers.is_empty() && key.cookies.is_empty();
+        if !can_tell || plane.desk.is_bringing(digest) || plane.store.may_hold(digest, &url, site) {
+            plane.store.invalidate(Scope::Url { site, digest }, clock::now());
+        }
     }
 }

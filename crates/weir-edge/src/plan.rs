@@ -229,6 +229,7 @@ fn client_limits(limits: &Limits) -> ClientLimits {
         idle_time_max: limits.idle.0,
         body_rate_min: limits.body_rate.0,
         send_stall_max: limits.send_stall.0,
+        half_close_max: limits.half_close.0,
         tunnel_idle_max: limits.tunnel_idle.0,
     }
 }

@@ -12,6 +12,7 @@ use crate::exchange::Exchange;
 use crate::fetch;
 use crate::fill::desk::Plan;
 use crate::fill::task::{self, Sharing};
+use crate::fill::witness::Witness;
 use crate::lookup;
 use crate::plan::Route;
 use crate::told::Told;
@@ -52,7 +53,8 @@ pub(crate) fn in_background(
     let whole = Interval::new(0, u64::MAX);
     let (worker, now) = (exchange.worker, exchange.now.mono);
     let key = (generation.key(), worker.plane.store.ledger());
-    let Plan::Lead(lead) = worker.plane.desk.plan(worker.core, key, whole, headers, now) else { return };
+    let who = (worker.core, Witness::of(exchange.client()));
+    let Plan::Lead(lead) = worker.plane.desk.plan(who, key, whole, headers, now) else { return };
     let found = lookup::at_hand(exchange, route).generation;
     if found.is_none_or(|found| !Arc::ptr_eq(&found, generation) || is_fresh(exchange, &found)) {
         return;

@@ -24,7 +24,7 @@ use crate::ledger::{Judged, Ledger, Stamp};
 use crate::queues::{Queues, Victims};
 use crate::register::Register;
 use crate::store::Settings;
-use crate::tier::{Expecting, Stowing, Tiers};
+use crate::tier::{Expecting, Stowing, Tiers, digest_below};
 use crate::watch::Watched;
 
 /// How many generations one step of the sweeper looks at.
@@ -69,6 +69,8 @@ struct State {
     sweep: Option<Sweep>,
     /// What was there has been stamped anew up to this number.
     swept: Stamp,
+    /// Marks were dropped up to this number.
+    dropped: Stamp,
 }
 
 /// A pass of the sweeper: where it is, and the marks that it will have made superfluous.
@@ -90,7 +92,8 @@ pub(crate) struct Counts {
 impl Shelf {
     pub(crate) fn new(settings: Settings, ledger: Ledger) -> Shelf {
         let swept = ledger.current();
-        let state = State { queues: Queues::new(settings.memory_bytes), sweep: None, swept };
+        let state =
+            State { queues: Queues::new(settings.memory_bytes), sweep: None, swept, dropped: Stamp::of(0) };
         Shelf {
             budget: Budget::new(settings.memory_bytes),
             ledger,
@@ -399,6 +402,19 @@ impl Shelf {
         drop(retired);
     }
 
+    /// Whether something of a URL may be held, or be on its way to a volume, by its digest and as it stands in keys that nothing is
+    /// added to. True where that cannot be told: of what a volume that is away holds, or another process.
+    pub(crate) fn may_hold(&self, digest: u128, url: &[u8], site: u64) -> bool {
+        let is_in_memory = || !self.index.all(digest).is_empty();
+        // In the order in which it goes down, and what came up meanwhile at the end.
+        is_in_memory()
+            || self.ledger.is_away()
+            || self.expecting.is_on()
+            || self.register.get().is_some_and(|register| register.is_somebody_away())
+            || self.tiers.may_hold(digest_below(url, site))
+            || is_in_memory()
+    }
+
     /// Takes the dead generations of a digest out.
     pub(crate) fn retire_dead(&self, digest: u128) {
         let mut retired = Victims::new();
@@ -411,10 +427,15 @@ impl Shelf {
         drop((retired, all));
     }
 
-    /// Turns a resting generation into a filling one, for a further writer.
+    /// Turns a resting generation into a filling one, for a further writer. While it is one no sweep stamps it anew, so it is
+    /// stamped now.
     pub(crate) fn refill(&self, generation: &Arc<Generation>) {
+        let until = self.ledger.current();
         let mut state = self.state.lock();
         if generation.residence() == Residence::Resident {
+            if self.judge(&generation.label) == Judged::Alive {
+                generation.label.raise_stamp(until);
+            }
             generation.set_residence(Residence::Filling);
             let owner = state.queues.unlink(generation);
             drop(state);
@@ -504,9 +525,19 @@ impl Shelf {
         let mut state = self.state.lock();
         state.sweep = None;
         state.swept = state.swept.max(until);
-        // Dropping marks makes what is in flight dead: only under need. Where there is a volume, its sweeper drops them.
+        // Where there is a volume, its sweeper drops marks.
         let is_alone = !self.tiers.all().iter().any(|tier| tier.can_sweep());
-        if is_alone && self.ledger.is_crowded() {
+        if !is_alone || !self.ledger.is_filling_up() {
+            return;
+        }
+        let settled = self.ledger.settled(until);
+        if settled > state.dropped {
+            state.dropped = settled;
+            self.drop_marks(settled);
+        }
+        // Dropping those that concern what is in flight makes it dead: only under need.
+        if self.ledger.is_crowded() {
+            state.dropped = until;
             self.drop_marks(until);
         }
     }

@@ -102,16 +102,17 @@ impl Upstream {
         async move { tend(upstream, every).await }
     }
 
-    /// Tries a connection to every origin, off the data plane, to warn of those that are down at the start: an entry for
-    /// each that cannot be connected to. The connections are closed again.
-    pub async fn probe(self: &Arc<Self>) -> Vec<(Arc<Origin>, OriginError)> {
-        let mut failed = Vec::new();
+    /// Tries a connection to every origin, off the data plane, to warn of those that are down at the start. The
+    /// connections are closed again. Returns how many are down.
+    pub async fn probe(&self) -> usize {
+        let mut down = 0;
         for origin in &self.origins {
             if let Err(error) = connect(&origin.place, self.timeouts.connect).await {
-                failed.push((origin.clone(), error));
+                origin.tell_gone(&error);
+                down += 1;
             }
         }
-        failed
+        down
     }
 
     /// Sends a request and waits for the head of the response. 1xx responses go to `interim` as they come.
@@ -134,6 +135,8 @@ impl Upstream {
         let mut demand = Demand::Any;
         let preferred = request.prefer.as_deref().and_then(|name| self.preferred(name));
         let mut index = preferred.or_else(|| self.choose(&tried, clock::now())).unwrap_or(0);
+        // What an origin did that had the request says more of it than that another could not be had.
+        let mut had_it: Option<OriginError> = None;
         loop {
             let origin = &self.origins[index];
             let terms = Terms {
@@ -151,17 +154,21 @@ impl Upstream {
             };
             origin.failed_attempt(&failure);
             let next = retry::decide(&failure, request.retry, rest.is_some(), tries, self.bounds.retries_max);
-            let Some(rest) = rest else { return Err(failure.error) };
+            let error = match had_it.take() {
+                Some(earlier) if failure.error.is_before_request() => earlier,
+                _ => failure.error,
+            };
+            let Some(rest) = rest else { return Err(error) };
             body = rest;
             tried.push(index);
             let elsewhere = match next {
-                Next::GiveUp => return Err(failure.error),
+                Next::GiveUp => return Err(error),
                 Next::Fresh => None,
                 Next::Elsewhere | Next::ElsewhereOrFresh => self.choose(&tried, clock::now()),
             };
             match (next, elsewhere) {
                 (_, Some(other)) => (index, demand) = (other, Demand::Any),
-                (Next::Elsewhere, None) => return Err(failure.error),
+                (Next::Elsewhere, None) => return Err(error),
                 _ => demand = Demand::Fresh,
             }
             count(&origin.counts.retries);
@@ -169,6 +176,7 @@ impl Upstream {
                 Stage::NotConnected => tries.unconnected += 1,
                 _ => tries.resent += 1,
             }
+            had_it = (!error.is_before_request()).then_some(error);
         }
     }
 

@@ -10,7 +10,7 @@ use anyhow::Context;
 use parking_lot::Mutex;
 use weir_accounts::Accounts;
 use weir_config::model::{self, Log};
-use weir_config::value::PathText;
+use weir_config::value::{HostPattern, PathText};
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
     AskedOrigin, CacheUse, CachedObject, DataPlane, Explained, Holding, Inventory, LedgerState, ListOrder,
@@ -367,6 +367,10 @@ impl DataPlane for House {
 
     fn held(&self) -> Vec<(String, Holding)> {
         accounts::held(&self.edge)
+    }
+
+    fn admin_hosts(&self) -> Vec<HostPattern> {
+        self.loaded.lock().config.admin.hosts.clone()
     }
 
     fn phase(&self) -> Phase {

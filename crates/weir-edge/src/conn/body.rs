@@ -75,15 +75,21 @@ impl Upload {
             client.gone().await;
             return Err(BodyError::Gone);
         };
+        let place = tokio::select! {
+            biased;
+            place = parts.clone().reserve_owned() => place,
+            () = client.gone() => return Err(BodyError::Gone),
+        };
         // A closed channel means that the origin wants no more of it.
-        let Ok(place) = parts.reserve().await else {
+        let Ok(place) = place else {
             self.parts = None;
             return Ok(());
         };
+        client.moved();
         match body.next(client).await? {
-            Part::Data(bytes) => place.send(OutPart::Data(bytes)),
+            Part::Data(bytes) => drop(place.send(OutPart::Data(bytes))),
             Part::End => {
-                place.send(OutPart::End(None));
+                drop(place.send(OutPart::End(None)));
                 self.parts = None;
             }
         }

@@ -50,7 +50,7 @@ pub(crate) async fn serve(
     };
     drop(running);
     let mut conn = Conn {
-        client: Client::new(stream, input, limits.send_stall_max, worker.observer.counters_shared()),
+        client: Client::new(stream, input, &limits, worker.observer.counters_shared()),
         reader: RequestReader::new(limits.head),
         body: RequestBody::none(),
         peer,

@@ -30,6 +30,8 @@ pub struct ClientLimits {
     pub body_rate_min: u64,
     /// Without progress in sending.
     pub send_stall_max: Duration,
+    /// From the end of the client's side to the end of the request under way, where the client takes nothing of it.
+    pub half_close_max: Duration,
     /// Without a byte in either direction of a tunnel, or on an event stream.
     pub tunnel_idle_max: Duration,
 }
@@ -43,6 +45,7 @@ impl Default for ClientLimits {
             idle_time_max: Duration::from_secs(60),
             body_rate_min: 256,
             send_stall_max: Duration::from_secs(60),
+            half_close_max: Duration::from_secs(2),
             tunnel_idle_max: Duration::from_secs(3600),
         }
     }

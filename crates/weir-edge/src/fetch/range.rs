@@ -15,10 +15,13 @@ use crate::fill::Seat;
 use crate::fill::cold::Cold;
 use crate::fill::desk;
 use crate::fill::memory::Manner;
+use crate::fill::task::Sharing;
 use crate::parts::{self, Confirmed};
 use crate::plan::Route;
 use crate::told::Told;
 use crate::{lookup, pass, serve};
+
+use super::sharing;
 
 /// All of a body.
 const WHOLE: Interval = Interval { start: 0, end: u64::MAX };
@@ -33,10 +36,11 @@ pub(super) fn want(exchange: &Exchange<'_>, ask: &Ask) -> Interval {
     }
 }
 
-/// Whether a range of this key is not to be had by the cache.
+/// Whether a range of this key is not to be had by the cache for who asks for himself.
 pub(super) fn is_past_the_cache(exchange: &Exchange<'_>, key: &CacheKey, want: Interval) -> bool {
     let memory = &exchange.worker.plane.desk.memory;
-    want != WHOLE && memory.manner(key.digest, exchange.now.mono) == Some(Manner::Pass)
+    let digest = Sharing::Alone.digest_of_ranges(key);
+    want != WHOLE && memory.manner(digest, exchange.now.mono) == Some(Manner::Pass)
 }
 
 /// What the origin is asked for where a range is wanted: its chunks. Not where ranges of the key are handled otherwise, and not
@@ -51,7 +55,8 @@ pub(crate) fn cold(
     let headers = &exchange.head.headers;
     let asked = Some(headers).filter(|_| ask.is_range()).and_then(wanted_cold)?;
     let is_whole = |held: &Arc<Generation>| held.is_whole() && matches(&held.head().stored.variant, headers);
-    let manner = exchange.worker.plane.desk.memory.manner(key.digest, exchange.now.mono);
+    let digest = sharing(ask).digest_of_ranges(key);
+    let manner = exchange.worker.plane.desk.memory.manner(digest, exchange.now.mono);
     if manner.is_some() || validating.iter().any(is_whole) || lookup::at_hand_is_whole(exchange, route) {
         return None;
     }
@@ -79,8 +84,10 @@ pub(super) async fn in_part(
     seat: Seat,
     told: Told,
 ) -> After {
-    if let Confirmed::Refused | Confirmed::Gone = parts::confirm(exchange, route, ask, &generation).await {
-        return pass::pass(exchange, route, told).await;
+    match parts::confirm(exchange, route, ask, &generation).await {
+        Confirmed::Held | Confirmed::Coming => {}
+        Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
+        Confirmed::Left => return After::Cut,
     }
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
     let told = told.stored(freshness.left_s(), freshness.source.word());

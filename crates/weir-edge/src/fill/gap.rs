@@ -4,6 +4,7 @@
 //! States: `Asking` (request sent, no head) → `Bringing` → `Ended`; `Asking` → `Ended`. `Ended` is final.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -12,7 +13,6 @@ use bytes::{Buf, Bytes};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tokio::sync::Notify;
-use weir_config::RangeRules;
 use weir_policy::Interval;
 use weir_store::{Generation, Piece, Read, Writer};
 
@@ -20,9 +20,11 @@ use super::again::{Again, NoPart, Part};
 use super::cold::chunk_end;
 use super::machine::AHEAD_BYTES_MAX;
 use super::pace::Pace;
+use super::task::forsaken;
 use super::waiters::{Bells, Waiters};
 use crate::clock;
 use crate::observe::Observer;
+use crate::plan::Route;
 use crate::plane::Plane;
 
 /// How long, and how often, a transfer waits for memory before it is given up: 2 s.
@@ -242,7 +244,7 @@ pub(crate) struct Errand {
     pub(crate) observer: Observer,
     pub(crate) core: usize,
     pub(crate) again: Arc<Again>,
-    pub(crate) rules: RangeRules,
+    pub(crate) route: Arc<Route>,
 }
 
 /// A transfer whose head has come already.
@@ -367,8 +369,19 @@ impl Gaps {
             waiters: Waiters::new(&self.bells),
             turn: Notify::new(),
             pace: Pace::new(asked),
-            chunk_bytes: errand.rules.chunk_bytes,
+            chunk_bytes: errand.route.range.chunk_bytes,
         })
+    }
+
+    /// Gives up a transfer that nobody waits for; from then on nobody joins it. Says whether it did.
+    fn forsake(&self, gap: &Gap) -> bool {
+        // Seats are taken under this lock.
+        let _running = self.running.lock();
+        let is_forsaken = gap.readers.load(Ordering::Acquire) == 0;
+        if is_forsaken {
+            gap.end.store(gap.start, Ordering::Release);
+        }
+        is_forsaken
     }
 
     fn done(&self, gap: &Arc<Gap>) {
@@ -430,11 +443,16 @@ impl Errand {
     }
 
     async fn bring(&self, gap: &Gap) -> End {
-        self.observer.counters().origin_asked();
-        let part = match self.again.part(&gap.generation, Interval::new(gap.start, gap.end())).await {
+        let mut part = self.ask(gap, &self.again).await;
+        if part.as_ref().is_err_and(|no_part| no_part.may_be_of_request()) {
+            // What one client's fields have brought about says nothing for all.
+            part = self.ask(gap, &self.again.without_client(&gap.generation, &self.route)).await;
+        }
+        let part = match part {
             Ok(part) => part,
-            Err(NoPart::Changed) => return End::Changed,
+            Err(NoPart::Changed | NoPart::Unlike) => return End::Changed,
             Err(NoPart::Unable) => return End::Unable,
+            Err(NoPart::Refused) => return End::Failed("origin-status"),
             Err(NoPart::Failed(word)) => return End::Failed(word),
         };
         let interval = Interval::new(gap.start, part.end);
@@ -446,6 +464,22 @@ impl Errand {
         *gap.state.lock() = State::Bringing;
         self.wake(gap);
         self.go_on(gap, writer, part).await
+    }
+
+    /// Asks the origin, for as long as somebody waits for the answer.
+    async fn ask(&self, gap: &Gap, again: &Again) -> Result<Part, NoPart> {
+        self.observer.counters().origin_asked();
+        let mut part = pin!(again.part(&gap.generation, Interval::new(gap.start, gap.end())));
+        loop {
+            tokio::select! {
+                biased;
+                part = &mut part => return part,
+                () = forsaken(&gap.turn) => {}
+            }
+            if self.plane.desk.gaps.forsake(gap) {
+                return Err(NoPart::Failed("deserted"));
+            }
+        }
     }
 
     async fn go_on(&self, gap: &Gap, mut writer: Writer, part: Part) -> End {

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
 use http::header::{AGE, CONTENT_LENGTH, SET_COOKIE};
@@ -21,7 +21,7 @@ use super::gap::{self, Begun};
 use super::machine::Event;
 use super::memory::Manner;
 use super::task::{Errand, Give, Handed, Sharing};
-use super::{Fill, FillHead, OriginFailure, SharedResponse, complete};
+use super::{Concern, Fill, FillHead, OriginFailure, SharedResponse, complete};
 use crate::clock;
 use crate::observe::EventKind;
 use crate::watch;
@@ -38,15 +38,29 @@ const SHARED_TIME_MAX: Duration = Duration::from_secs(5);
 impl Errand {
     /// No response.
     pub(super) fn fail(&self, fill: &Fill, error: &OriginError) {
-        let failure = OriginFailure::of(error);
+        let mut failure = OriginFailure::of(error);
         self.observer.counters().error(failure.word);
-        if error.blame() == Blame::Origin {
-            self.plane.desk.upstreams.failed(self.again.upstream.name(), clock::mono());
+        let (desk, upstream, now) = (&self.plane.desk, self.again.upstream.name(), clock::mono());
+        match failure.concern {
+            Concern::All if error.blame() == Blame::Origin => desk.upstreams.failed(upstream, now),
+            Concern::All => {}
+            Concern::Lead => {
+                desk.upstreams.suspected(upstream, self.client, now);
+                failure.concern = self.concern(fill, now);
+            }
         }
-        if failure.status != StatusCode::SERVICE_UNAVAILABLE {
-            self.plane.desk.memory.fail(fill.key().digest, clock::mono(), failure.clone());
+        if failure.concern == Concern::All && failure.status != StatusCode::SERVICE_UNAVAILABLE {
+            desk.memory.fail(fill.key().digest, now, failure.clone());
         }
         self.end(fill, FillHead::Failed(failure), Event::Failed);
+    }
+
+    /// Whom a failure concerns that the request may have caused.
+    fn concern(&self, fill: &Fill, now: Instant) -> Concern {
+        match self.plane.desk.memory.witnessed(fill.key().digest, self.client, now) {
+            true => Concern::All,
+            false => Concern::Lead,
+        }
     }
 
     /// Judges the head and does what it asks for; true when the fill ended as it should.
@@ -59,6 +73,9 @@ impl Errand {
     ) -> bool {
         let received = clock::now();
         self.plane.desk.upstreams.answered(self.again.upstream.name());
+        if !response.status.is_server_error() {
+            self.plane.desk.memory.answered(fill.key().digest);
+        }
         let _ = fill.origin.set(response.origin.name().into());
         fill.had_age.store(response.headers.contains_key(AGE), Ordering::Relaxed);
         for _ in 0..response.times.retries {
@@ -71,7 +88,7 @@ impl Errand {
             return self.part(fill, cold, (requested, received), response, give).await;
         }
         if self.cold.is_some() && response.status == StatusCode::OK {
-            self.plane.desk.memory.handle(fill.key().digest, clock::mono(), Manner::Whole);
+            self.handle(fill, Manner::Whole);
         }
         let end = match response.framing {
             Framing::Close => BodyEnd::Close,
@@ -95,7 +112,7 @@ impl Errand {
                 match begun {
                     Ok((generation, writer)) => {
                         generation.set_maker(response.origin.name_shared());
-                        self.plane.desk.memory.accept(fill.key().digest);
+                        self.plane.desk.memory.accept(fill.key().digest, clock::mono());
                         if let Some(fields) =
                             self.for_lead(&response.headers, &generation.head().stored.headers)
                         {
@@ -130,7 +147,7 @@ impl Errand {
         strip_of_part(&mut response.headers);
         let is_strong = strong(&response.headers).is_some();
         let Some(kept) = kept.filter(|kept| is_strong && kept.length <= self.plane.object_bytes_max) else {
-            self.plane.desk.memory.handle(fill.key().digest, clock::mono(), Manner::Pass);
+            self.handle(fill, Manner::Pass);
             return self.no_part(fill, NotStored::Status);
         };
         if self.validating.first().is_some_and(|held| is_same(held, &response.headers, kept.length)) {
@@ -141,9 +158,10 @@ impl Errand {
             Ok(storable) => self.begin_part(fill, kept, storable, response, give),
             Err(reason) => {
                 if self.shared == Sharing::Shared && reason.is_of_response() {
-                    self.plane.desk.memory.decline(fill.key().digest, clock::mono(), reason);
+                    let memory = &self.plane.desk.memory;
+                    memory.decline(fill.key().digest, clock::mono(), reason, response.status);
                 } else {
-                    self.plane.desk.memory.handle(fill.key().digest, clock::mono(), Manner::Pass);
+                    self.handle(fill, Manner::Pass);
                 }
                 self.supersede(reason, StatusCode::OK);
                 self.no_part(fill, reason)
@@ -165,7 +183,7 @@ impl Errand {
             false => None,
         };
         let Some(Ok(body)) = body else {
-            self.plane.desk.memory.handle(fill.key().digest, clock::mono(), Manner::Pass);
+            self.handle(fill, Manner::Pass);
             return self.no_part(fill, NotStored::Status);
         };
         let mut headers = response.headers.clone();
@@ -180,10 +198,17 @@ impl Errand {
         if let Some(variant) = Variant::of(&self.client_headers, &response.headers) {
             let (status, origin) = (response.status, response.origin.name_shared().clone());
             let (headers, reason) = (response.headers, NotStored::Status);
-            let response = SharedResponse { status, headers, body, reason, origin, variant };
+            let concern = Concern::Lead;
+            let response = SharedResponse { status, headers, body, reason, origin, variant, concern };
             let _ = give.send(Handed::Alone(Box::new(response)));
         }
         self.no_part(fill, NotStored::Status)
+    }
+
+    /// Remembers how ranges of the key are to be fetched: those of who asks alone, if it does.
+    fn handle(&self, fill: &Fill, manner: Manner) {
+        let digest = self.shared.digest_of_ranges(fill.key());
+        self.plane.desk.memory.handle(digest, clock::mono(), manner);
     }
 
     fn begin_part(
@@ -198,7 +223,7 @@ impl Errand {
         let begun = store.begin_part(storable, fill.key().clone(), fill.stamp(), kept.length, kept.interval);
         let Ok((generation, writer)) = begun else { return self.no_part(fill, NotStored::NoRoom) };
         generation.set_maker(response.origin.name_shared());
-        self.plane.desk.memory.accept(fill.key().digest);
+        self.plane.desk.memory.accept(fill.key().digest, clock::mono());
         if let Some(fields) = self.for_lead(&response.headers, &generation.head().stored.headers) {
             let _ = give.send(Handed::Fields(fields));
         }
@@ -207,7 +232,7 @@ impl Errand {
             observer: self.observer.clone(),
             core: self.core,
             again: self.again.in_nobodys_name(),
-            rules: self.route.range,
+            route: self.route.clone(),
         };
         let part = Part { body: response.body, skip_bytes: kept.skip_bytes, end: kept.interval.end };
         self.plane.desk.gaps.go_on(&errand, Begun { writer, part, asked: fill.begun() });
@@ -239,7 +264,8 @@ impl Errand {
     /// The lead keeps its stream; joiners are told to pass.
     fn decline(&self, fill: &Fill, reason: NotStored, response: OriginResponse, give: Give) -> bool {
         if self.shared == Sharing::Shared && reason.is_of_response() && !response.status.is_server_error() {
-            self.plane.desk.memory.decline(fill.key().digest, clock::mono(), reason);
+            let memory = &self.plane.desk.memory;
+            memory.decline(fill.key().digest, clock::mono(), reason, response.status);
         }
         self.supersede(reason, response.status);
         let status = response.status;
@@ -287,7 +313,8 @@ impl Errand {
             Ok(body) => {
                 let origin = response.origin.name().into();
                 let (status, headers) = (response.status, response.headers);
-                let shared = SharedResponse { status, headers, body, reason, origin, variant };
+                let concern = self.concern(fill, clock::mono());
+                let shared = SharedResponse { status, headers, body, reason, origin, variant, concern };
                 self.end(fill, FillHead::Shared(Arc::new(shared)), Event::Shared);
                 true
             }
@@ -336,7 +363,7 @@ impl Errand {
             // A 304 that selects nothing that was asked for: the lead asks again on its own.
             return self.decline(fill, NotStored::UnaskedNotModified, response, give);
         };
-        self.plane.desk.memory.accept(fill.key().digest);
+        self.plane.desk.memory.accept(fill.key().digest, clock::mono());
         self.end(fill, FillHead::Unchanged(generation), Event::Unchanged);
         true
     }
@@ -355,7 +382,7 @@ impl Errand {
 }
 
 /// Takes out what a part says of itself, and not of the whole (RFC 9110 §14.4, RFC 9530 §2).
-fn strip_of_part(headers: &mut HeaderMap) {
+pub(crate) fn strip_of_part(headers: &mut HeaderMap) {
     for name in OF_PART {
         headers.remove(name);
     }

@@ -45,7 +45,7 @@ impl Shelf {
 
     /// Notes what begins to arrive. What a volume has under its key was let down before: what replaces it is as well.
     fn admit(&self, generation: &Generation) -> Verdict {
-        if self.tiers.all().is_empty() {
+        if !self.has_volumes() {
             return Verdict::Stays;
         }
         let digest = digest_of(generation);
@@ -59,13 +59,18 @@ impl Shelf {
         Verdict::Stays
     }
 
+    /// Whether there are volumes, or will be: what is asked for meanwhile counts.
+    fn has_volumes(&self) -> bool {
+        !self.tiers.all().is_empty() || self.expecting.is_on()
+    }
+
     fn has_older_below(&self, digest: u128) -> bool {
         self.tiers.all().iter().any(|tier| tier.count_of(digest) > 0)
     }
 
     /// Notes a use of what is in memory; the thread looks whether it has earned its place below.
     pub(crate) fn note_use(&self, generation: &Arc<Generation>) {
-        if self.tiers.all().is_empty() {
+        if !self.has_volumes() {
             return;
         }
         self.admission.note(digest_of(generation));
@@ -86,6 +91,10 @@ impl Shelf {
         // What is doubted outdoes nothing.
         if !generation.is_whole() || self.is_soft(&generation.label) {
             return;
+        }
+        // Used so much while it came that no further use is noted, and begun before there was a volume for it.
+        if generation.object() == 0 && generation.label.is_used_most() && self.may_go_down(generation) {
+            self.admission.ask(Task::Promote(Arc::downgrade(generation)));
         }
         let (digest, object, home) = (digest_of(generation), generation.object(), generation.home());
         let is_home = |tier: &Arc<Tier>| home.as_ref().is_some_and(|home| Arc::ptr_eq(home, tier));
