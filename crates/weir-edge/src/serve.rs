@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_RANGE, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use weir_policy::{Answer, Ask, CacheKey, ContentRange, Freshness, Interval, Reusable, answer};
 use weir_store::{Generation, Head, Printed};
@@ -235,6 +235,8 @@ fn partial(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head, pa
     // They would be of the content that is sent (RFC 9530 §2), and are of the whole.
     fields.remove("content-digest");
     fields.remove("content-md5");
+    // An origin may have said it of the whole, where it means nothing (RFC 9110 §14.4).
+    fields.remove(CONTENT_RANGE);
     if let Some(Part::Several(_)) = part {
         fields.remove(CONTENT_TYPE);
     }

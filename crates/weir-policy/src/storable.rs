@@ -7,11 +7,11 @@ use crate::freshness::{LifetimeSource, initial_age, lifetime};
 use crate::invalidate::same_origin_target;
 use crate::now::Now;
 use crate::request::RequestView;
-use crate::rules::{CacheRules, CloseDelimited, Errors, SetCookie};
+use crate::rules::{CacheRules, CloseDelimited, Errors, Heuristics, SetCookie};
 use crate::stored::{Facts, Stored, StoredFlags, Validators};
 use crate::tags::Tags;
 use crate::targeted::{ControlField, effective};
-use crate::vary::{Variant, Varies};
+use crate::vary::{Variant, Varies, vary_on_codings};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use std::time::Duration;
 
@@ -32,6 +32,14 @@ impl Storable {
     /// What is to be stored.
     pub fn stored(&self) -> &Stored {
         &self.0
+    }
+
+    /// Makes a variant by Accept-Encoding of it, as others under its key are: the origin codes for those who take that, though
+    /// it may not say so where it did not.
+    #[must_use]
+    pub fn beside_codings(mut self, request: &HeaderMap) -> Storable {
+        self.0.variant.vary_on_codings(request, &mut self.0.headers);
+        self
     }
 
     /// Hands over what is to be stored.
@@ -170,7 +178,7 @@ pub fn storable(
 ) -> Result<Storable, NotStored> {
     let (control, field) = effective(headers, rules);
     request_allows(request, rules)?;
-    status_allows(status, &control)?;
+    status_allows(status, &control, rules)?;
     if control.has(Directives::PRIVATE) {
         return Err(NotStored::Private);
     }
@@ -224,9 +232,10 @@ pub(crate) fn is_refused(control: &ResponseControl) -> bool {
 
 /// What of the status stands against storing, and no-store, which must-understand overrules where the status is
 /// understood (RFC 9111 §5.2.2.3).
-fn status_allows(status: StatusCode, control: &ResponseControl) -> Result<(), NotStored> {
+fn status_allows(status: StatusCode, control: &ResponseControl, rules: &CacheRules) -> Result<(), NotStored> {
     let code = status.as_u16();
-    if !is_whole(code) {
+    let is_too_long = code == 414 && rules.heuristics != Heuristics::Whole;
+    if is_too_long || !is_whole(code) {
         return Err(if is_of_request(code) { NotStored::Refused } else { NotStored::Status });
     }
     let must_understand = control.has(Directives::MUST_UNDERSTAND);
@@ -240,9 +249,11 @@ fn status_allows(status: StatusCode, control: &ResponseControl) -> Result<(), No
 }
 
 /// Whether a status can be stored at all: not interim ones, parts, answers to a precondition or a range (206, 304,
-/// 412, 416), nor those that RFC 6585 keeps out of caches (428, 429, 431, 511).
+/// 412, 416), those that RFC 6585 keeps out of caches (428, 429, 431, 511), nor what one request alone was refused for: its
+/// length, framing, type, target or moment, whatever lifetime it is given.
 fn is_whole(code: u16) -> bool {
-    code >= 200 && !matches!(code, 206 | 304 | 412 | 416 | 428 | 429 | 431 | 511)
+    let is_refusal = matches!(code, 408 | 411 | 413 | 415 | 417 | 421 | 422 | 425 | 426);
+    code >= 200 && !is_refusal && !matches!(code, 206 | 304 | 412 | 416 | 428 | 429 | 431 | 511)
 }
 
 /// Statuses that find fault with one request, as long, odd or badly framed as it came, and say nothing of the resource.
@@ -319,6 +330,10 @@ fn assemble(
     let facts = facts(status, headers, (&control, field), &validators, (requested, received), rules);
     let mut kept = headers.clone();
     clean(&mut kept, &control, rules, received);
+    if variant.varies_on_codings() {
+        // The caches behind this one must know, too, whatever the origin forgot.
+        vary_on_codings(&mut kept);
+    }
     let tags = Tags::read(&kept);
     Stored { status, headers: kept, validators, variant, facts, tags }
 }

@@ -66,9 +66,10 @@ fn statuses() {
         check(status, &modified, Err(NotStored::NoFreshness));
         check(status, "cache-control: max-age=9", Ok((MaxAge, 9)));
     }
-    for status in [400, 413, 414] {
-        check(status, &modified, Err(NotStored::Refused));
-        check(status, "cache-control: max-age=9", Ok((MaxAge, 9)));
+    check(400, &modified, Err(NotStored::Refused));
+    check(400, "cache-control: max-age=9", Ok((MaxAge, 9)));
+    for status in [408, 411, 413, 414, 415, 417, 421, 422, 425, 426, 431] {
+        check(status, "cache-control: public, max-age=9", Err(NotStored::Refused));
     }
     for status in [500, 501, 502, 503, 504, 599] {
         let reason = if status == 501 { NotStored::Refused } else { NotStored::ServerError };
