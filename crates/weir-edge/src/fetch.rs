@@ -505,6 +505,7 @@ pub(crate) fn again(exchange: &Exchange<'_>, route: &Arc<Route>) -> Option<Arc<A
         target: forwarded(route, exchange.path_and_query()).into_owned(),
         headers: outgoing::for_fill(exchange, route),
         tally: exchange.worker.observer.tally(exchange.facts.site),
+        client: Witness::of(exchange.client()),
     }))
 }
 

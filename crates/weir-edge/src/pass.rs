@@ -21,6 +21,7 @@ use crate::deliver::source::Source;
 use crate::exchange::{Exchange, forwarded};
 use crate::fetch::posted::Posted;
 use crate::fill::judge::strip_of_part;
+use crate::fill::witness::Witness;
 use crate::fill::{Concern, OriginFailure};
 use crate::plan::Route;
 use crate::told::Told;
@@ -127,6 +128,7 @@ fn request(exchange: &Exchange<'_>, route: &Route, body: OutBody) -> OriginReque
         prefer: None,
         upgrade: exchange.head.upgrade.clone(),
         tally: Some(exchange.worker.observer.tally(exchange.facts.site)),
+        client: Some(Witness::of(exchange.client()).number()),
     }
 }
 

@@ -209,7 +209,8 @@ impl Default for Tls {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Eject {
-    /// After how many failures in a row: refused or broken connections, timeouts, malformed responses. 0: never.
+    /// After how many failures in a row: refused or broken connections, timeouts, malformed responses. What comes after a request
+    /// counts only if three clients have met it, or if another origin answered the same request. 0: never.
     #[schemars(range(min = 0, max = 1000))]
     pub failures: u32,
     /// A failure that is older does not count.
