@@ -451,6 +451,9 @@ pub struct OriginState {
     pub connections_idle: usize,
     /// Requests waiting for a connection now.
     pub waiting: usize,
+    /// Tunnels and event streams now.
+    #[serde(default)]
+    pub streams: usize,
 }
 
 /// A request to be explained.

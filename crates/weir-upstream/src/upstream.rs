@@ -1,5 +1,6 @@
 //! An upstream: picks an origin for a request, sends it there, and tries anew where the retry table allows it.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -92,6 +93,11 @@ impl Upstream {
         let now = clock::now();
         let origins = self.origins.iter().map(|origin| origin.snapshot(now)).collect();
         UpstreamSnapshot { name: self.name.clone(), origins }
+    }
+
+    /// Whether a client has all the connections that it may have, at every origin.
+    pub fn is_spent(&self, client: Option<IpAddr>) -> bool {
+        self.origins.iter().all(|origin| origin.pool().is_spent(client))
     }
 
     /// Keeps the addresses fresh until the upstream is dropped: to be spawned once, off the data plane. Without it
@@ -246,7 +252,7 @@ async fn attempt(
     body: OutBody,
 ) -> Result<OriginResponse, Failed> {
     let begun = clock::now();
-    let mut lease = match lease(origin, terms.timeouts, demand).await {
+    let mut lease = match lease(origin, terms, demand).await {
         Ok(lease) => lease,
         Err(error) => {
             let failure = Failure { error, stage: Stage::NotConnected, kind: Kind::Fresh };
@@ -271,12 +277,18 @@ async fn attempt(
     };
     let now = clock::now();
     let times = Times { connect: connected - begun, first_byte: now - connected, retries: 0 };
+    if head.status == http::StatusCode::SWITCHING_PROTOCOLS && lease.permit.outlast().is_err() {
+        count(&origin.counts.busy);
+        let error = OriginError::Busy { retry_after: terms.timeouts.queue };
+        return Err(Box::new((Failure { error, stage: Stage::Answered, kind: Kind::Fresh }, None)));
+    }
     Ok(respond(origin, terms, lease, outgoing, head, times))
 }
 
 /// A connection, idle or made.
-async fn lease(origin: &Arc<Origin>, timeouts: &Timeouts, demand: Demand) -> Result<Lease, OriginError> {
-    match origin.pool().acquire(demand).await {
+async fn lease(origin: &Arc<Origin>, terms: &Terms<'_>, demand: Demand) -> Result<Lease, OriginError> {
+    let Terms { request, timeouts, .. } = terms;
+    match origin.pool().acquire(demand, (request.client, request.share)).await {
         Ok(Grant::Idle(lease)) => {
             count(&origin.counts.reuses);
             Ok(lease)

@@ -1,13 +1,14 @@
 //! Asking an origin for the rest of a body that is here in part (RFC 9110 §14.2, §13.1.5). Two versions of a body are
 //! never mixed: without a strong validator nothing is asked, and what comes must be the same version to its end.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_RANGE, RANGE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_policy::Interval;
 use weir_store::Generation;
-use weir_upstream::{OriginBody, OriginRequest, Tally, Upstream};
+use weir_upstream::{OriginBody, OriginRequest, Share, Tally, Upstream};
 use weir_wire::Framing;
 
 /// What is read over of an origin that sends the whole where a part was asked for: 1 MiB, or as much as it brings.
@@ -24,6 +25,8 @@ pub(crate) struct Again {
     pub(crate) headers: HeaderMap,
     /// For whom is counted what is sent and comes; of the core that asks.
     pub(crate) tally: Arc<dyn Tally>,
+    /// The client whose share of the origin's connections it takes.
+    pub(crate) client: Option<IpAddr>,
 }
 
 /// The rest of a body.
@@ -37,7 +40,8 @@ impl Again {
     /// A GET with these fields.
     pub(crate) fn request(&self, headers: HeaderMap) -> OriginRequest {
         let request = OriginRequest::new(Method::GET, self.target.clone(), headers);
-        OriginRequest { tally: Some(self.tally.clone()), ..request }
+        let (client, share) = (self.client, Share::Counted);
+        OriginRequest { tally: Some(self.tally.clone()), client, share, ..request }
     }
 
     /// The bytes of this generation from `start` to its end, if the origin still has the same version.
