@@ -452,7 +452,6 @@ pub struct OriginState {
     /// Requests waiting for a connection now.
     pub waiting: usize,
     /// Tunnels and event streams now.
-    #[serde(default)]
     pub streams: usize,
 }
 
@@ -519,6 +518,9 @@ pub struct Explained {
     /// What is stored under the key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stored: Vec<StoredVariant>,
+    /// Why what is stored may not be what one hoped for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     /// What sends a request past the cache here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bypass: Vec<String>,

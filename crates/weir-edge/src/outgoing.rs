@@ -1,8 +1,9 @@
 //! Requests towards origins: the client's fields as the transform has them, with the `Host` and the
 //! fields that the route wants.
 
-use http::header::HOST;
+use http::header::{CONTENT_ENCODING, HOST};
 use http::{HeaderMap, HeaderValue};
+use weir_store::Generation;
 
 use crate::exchange::Exchange;
 use crate::plan::Route;
@@ -20,6 +21,17 @@ pub(crate) fn for_fill(exchange: &Exchange<'_>, route: &Route) -> HeaderMap {
     let from = exchange.from();
     let mut headers = request::towards_origin(&exchange.head.headers, &from);
     request::for_fill(&mut headers, &from, &route.rules.key.headers);
+    finish(&mut headers, route);
+    headers
+}
+
+/// The fields of a fill's request again, in nobody's name: what no client has chosen, as far as the stored response does not
+/// depend on it.
+pub(crate) fn for_nobody(fields: &HeaderMap, generation: &Generation, route: &Route) -> HeaderMap {
+    let head = generation.head();
+    let coding = head.stored.headers.get(CONTENT_ENCODING);
+    let variant = &head.stored.variant;
+    let mut headers = request::of_nobody(fields, &generation.key().full, variant, coding);
     finish(&mut headers, route);
     headers
 }

@@ -128,7 +128,7 @@ pub(crate) fn refill(
         observer: worker.observer.clone(),
         core: worker.core,
         again: again.in_nobodys_name(),
-        rules: route.range,
+        route: route.clone(),
     };
     // Who wants the whole reads on; who asks for the rest of it, as players do, often leaves soon.
     let ask_bytes_max = if exchange.head.headers.contains_key(RANGE) { ASK_BYTES_MAX } else { u64::MAX };
@@ -199,7 +199,7 @@ impl Refill {
     /// The hole in which `wanted` begins: from the block of that byte to the end of the chunk in which what is wanted ends.
     fn hole(&self, generation: &Generation, wanted: Interval) -> Option<Interval> {
         let length = generation.length()?;
-        let end = ask_end(wanted, self.ask_bytes_max, self.errand.rules.chunk_bytes)
+        let end = ask_end(wanted, self.ask_bytes_max, self.errand.route.range.chunk_bytes)
             .map_or(length, |end| end.min(length));
         let hole = generation.gap(Interval::new(wanted.start, end.max(wanted.start)))?;
         if hole.start > wanted.start {
@@ -324,14 +324,14 @@ impl Refill {
         for seat in &self.seats {
             seat.advance(rest.start);
         }
-        let ahead_bytes = self.errand.rules.ahead_bytes;
+        let ahead_bytes = self.errand.route.range.ahead_bytes;
         let is_far = self.looked_to.saturating_sub(rest.start) > ahead_bytes / 2;
         let is_looked = is_far || self.looked_to >= rest.end;
         if generation.is_whole() || is_looked && !self.is_short {
             return;
         }
         self.seats.retain(|seat| !seat.is_past(rest.start));
-        if is_looked && self.seats.len() >= self.errand.rules.parallel {
+        if is_looked && self.seats.len() >= self.errand.route.range.parallel {
             return;
         }
         self.looked_to = rest.end.min(rest.start.saturating_add(ahead_bytes));
@@ -339,7 +339,8 @@ impl Refill {
     }
 
     fn look_ahead(&mut self, generation: &Arc<Generation>, rest: Interval) {
-        let Errand { plane, core, rules, .. } = &self.errand;
+        let Errand { plane, core, route, .. } = &self.errand;
+        let parallel = route.range.parallel;
         // What memory keeps only a window of is read behind that. What is being written is not missing.
         if is_windowed(generation) || plane.store.is_going_down(generation) && !generation.is_filling() {
             return;
@@ -349,10 +350,10 @@ impl Refill {
         }
         let fill = plane.desk.bringing(*core, generation);
         let near = Interval::new(rest.start, self.looked_to);
-        let gaps = generation.gaps(near, rules.parallel);
-        self.is_short = gaps.len() >= rules.parallel;
+        let gaps = generation.gaps(near, parallel);
+        self.is_short = gaps.len() >= parallel;
         for gap in gaps {
-            if self.seats.len() >= rules.parallel {
+            if self.seats.len() >= parallel {
                 break;
             }
             if fill.as_ref().is_some_and(|(seat, _)| seat.fill().is_to_come(gap.start)) {

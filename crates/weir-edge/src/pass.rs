@@ -2,6 +2,7 @@
 //! keep out, responses that may not be stored. It stores nothing but what a POST says is stored for the GETs to
 //! come; what an unsafe method changed is marked in the ledger (RFC 9111 §4.4).
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +24,8 @@ use crate::deliver::send::{Transfer, send_while};
 use crate::deliver::source::Source;
 use crate::exchange::{Exchange, forwarded};
 use crate::fetch::posted::Posted;
-use crate::fill::OriginFailure;
+use crate::fill::judge::strip_of_part;
+use crate::fill::{Concern, OriginFailure};
 use crate::plan::Route;
 use crate::told::Told;
 use crate::{clock, fetch, limit, local, lookup, outgoing, present, tunnel};
@@ -91,14 +93,14 @@ async fn ask(exchange: &mut Exchange<'_>, route: &Arc<Route>, upstream: &Arc<Ups
         tokio::select! {
             biased;
             Some(interim) = interims.recv() => {
-                if send_interim(exchange.conn, &interim).await.is_err() {
+                if send_interim(exchange, &interim).await.is_err() {
                     return Asked::Gone;
                 }
             }
             answer = &mut answer => {
                 // Both may come in one piece: what was said first is told first.
                 while let Ok(interim) = interims.try_recv() {
-                    if send_interim(exchange.conn, &interim).await.is_err() {
+                    if send_interim(exchange, &interim).await.is_err() {
                         return Asked::Gone;
                     }
                 }
@@ -127,29 +129,17 @@ async fn hold(conn: &mut Conn) -> Result<(Upload, OutBody), BodyError> {
     let mut held = BytesMut::new();
     let hold_bytes = conn.limits.body_hold_bytes;
     let is_small = length.is_some_and(|length| length <= hold_bytes as u64);
-    let mut end = None;
-    while end.is_none() && (is_small || held.len() < hold_bytes) {
+    while is_small || held.len() < hold_bytes {
         match conn.body.next(&mut conn.client).await? {
             Part::Data(bytes) => held.extend_from_slice(&bytes),
-            Part::End(trailers) => end = Some(trailers),
+            Part::End => return Ok((Upload::none(), OutBody::Whole(held.freeze()))),
         }
     }
-    let trailers = match end {
-        Some(None) => return Ok((Upload::none(), OutBody::Whole(held.freeze()))),
-        end => end,
-    };
-    // Invariant: the channel is empty, and has room for two parts.
     if !held.is_empty() {
+        // Invariant: the channel is empty, and has room for this.
         let _ = sender.try_send(OutPart::Data(held.freeze()));
     }
-    let upload = match trailers {
-        Some(trailers) => {
-            let _ = sender.try_send(OutPart::End(trailers));
-            Upload::none()
-        }
-        None => Upload::into(sender),
-    };
-    Ok((upload, OutBody::Stream { parts, length }))
+    Ok((Upload::into(sender), OutBody::Stream { parts, length }))
 }
 
 fn request(exchange: &Exchange<'_>, route: &Route, body: OutBody) -> OriginRequest {
@@ -171,19 +161,23 @@ fn request(exchange: &Exchange<'_>, route: &Route, body: OutBody) -> OriginReque
     }
 }
 
-/// Passes an interim response on (RFC 9110 §15.2).
+/// Passes an interim response on (RFC 9110 §15.2), without the fields that the route removes or sets.
 ///
 /// # Errors
 /// The client went away.
-pub(crate) async fn send_interim(conn: &mut Conn, interim: &Interim) -> Result<(), ClientEnd> {
+pub(crate) async fn send_interim(exchange: &mut Exchange<'_>, interim: &Interim) -> Result<(), ClientEnd> {
     if interim.status == StatusCode::CONTINUE {
         return Ok(());
     }
     let mut headers = interim.headers.clone();
     weir_policy::strip_hop_by_hop(&mut headers);
     headers.remove(CONTENT_LENGTH);
-    print::interim(&mut conn.client.out, interim.status, &headers);
-    conn.client.send(&[]).await
+    if let Some(route) = exchange.route {
+        route.strip_response(&mut headers);
+    }
+    let client = &mut exchange.conn.client;
+    print::interim(&mut client.out, interim.status, &headers);
+    client.send(&[]).await
 }
 
 /// Passes a response on to its client as it comes.
@@ -239,7 +233,7 @@ pub(crate) async fn relay(
     let is_counted = posted.is_some();
     let source = match posted {
         Some(posted) => posted.read(body),
-        None => Source::Origin(Box::new(body)),
+        None => Source::Origin(Box::new(body), route.clone()),
     };
     let sent = send_while(&mut conn.client, source, transfer, pace, meanwhile).await;
     if !is_counted {
@@ -256,6 +250,7 @@ fn unplaced() -> OriginFailure {
         word: "unplaced-part",
         origin: None,
         retry_after: None,
+        concern: Concern::Lead,
     }
 }
 
@@ -284,12 +279,22 @@ fn learn(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse,
         }
     } else if told.is_of_memory() && exchange.head.method == Method::GET {
         let end = if response.framing == Framing::Close { BodyEnd::Close } else { BodyEnd::Framed };
-        let (status, headers) = (response.status, &response.headers);
-        let judged = storable(&exchange.view(), status, headers, end, exchange.now, now, &route.rules);
+        let (status, headers) = of_whole(response);
+        let judged = storable(&exchange.view(), status, &headers, end, exchange.now, now, &route.rules);
         if judged.is_ok() {
-            plane.desk.memory.accept(lookup::key(exchange, route).digest);
+            plane.desk.memory.accept(lookup::key(exchange, route).digest, now.mono);
         }
     }
+}
+
+/// Status and fields of the whole: a part's are those of its whole, but for what it says of itself.
+fn of_whole(response: &OriginResponse) -> (StatusCode, Cow<'_, HeaderMap>) {
+    if response.status != StatusCode::PARTIAL_CONTENT {
+        return (response.status, Cow::Borrowed(&response.headers));
+    }
+    let mut headers = response.headers.clone();
+    strip_of_part(&mut headers);
+    (StatusCode::OK, Cow::Owned(headers))
 }
 
 /// Prints a response's head that is not stored.
@@ -335,7 +340,8 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     kind.len() >= 17 && kind[..17].eq_ignore_ascii_case(b"text/event-stream")
 }
 
-/// Marks what an unsafe request has made invalid.
+/// Marks what an unsafe request has made invalid, where something of it may be held or is on its way. Of what is fetched from here
+/// on the request is sent after the response that is looked at here.
 fn invalidate(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse) {
     let view = exchange.view();
     let targets = weir_policy::invalidation(&view, response.status, &response.headers);
@@ -344,8 +350,14 @@ fn invalidate(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResp
         // Another route may answer for it, with another key.
         let site = exchange.site;
         let route = site.and_then(|site| site.route(&Method::GET, view.scheme, view.path())).unwrap_or(route);
-        let digest = weir_policy::write_url(&route.rules.key, &view, &mut Vec::new());
-        let scope = Scope::Url { site: site.map_or(0, |site| site.mark), digest };
-        exchange.worker.plane.store.invalidate(scope, clock::now());
+        let (key, mut url) = (&route.rules.key, Vec::new());
+        let digest = weir_policy::write_url(key, &view, &mut url);
+        let site = site.map_or(0, |site| site.mark);
+        // Marks are for what there is: else anybody could make so many that they concern everything.
+        let plane = &exchange.worker.plane;
+        let can_tell = key.headers.is_empty() && key.cookies.is_empty();
+        if !can_tell || plane.desk.is_bringing(digest) || plane.store.may_hold(digest, &url, site) {
+            plane.store.invalidate(Scope::Url { site, digest }, clock::now());
+        }
     }
 }

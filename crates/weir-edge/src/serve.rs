@@ -213,7 +213,7 @@ fn whole(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head) {
         return out.extend_from_slice(&printed.head);
     }
     let at = out.len();
-    let fields = present::fields(&head.stored.headers, route, reader);
+    let fields = present::held(&head.stored.headers, head.stored.status, route, reader);
     print::status_line(out, head.stored.status);
     print::fields(out, &fields);
     if is_the_same_for_all {
@@ -226,7 +226,7 @@ fn whole(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head) {
 fn own(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, status: StatusCode, fields: Option<&HeaderMap>) {
     print::status_line(out, status);
     if let Some(fields) = fields {
-        print::fields(out, &present::fields(fields, route, reader));
+        print::fields(out, &present::held(fields, status, route, reader));
     }
 }
 

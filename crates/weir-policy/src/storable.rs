@@ -11,7 +11,7 @@ use crate::rules::{CacheRules, CloseDelimited, Errors, SetCookie};
 use crate::stored::{Facts, Stored, StoredFlags, Validators};
 use crate::tags::Tags;
 use crate::targeted::{ControlField, effective};
-use crate::vary::{Variant, Varies};
+use crate::vary::{Variant, Varies, vary_on_codings};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use std::time::Duration;
 
@@ -32,6 +32,14 @@ impl Storable {
     /// What is to be stored.
     pub fn stored(&self) -> &Stored {
         &self.0
+    }
+
+    /// Makes a variant by Accept-Encoding of it, as others under its key are: the origin codes for those who take that, though
+    /// it may not say so where it did not.
+    #[must_use]
+    pub fn beside_codings(mut self, request: &HeaderMap) -> Storable {
+        self.0.variant.vary_on_codings(request, &mut self.0.headers);
+        self
     }
 
     /// Hands over what is to be stored.
@@ -319,6 +327,10 @@ fn assemble(
     let facts = facts(status, headers, (&control, field), &validators, (requested, received), rules);
     let mut kept = headers.clone();
     clean(&mut kept, &control, rules, received);
+    if variant.varies_on_codings() {
+        // The caches behind this one must know, too, whatever the origin forgot.
+        vary_on_codings(&mut kept);
+    }
     let tags = Tags::read(&kept);
     Stored { status, headers: kept, validators, variant, facts, tags }
 }

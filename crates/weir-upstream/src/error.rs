@@ -201,6 +201,22 @@ impl OriginError {
         }
     }
 
+    /// Whether it came before any request was sent, so that another request would have met it, too. An error of a TLS session
+    /// does not say when it came.
+    pub fn is_before_request(&self) -> bool {
+        matches!(
+            self,
+            Self::Lookup { .. }
+                | Self::LookupTimeout { .. }
+                | Self::Refused { .. }
+                | Self::Unroutable { .. }
+                | Self::Connect { .. }
+                | Self::ConnectTimeout
+                | Self::Certificate { .. }
+                | Self::Busy { .. }
+        )
+    }
+
     /// Seconds for `Retry-After`; only where all connections are in use.
     pub fn retry_after_s(&self) -> Option<u64> {
         match self {

@@ -141,6 +141,8 @@ impl Upstream {
         let mut demand = Demand::Any;
         let preferred = request.prefer.as_deref().and_then(|name| self.preferred(name));
         let mut index = preferred.or_else(|| self.choose(&tried, clock::now())).unwrap_or(0);
+        // What an origin did that had the request says more of it than that another could not be had.
+        let mut had_it: Option<OriginError> = None;
         loop {
             let origin = &self.origins[index];
             let terms = Terms {
@@ -158,17 +160,21 @@ impl Upstream {
             };
             origin.failed_attempt(&failure);
             let next = retry::decide(&failure, request.retry, rest.is_some(), tries, self.bounds.retries_max);
-            let Some(rest) = rest else { return Err(failure.error) };
+            let error = match had_it.take() {
+                Some(earlier) if failure.error.is_before_request() => earlier,
+                _ => failure.error,
+            };
+            let Some(rest) = rest else { return Err(error) };
             body = rest;
             tried.push(index);
             let elsewhere = match next {
-                Next::GiveUp => return Err(failure.error),
+                Next::GiveUp => return Err(error),
                 Next::Fresh => None,
                 Next::Elsewhere | Next::ElsewhereOrFresh => self.choose(&tried, clock::now()),
             };
             match (next, elsewhere) {
                 (_, Some(other)) => (index, demand) = (other, Demand::Any),
-                (Next::Elsewhere, None) => return Err(failure.error),
+                (Next::Elsewhere, None) => return Err(error),
                 _ => demand = Demand::Fresh,
             }
             count(&origin.counts.retries);
@@ -176,6 +182,7 @@ impl Upstream {
                 Stage::NotConnected => tries.unconnected += 1,
                 _ => tries.resent += 1,
             }
+            had_it = (!error.is_before_request()).then_some(error);
         }
     }
 

@@ -228,11 +228,11 @@ pub enum Surrogate {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FieldEdits {
-    /// Fields that are set, in place of any of that name. An inherited one is undone by naming it in `remove`.
+    /// Fields that are set, in place of any of that name, also where that is spelled with `_` for `-`. An inherited one is undone by naming it in `remove`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = { "format": "weir-field-name" }))]
     pub set: BTreeMap<String, Text>,
-    /// Fields that are removed.
+    /// Fields that are removed, also where their names are spelled with `_` for `-`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remove: Option<Vec<FieldName>>,
 }

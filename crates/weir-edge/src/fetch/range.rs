@@ -15,10 +15,13 @@ use crate::fill::Seat;
 use crate::fill::cold::Cold;
 use crate::fill::desk;
 use crate::fill::memory::Manner;
+use crate::fill::task::Sharing;
 use crate::parts::{self, Confirmed};
 use crate::plan::Route;
 use crate::told::Told;
 use crate::{lookup, pass, serve};
+
+use super::sharing;
 
 /// All of a body.
 const WHOLE: Interval = Interval { start: 0, end: u64::MAX };
@@ -33,10 +36,11 @@ pub(super) fn want(exchange: &Exchange<'_>, ask: &Ask) -> Interval {
     }
 }
 
-/// Whether a range of this key is not to be had by the cache.
+/// Whether a range of this key is not to be had by the cache for who asks for himself.
 pub(super) fn is_past_the_cache(exchange: &Exchange<'_>, key: &CacheKey, want: Interval) -> bool {
     let memory = &exchange.worker.plane.desk.memory;
-    want != WHOLE && memory.manner(key.digest, exchange.now.mono) == Some(Manner::Pass)
+    let digest = Sharing::Alone.digest_of_ranges(key);
+    want != WHOLE && memory.manner(digest, exchange.now.mono) == Some(Manner::Pass)
 }
 
 /// What the origin is asked for where a range is wanted: its chunks. Not where ranges of the key are handled otherwise, and not
@@ -46,13 +50,14 @@ pub(crate) fn cold(
     route: &Route,
     ask: &Ask,
     key: &CacheKey,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
 ) -> Option<Cold> {
     let headers = &exchange.head.headers;
     let asked = Some(headers).filter(|_| ask.is_range()).and_then(wanted_cold)?;
     let is_whole = |held: &Arc<Generation>| held.is_whole() && matches(&held.head().stored.variant, headers);
-    let manner = exchange.worker.plane.desk.memory.manner(key.digest, exchange.now.mono);
-    if manner.is_some() || validating.iter().any(is_whole) || lookup::at_hand_is_whole(exchange, route) {
+    let digest = sharing(ask).digest_of_ranges(key);
+    let manner = exchange.worker.plane.desk.memory.manner(digest, exchange.now.mono);
+    if manner.is_some() || validating.is_some_and(is_whole) || lookup::at_hand_is_whole(exchange, route) {
         return None;
     }
     Some(match route.range.keeps_alone {

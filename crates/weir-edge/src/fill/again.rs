@@ -5,11 +5,14 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_RANGE, RANGE};
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use weir_policy::Interval;
 use weir_store::Generation;
-use weir_upstream::{OriginBody, OriginRequest, Share, Tally, Upstream};
+use weir_upstream::{OriginBody, OriginRequest, OriginResponse, Share, Tally, Upstream};
 use weir_wire::Framing;
+
+use crate::outgoing;
+use crate::plan::Route;
 
 /// What is read over of an origin that sends the whole where a part was asked for: 1 MiB, or as much as it brings.
 const SKIP_BYTES_MAX: u64 = 1 << 20;
@@ -56,9 +59,9 @@ impl Again {
         let request = self.request(headers);
         let answer = self.upstream.send(request, None).await.ok()?;
         let is_same = answer.status == StatusCode::PARTIAL_CONTENT
-            && answer.headers.get(ETAG) == Some(&etag)
+            && strong(&answer.headers) == Some(&etag)
             && may_be_of(&answer.headers, &generation.head().stored.headers);
-        let length = to_the_end(answer.headers.get(CONTENT_RANGE)?, start)?;
+        let length = to_the_end(only(&answer.headers, &CONTENT_RANGE)?, start)?;
         let is_as_long = generation.length().is_none_or(|known| known == length);
         (is_same && is_as_long).then_some(Rest { body: answer.body, length })
     }
@@ -76,12 +79,23 @@ pub(crate) struct Part {
 /// Why a part is not to be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum NoPart {
-    /// The origin has another version by now, or none.
+    /// The origin has another version by now: it has shown its entity tag.
     Changed,
-    /// The origin has the same version, and does not send parts of it.
+    /// The origin answers as if it had another version by now, or none. This may be for the request that was sent.
+    Unlike,
+    /// The origin has the same version, and does not send parts of it, or not such that one can tell. This, too.
     Unable,
+    /// The origin does not answer this request. Of the version nothing was learnt.
+    Refused,
     /// Nothing was learnt of the version; the word for the log.
     Failed(&'static str),
+}
+
+impl NoPart {
+    /// Whether a request without the fields that a client has chosen may be answered otherwise.
+    pub(crate) fn may_be_of_request(self) -> bool {
+        matches!(self, NoPart::Unlike | NoPart::Unable | NoPart::Refused)
+    }
 }
 
 impl Again {
@@ -92,6 +106,12 @@ impl Again {
             Arc::make_mut(&mut again).headers.remove(AUTHORIZATION);
         }
         again
+    }
+
+    /// The same without any field that a client has chosen, as far as what is stored does not depend on it.
+    pub(crate) fn without_client(&self, generation: &Generation, route: &Route) -> Again {
+        let headers = outgoing::for_nobody(&self.headers, generation, route);
+        Again { headers, ..self.clone() }
     }
 
     /// The bytes `want` of a generation, if the origin still has the same version.
@@ -117,36 +137,44 @@ impl Again {
         let answer = sent.map_err(|error| NoPart::Failed(error.word()))?;
         generation.set_maker(answer.origin.name_shared());
         let head = generation.head();
-        let (said, stored) = (&answer.headers, &head.stored.headers);
-        let has_tag = said.get(ETAG) == Some(&etag) && may_be_of(said, stored);
-        // The whole says of itself what a part need not say.
-        let is_as_whole = is_coded_alike(said, stored)
-            && !matches!(answer.framing, Framing::Length(whole) if whole != length);
-        match answer.status {
-            StatusCode::PARTIAL_CONTENT => {
-                let range = answer.headers.get(CONTENT_RANGE).and_then(part_of);
-                let (start, end, whole) = range.ok_or(NoPart::Unable)?;
-                if !has_tag || whole != length {
-                    return Err(NoPart::Changed);
-                }
-                // More than was asked for is as good, where reading over it costs less than it brings.
-                let skip_bytes = want.start.checked_sub(start).ok_or(NoPart::Unable)?;
-                let is_framed = !matches!(answer.framing, Framing::Length(bytes) if bytes != end - start);
-                let is_it = is_framed && end > want.start && skip_bytes <= skip_bytes_max(want);
-                let end = end.min(want.end);
-                is_it.then_some(Part { body: answer.body, skip_bytes, end }).ok_or(NoPart::Unable)
+        part_in(answer, &head.stored.headers, length, want)
+    }
+}
+
+/// What an answer has of the bytes `want` of a whole of this length that is stored with these fields.
+fn part_in(answer: OriginResponse, stored: &HeaderMap, length: u64, want: Interval) -> Result<Part, NoPart> {
+    let said = &answer.headers;
+    let has_tag = strong(said).is_some() && strong(said) == strong(stored) && may_be_of(said, stored);
+    let is_other = strong(said).is_some() && strong(said) != strong(stored);
+    let other = if is_other { NoPart::Changed } else { NoPart::Unlike };
+    // The whole says of itself what a part need not say.
+    let is_as_whole =
+        is_coded_alike(said, stored) && !matches!(answer.framing, Framing::Length(whole) if whole != length);
+    match answer.status {
+        StatusCode::PARTIAL_CONTENT => {
+            let range = only(said, &CONTENT_RANGE).and_then(part_of);
+            let (start, end, whole) = range.ok_or(NoPart::Unable)?;
+            if !has_tag || whole != length {
+                return Err(other);
             }
-            StatusCode::OK if !has_tag || !is_as_whole => Err(NoPart::Changed),
-            StatusCode::OK if want.start <= skip_bytes_max(want) => {
-                Ok(Part { body: answer.body, skip_bytes: want.start, end: want.end })
-            }
-            StatusCode::OK => Err(NoPart::Unable),
-            StatusCode::NOT_FOUND
-            | StatusCode::GONE
-            | StatusCode::PRECONDITION_FAILED
-            | StatusCode::RANGE_NOT_SATISFIABLE => Err(NoPart::Changed),
-            _ => Err(NoPart::Failed("origin-status")),
+            // More than was asked for is as good, where reading over it costs less than it brings.
+            let skip_bytes = want.start.checked_sub(start).ok_or(NoPart::Unable)?;
+            let is_framed = !matches!(answer.framing, Framing::Length(bytes) if bytes != end - start);
+            let is_it = is_framed && end > want.start && skip_bytes <= skip_bytes_max(want);
+            let end = end.min(want.end);
+            is_it.then_some(Part { body: answer.body, skip_bytes, end }).ok_or(NoPart::Unable)
         }
+        StatusCode::OK if !has_tag || !is_as_whole => Err(other),
+        StatusCode::OK if want.start <= skip_bytes_max(want) => {
+            Ok(Part { body: answer.body, skip_bytes: want.start, end: want.end })
+        }
+        StatusCode::OK => Err(NoPart::Unable),
+        StatusCode::NOT_FOUND
+        | StatusCode::GONE
+        | StatusCode::PRECONDITION_FAILED
+        | StatusCode::RANGE_NOT_SATISFIABLE => Err(NoPart::Unlike),
+        status if status.is_server_error() => Err(NoPart::Failed("origin-status")),
+        _ => Err(NoPart::Refused),
     }
 }
 
@@ -154,9 +182,15 @@ fn skip_bytes_max(want: Interval) -> u64 {
     want.length().max(SKIP_BYTES_MAX)
 }
 
-/// The entity tag, where it is a strong one (RFC 9110 §8.8.1).
+/// The entity tag, where it is a strong one (RFC 9110 §8.8.1); of several none can be told to be it.
 pub(crate) fn strong(headers: &HeaderMap) -> Option<&HeaderValue> {
-    headers.get(ETAG).filter(|etag| etag.as_bytes().starts_with(b"\""))
+    only(headers, &ETAG).filter(|etag| etag.as_bytes().starts_with(b"\""))
+}
+
+/// A field that is there once.
+pub(super) fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
+    let mut values = headers.get_all(name).iter();
+    values.next().filter(|_| values.next().is_none())
 }
 
 /// Whether a part may be of what is stored: two codings of one content are two representations, whatever their tags

@@ -8,7 +8,7 @@ use weir_store::BLOCK_BYTES;
 use weir_upstream::OriginResponse;
 use weir_wire::Framing;
 
-use super::again::part_of;
+use super::again::{only, part_of};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 /// The most that is asked for at a time, but for the rest of a chunk: 16 MiB.
@@ -71,9 +71,7 @@ impl Cold {
     /// What is to be kept of a 206 that says what it is and has what is wanted first; a whole block is begun where that costs
     /// none of it.
     pub(crate) fn read(self, response: &OriginResponse) -> Option<Kept> {
-        let mut ranges = response.headers.get_all(CONTENT_RANGE).iter();
-        let (Some(range), None) = (ranges.next(), ranges.next()) else { return None };
-        let (start, end, length) = part_of(range)?;
+        let (start, end, length) = part_of(only(&response.headers, &CONTENT_RANGE)?)?;
         if matches!(response.framing, Framing::Length(bytes) if bytes != end - start) {
             return None;
         }
@@ -99,9 +97,7 @@ impl Cold {
 /// Where the bytes of a part lie that is kept by itself, and how long the whole is. Where the field and the framing disagree,
 /// what has come begins where it is said to begin, and is as much as has come; if it was to be the end, it is.
 pub(crate) fn placed_alone(headers: &HeaderMap, bytes: u64) -> Option<(u64, u64)> {
-    let mut ranges = headers.get_all(CONTENT_RANGE).iter();
-    let (Some(range), None) = (ranges.next(), ranges.next()) else { return None };
-    let (start, end, length) = part_of(range)?;
+    let (start, end, length) = part_of(only(headers, &CONTENT_RANGE)?)?;
     let came = start.checked_add(bytes)?;
     let whole = if end == length { came } else { length };
     (bytes > 0 && came <= whole).then_some((start, whole))

@@ -13,7 +13,6 @@ use bytes::{Buf, Bytes};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tokio::sync::Notify;
-use weir_config::RangeRules;
 use weir_policy::Interval;
 use weir_store::{Generation, Piece, Read, Writer};
 
@@ -25,6 +24,7 @@ use super::task::forsaken;
 use super::waiters::{Bells, Waiters};
 use crate::clock;
 use crate::observe::Observer;
+use crate::plan::Route;
 use crate::plane::Plane;
 
 /// How long, and how often, a transfer waits for memory before it is given up: 2 s.
@@ -244,7 +244,7 @@ pub(crate) struct Errand {
     pub(crate) observer: Observer,
     pub(crate) core: usize,
     pub(crate) again: Arc<Again>,
-    pub(crate) rules: RangeRules,
+    pub(crate) route: Arc<Route>,
 }
 
 /// A transfer whose head has come already.
@@ -369,7 +369,7 @@ impl Gaps {
             waiters: Waiters::new(&self.bells),
             turn: Notify::new(),
             pace: Pace::new(asked),
-            chunk_bytes: errand.rules.chunk_bytes,
+            chunk_bytes: errand.route.range.chunk_bytes,
         })
     }
 
@@ -443,11 +443,16 @@ impl Errand {
     }
 
     async fn bring(&self, gap: &Gap) -> End {
-        self.observer.counters().origin_asked();
-        let part = match self.ask(gap).await {
+        let mut part = self.ask(gap, &self.again).await;
+        if part.as_ref().is_err_and(|no_part| no_part.may_be_of_request()) {
+            // What one client's fields have brought about says nothing for all.
+            part = self.ask(gap, &self.again.without_client(&gap.generation, &self.route)).await;
+        }
+        let part = match part {
             Ok(part) => part,
-            Err(NoPart::Changed) => return End::Changed,
+            Err(NoPart::Changed | NoPart::Unlike) => return End::Changed,
             Err(NoPart::Unable) => return End::Unable,
+            Err(NoPart::Refused) => return End::Failed("origin-status"),
             Err(NoPart::Failed(word)) => return End::Failed(word),
         };
         let interval = Interval::new(gap.start, part.end);
@@ -462,8 +467,9 @@ impl Errand {
     }
 
     /// Asks the origin, for as long as somebody waits for the answer.
-    async fn ask(&self, gap: &Gap) -> Result<Part, NoPart> {
-        let mut part = pin!(self.again.part(&gap.generation, Interval::new(gap.start, gap.end())));
+    async fn ask(&self, gap: &Gap, again: &Again) -> Result<Part, NoPart> {
+        self.observer.counters().origin_asked();
+        let mut part = pin!(again.part(&gap.generation, Interval::new(gap.start, gap.end())));
         loop {
             tokio::select! {
                 biased;

@@ -3,14 +3,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::header::{AGE, CONTENT_LENGTH, SET_COOKIE};
+use http::header::{AGE, CONTENT_LENGTH, SET_COOKIE, VARY};
 use http::{HeaderMap, StatusCode};
-use weir_policy::{
-    BodyEnd, NotStored, Now, SetCookie, Storable, Variant, is_selected_by, may_freshen, storable,
-};
+use weir_policy::{BodyEnd, CacheKey, NotStored, Now, SetCookie, Storable, Variant, may_freshen, storable};
 use weir_store::{Generation, Retirement};
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
 use weir_wire::Framing;
@@ -21,7 +19,7 @@ use super::gap::{self, Begun};
 use super::machine::Event;
 use super::memory::Manner;
 use super::task::{Errand, Give, Handed, Sharing};
-use super::{Fill, FillHead, OriginFailure, SharedResponse, complete};
+use super::{Concern, Fill, FillHead, OriginFailure, SharedResponse, complete};
 use crate::clock;
 use crate::observe::EventKind;
 use crate::watch;
@@ -38,15 +36,29 @@ const SHARED_TIME_MAX: Duration = Duration::from_secs(5);
 impl Errand {
     /// No response.
     pub(super) fn fail(&self, fill: &Fill, error: &OriginError) {
-        let failure = OriginFailure::of(error);
+        let mut failure = OriginFailure::of(error);
         self.observer.counters().error(failure.word);
-        if error.blame() == Blame::Origin {
-            self.plane.desk.upstreams.failed(self.again.upstream.name(), clock::mono());
+        let (desk, upstream, now) = (&self.plane.desk, self.again.upstream.name(), clock::mono());
+        match failure.concern {
+            Concern::All if error.blame() == Blame::Origin => desk.upstreams.failed(upstream, now),
+            Concern::All => {}
+            Concern::Lead => {
+                desk.upstreams.suspected(upstream, self.client, now);
+                failure.concern = self.concern(fill, now);
+            }
         }
-        if failure.status != StatusCode::SERVICE_UNAVAILABLE {
-            self.plane.desk.memory.fail(fill.key().digest, clock::mono(), failure.clone());
+        if failure.concern == Concern::All && failure.status != StatusCode::SERVICE_UNAVAILABLE {
+            desk.memory.fail(fill.key().digest, now, failure.clone());
         }
         self.end(fill, FillHead::Failed(failure), Event::Failed);
+    }
+
+    /// Whom a failure concerns that the request may have caused.
+    fn concern(&self, fill: &Fill, now: Instant) -> Concern {
+        match self.plane.desk.memory.witnessed(fill.key().digest, self.client, now) {
+            true => Concern::All,
+            false => Concern::Lead,
+        }
     }
 
     /// Judges the head and does what it asks for; true when the fill ended as it should.
@@ -59,6 +71,9 @@ impl Errand {
     ) -> bool {
         let received = clock::now();
         self.plane.desk.upstreams.answered(self.again.upstream.name());
+        if !response.status.is_server_error() {
+            self.plane.desk.memory.answered(fill.key().digest);
+        }
         let _ = fill.origin.set(response.origin.name().into());
         fill.had_age.store(response.headers.contains_key(AGE), Ordering::Relaxed);
         for _ in 0..response.times.retries {
@@ -71,7 +86,7 @@ impl Errand {
             return self.part(fill, cold, (requested, received), response, give).await;
         }
         if self.cold.is_some() && response.status == StatusCode::OK {
-            self.plane.desk.memory.handle(fill.key().digest, clock::mono(), Manner::Whole);
+            self.handle(fill, Manner::Whole);
         }
         let end = match response.framing {
             Framing::Close => BodyEnd::Close,
@@ -81,11 +96,12 @@ impl Errand {
         let judged =
             storable(&self.view(), response.status, &response.headers, end, requested, received, rules);
         // An error never takes the place of what may still go out instead of it (RFC 5861 §4).
-        let is_outage = response.status.is_server_error() && !self.validating.is_empty();
+        let is_outage = response.status.is_server_error() && self.validating.is_some();
         let reason = match judged {
             Ok(_) if is_outage => NotStored::ServerError,
             Ok(_) if self.is_too_large(response.framing) => NotStored::TooLarge,
             Ok(storable) => {
+                let storable = self.beside_others(storable, fill.key());
                 let length = match response.framing {
                     Framing::Length(length) => Some(length),
                     Framing::None => Some(0),
@@ -95,7 +111,7 @@ impl Errand {
                 match begun {
                     Ok((generation, writer)) => {
                         generation.set_maker(response.origin.name_shared());
-                        self.plane.desk.memory.accept(fill.key().digest);
+                        self.plane.desk.memory.accept(fill.key().digest, clock::mono());
                         if let Some(fields) =
                             self.for_lead(&response.headers, &generation.head().stored.headers)
                         {
@@ -130,10 +146,10 @@ impl Errand {
         strip_of_part(&mut response.headers);
         let is_strong = strong(&response.headers).is_some();
         let Some(kept) = kept.filter(|kept| is_strong && kept.length <= self.plane.object_bytes_max) else {
-            self.plane.desk.memory.handle(fill.key().digest, clock::mono(), Manner::Pass);
+            self.handle(fill, Manner::Pass);
             return self.no_part(fill, NotStored::Status);
         };
-        if self.validating.first().is_some_and(|held| is_same(held, &response.headers, kept.length)) {
+        if self.validating.as_ref().is_some_and(|held| is_same(held, &response.headers, kept.length)) {
             // It does not look at what it is asked first.
             return self.unchanged(fill, (requested, received), response, give).await;
         }
@@ -141,9 +157,10 @@ impl Errand {
             Ok(storable) => self.begin_part(fill, kept, storable, response, give),
             Err(reason) => {
                 if self.shared == Sharing::Shared && reason.is_of_response() {
-                    self.plane.desk.memory.decline(fill.key().digest, clock::mono(), reason);
+                    let memory = &self.plane.desk.memory;
+                    memory.decline(fill.key().digest, clock::mono(), reason, response.status);
                 } else {
-                    self.plane.desk.memory.handle(fill.key().digest, clock::mono(), Manner::Pass);
+                    self.handle(fill, Manner::Pass);
                 }
                 self.supersede(reason, StatusCode::OK);
                 self.no_part(fill, reason)
@@ -165,7 +182,7 @@ impl Errand {
             false => None,
         };
         let Some(Ok(body)) = body else {
-            self.plane.desk.memory.handle(fill.key().digest, clock::mono(), Manner::Pass);
+            self.handle(fill, Manner::Pass);
             return self.no_part(fill, NotStored::Status);
         };
         let mut headers = response.headers.clone();
@@ -180,10 +197,17 @@ impl Errand {
         if let Some(variant) = Variant::of(&self.client_headers, &response.headers) {
             let (status, origin) = (response.status, response.origin.name_shared().clone());
             let (headers, reason) = (response.headers, NotStored::Status);
-            let response = SharedResponse { status, headers, body, reason, origin, variant };
+            let concern = Concern::Lead;
+            let response = SharedResponse { status, headers, body, reason, origin, variant, concern };
             let _ = give.send(Handed::Alone(Box::new(response)));
         }
         self.no_part(fill, NotStored::Status)
+    }
+
+    /// Remembers how ranges of the key are to be fetched: those of who asks alone, if it does.
+    fn handle(&self, fill: &Fill, manner: Manner) {
+        let digest = self.shared.digest_of_ranges(fill.key());
+        self.plane.desk.memory.handle(digest, clock::mono(), manner);
     }
 
     fn begin_part(
@@ -195,10 +219,11 @@ impl Errand {
         give: Give,
     ) -> bool {
         let store = &self.plane.store;
+        let storable = self.beside_others(storable, fill.key());
         let begun = store.begin_part(storable, fill.key().clone(), fill.stamp(), kept.length, kept.interval);
         let Ok((generation, writer)) = begun else { return self.no_part(fill, NotStored::NoRoom) };
         generation.set_maker(response.origin.name_shared());
-        self.plane.desk.memory.accept(fill.key().digest);
+        self.plane.desk.memory.accept(fill.key().digest, clock::mono());
         if let Some(fields) = self.for_lead(&response.headers, &generation.head().stored.headers) {
             let _ = give.send(Handed::Fields(fields));
         }
@@ -207,7 +232,7 @@ impl Errand {
             observer: self.observer.clone(),
             core: self.core,
             again: self.again.in_nobodys_name(),
-            rules: self.route.range,
+            route: self.route.clone(),
         };
         let part = Part { body: response.body, skip_bytes: kept.skip_bytes, end: kept.interval.end };
         self.plane.desk.gaps.go_on(&errand, Begun { writer, part, asked: fill.begun() });
@@ -232,6 +257,15 @@ impl Errand {
         true
     }
 
+    /// A response of a key that has variants by coding: an origin that forgets Vary forgets it in what it does not code, too.
+    fn beside_others(&self, storable: Storable, key: &CacheKey) -> Storable {
+        let others = self.plane.store.variants(key.digest, &key.full);
+        match others.iter().any(|held| held.head().stored.variant.varies_on_codings()) {
+            true => storable.beside_codings(&self.client_headers),
+            false => storable,
+        }
+    }
+
     fn is_too_large(&self, framing: Framing) -> bool {
         matches!(framing, Framing::Length(length) if length > self.plane.object_bytes_max)
     }
@@ -239,7 +273,8 @@ impl Errand {
     /// The lead keeps its stream; joiners are told to pass.
     fn decline(&self, fill: &Fill, reason: NotStored, response: OriginResponse, give: Give) -> bool {
         if self.shared == Sharing::Shared && reason.is_of_response() && !response.status.is_server_error() {
-            self.plane.desk.memory.decline(fill.key().digest, clock::mono(), reason);
+            let memory = &self.plane.desk.memory;
+            memory.decline(fill.key().digest, clock::mono(), reason, response.status);
         }
         self.supersede(reason, response.status);
         let status = response.status;
@@ -254,7 +289,7 @@ impl Errand {
         let replaces = status.is_success()
             || status.is_redirection()
             || matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
-        let Some(old) = self.validating.first() else { return };
+        let Some(old) = &self.validating else { return };
         if replaces && (reason.is_of_response() || reason == NotStored::NoRoom) {
             self.plane.store.retire(old);
         }
@@ -287,7 +322,8 @@ impl Errand {
             Ok(body) => {
                 let origin = response.origin.name().into();
                 let (status, headers) = (response.status, response.headers);
-                let shared = SharedResponse { status, headers, body, reason, origin, variant };
+                let concern = self.concern(fill, clock::mono());
+                let shared = SharedResponse { status, headers, body, reason, origin, variant, concern };
                 self.end(fill, FillHead::Shared(Arc::new(shared)), Event::Shared);
                 true
             }
@@ -298,7 +334,7 @@ impl Errand {
         }
     }
 
-    /// A 304: every stored variant that it selects is freshened (RFC 9111 §4.3.4).
+    /// A 304: what was asked about, and nothing else that is held, is freshened (RFC 9111 §4.3.4): it is what the request selects.
     async fn unchanged(
         &self,
         fill: &Fill,
@@ -308,36 +344,28 @@ impl Errand {
     ) -> bool {
         // Reading to the end makes the connection usable again.
         let _ = response.body.next().await;
-        let count = self.validating.len();
-        let mut first = None;
-        for generation in &self.validating {
-            let (fresh, is_for_all) = {
-                let stored = &generation.head().stored;
-                let (news, rules) = (&response.headers, &self.route.rules);
-                if !is_selected_by(stored, news, count) {
-                    continue;
-                }
-                let is_for_all = may_freshen(&self.client_headers, stored, news, received, rules);
-                (weir_policy::freshen(stored, news, requested, received, rules), is_for_all)
-            };
-            // What was replaced or invalidated meanwhile stays so; who waits may have it all the same.
-            let is_gone = matches!(
-                generation.retirement(),
-                Some(Retirement::Replaced | Retirement::Outgrown | Retirement::Abandoned)
-            );
-            if !is_gone && is_for_all {
-                self.plane.store.freshen(generation, fresh, fill.stamp());
-                let events = &self.plane.observatory.events;
-                watch::tell(events, EventKind::Revalidated, generation, "304");
-            }
-            first.get_or_insert_with(|| generation.clone());
-        }
-        let Some(generation) = first else {
-            // A 304 that selects nothing that was asked for: the lead asks again on its own.
+        let Some(generation) = &self.validating else {
+            // Nothing was asked about: the lead asks again on its own.
             return self.decline(fill, NotStored::UnaskedNotModified, response, give);
         };
-        self.plane.desk.memory.accept(fill.key().digest);
-        self.end(fill, FillHead::Unchanged(generation), Event::Unchanged);
+        let (fresh, is_for_all) = {
+            let stored = &generation.head().stored;
+            let (news, rules) = (&response.headers, &self.route.rules);
+            let is_for_all = may_freshen(&self.client_headers, stored, news, received, rules);
+            (weir_policy::freshen(stored, news, requested, received, rules), is_for_all)
+        };
+        // What was replaced or invalidated meanwhile stays so; who waits may have it all the same.
+        let is_gone = matches!(
+            generation.retirement(),
+            Some(Retirement::Replaced | Retirement::Outgrown | Retirement::Abandoned)
+        );
+        if !is_gone && is_for_all {
+            self.plane.store.freshen(generation, fresh, fill.stamp());
+            let events = &self.plane.observatory.events;
+            watch::tell(events, EventKind::Revalidated, generation, "304");
+        }
+        self.plane.desk.memory.accept(fill.key().digest, clock::mono());
+        self.end(fill, FillHead::Unchanged(generation.clone()), Event::Unchanged);
         true
     }
 
@@ -350,12 +378,20 @@ impl Errand {
         if self.route.rules.set_cookie == SetCookie::Strip {
             fields.remove(SET_COOKIE);
         }
-        fields.keys().any(|name| !stored.contains_key(name)).then_some(fields)
+        if !fields.keys().any(|name| !stored.contains_key(name)) {
+            return None;
+        }
+        // The lead may be a cache, too.
+        fields.remove(VARY);
+        for value in stored.get_all(VARY) {
+            fields.append(VARY, value.clone());
+        }
+        Some(fields)
     }
 }
 
 /// Takes out what a part says of itself, and not of the whole (RFC 9110 §14.4, RFC 9530 §2).
-fn strip_of_part(headers: &mut HeaderMap) {
+pub(crate) fn strip_of_part(headers: &mut HeaderMap) {
     for name in OF_PART {
         headers.remove(name);
     }

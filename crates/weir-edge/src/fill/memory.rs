@@ -4,13 +4,19 @@
 
 use std::time::{Duration, Instant};
 
+use http::StatusCode;
 use parking_lot::Mutex;
 use weir_policy::NotStored;
 
 use super::OriginFailure;
+use super::witness::{WITNESSED_FOR, Witness, Witnesses};
 
-/// How long a key stays known as not storable.
+/// How long a key stays known as not storable, once it has been said twice.
 pub(crate) const DECLINED_FOR: Duration = Duration::from_secs(120);
+/// How long after it was said once, and after each refusal (401, 403, 404 and the like): that may have been of one request.
+pub(crate) const DOUBTED_FOR: Duration = Duration::from_secs(5);
+/// For so long after a storable response one that is not says nothing of the key: it may have been of one request.
+pub(crate) const STORABLE_FOR: Duration = Duration::from_secs(120);
 /// How long our own 502 and 504 are remembered.
 pub(crate) const FAILED_FOR: Duration = Duration::from_secs(1);
 
@@ -56,18 +62,27 @@ impl<T: Clone> Table<T> {
     }
 
     fn clear(&self, digest: u128) {
+        self.take(digest);
+    }
+
+    fn take(&self, digest: u128) -> Option<Entry<T>> {
         let (shard, slot) = self.place(digest);
-        let mut slots = self.shards[shard].lock();
-        if slots[slot].as_ref().is_some_and(|entry| entry.digest == digest) {
-            slots[slot] = None;
-        }
+        self.shards[shard].lock()[slot].take_if(|entry| entry.digest == digest)
     }
 }
 
-/// How long a key's ranges are handled in a special manner.
+/// How long a key's ranges are handled in a special manner, once it has been said twice.
 pub(crate) const MANNER_FOR: Duration = Duration::from_secs(120);
 /// Two changes of an object within this time, and it is fetched whole for a while.
 const RESTLESS: Duration = Duration::from_secs(10);
+
+/// Ranges that are handled in a special manner.
+#[derive(Clone, Copy)]
+struct Handled {
+    manner: Manner,
+    /// Until then they are; after that the next one says whether it is still so.
+    until: Instant,
+}
 
 /// How ranges of a key are fetched that are not held, where they cannot be as usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,57 +93,103 @@ pub(crate) enum Manner {
     Pass,
 }
 
+/// A key whose last response was not storable.
+#[derive(Clone, Copy)]
+struct Declined {
+    reason: NotStored,
+    /// Until then its requests pass; after that the next one says whether it is still so.
+    until: Instant,
+}
+
 /// The tables.
 pub(crate) struct Memory {
-    declined: Table<NotStored>,
+    declined: Table<Declined>,
+    storable: Table<()>,
     failed: Table<OriginFailure>,
-    manners: Table<Manner>,
+    manners: Table<Handled>,
     changed: Table<()>,
+    witnesses: Table<Witnesses>,
 }
 
 impl Memory {
-    /// Empty tables: 64 Ki keys not storable, 16 Ki that are handled in a special manner, 4 Ki failed, 4 Ki changed.
+    /// Empty tables: 64 Ki keys not storable, 16 Ki that were a moment ago, 16 Ki that are handled in a special manner, 4 Ki each
+    /// that failed, were met with failures, or changed.
     pub(crate) fn new() -> Memory {
         Memory {
             declined: Table::new(64 << 10),
+            storable: Table::new(16 << 10),
             failed: Table::new(4 << 10),
             manners: Table::new(16 << 10),
             changed: Table::new(4 << 10),
+            witnesses: Table::new(4 << 10),
         }
     }
 
     /// How the key's ranges are to be fetched, if not as usual.
     pub(crate) fn manner(&self, digest: u128, now: Instant) -> Option<Manner> {
-        self.manners.find(digest, now)
+        self.manners.find(digest, now).filter(|handled| now < handled.until).map(|handled| handled.manner)
     }
 
-    /// Remembers how the key's ranges are to be fetched.
+    /// Remembers how the key's ranges are to be fetched: not for long until it is said again, since one request alone may have
+    /// brought it about.
     pub(crate) fn handle(&self, digest: u128, now: Instant, manner: Manner) {
-        self.manners.put(digest, now + MANNER_FOR, manner);
+        let is_confirmed = self.manners.find(digest, now).is_some_and(|handled| handled.manner == manner);
+        self.handle_for(digest, now, manner, if is_confirmed { MANNER_FOR } else { DOUBTED_FOR });
+    }
+
+    fn handle_for(&self, digest: u128, now: Instant, manner: Manner, span: Duration) {
+        let until = now + span;
+        self.manners.put(digest, until + MANNER_FOR, Handled { manner, until });
     }
 
     /// Notes that the key's object has changed while parts of it were fetched.
     pub(crate) fn changed(&self, digest: u128, now: Instant) {
         match self.changed.find(digest, now) {
-            Some(()) => self.handle(digest, now, Manner::Whole),
+            Some(()) => self.handle_for(digest, now, Manner::Whole, MANNER_FOR),
             None => self.changed.put(digest, now + RESTLESS, ()),
         }
     }
 
     /// Why the key's last response was not storable.
     pub(crate) fn declined(&self, digest: u128, now: Instant) -> Option<NotStored> {
-        self.declined.find(digest, now)
+        self.declined
+            .find(digest, now)
+            .filter(|declined| now < declined.until)
+            .map(|declined| declined.reason)
     }
 
-    /// Remembers a response that was not storable.
-    pub(crate) fn decline(&self, digest: u128, now: Instant, reason: NotStored) {
-        self.declined.put(digest, now + DECLINED_FOR, reason);
+    /// Remembers a response that was not storable. One request alone may have brought it about, by a cookie or by a field of
+    /// its own: after a storable one it is not believed at once, and not for long until it is said again.
+    pub(crate) fn decline(&self, digest: u128, now: Instant, reason: NotStored, status: StatusCode) {
+        if self.storable.take(digest).is_some_and(|entry| now < entry.until) {
+            return;
+        }
+        let is_confirmed = !status.is_client_error() && self.declined.find(digest, now).is_some();
+        let until = now + if is_confirmed { DECLINED_FOR } else { DOUBTED_FOR };
+        self.declined.put(digest, until + DECLINED_FOR, Declined { reason, until });
+    }
+
+    /// Notes that a request for the key met a failure that it may have caused. True where so many clients have, with no answer in
+    /// between, that it concerns them all.
+    pub(crate) fn witnessed(&self, digest: u128, client: Witness, now: Instant) -> bool {
+        let mut witnesses = self.witnesses.find(digest, now).unwrap_or_else(|| Witnesses::begin(client, now));
+        witnesses.add(client, now);
+        let are_enough = witnesses.are_enough();
+        self.witnesses.put(digest, now + WITNESSED_FOR, witnesses);
+        are_enough
+    }
+
+    /// The key was answered, and not with a server's error: what failed was a request.
+    pub(crate) fn answered(&self, digest: u128) {
+        self.witnesses.clear(digest);
+        self.failed.clear(digest);
     }
 
     /// A storable response clears what was remembered.
-    pub(crate) fn accept(&self, digest: u128) {
+    pub(crate) fn accept(&self, digest: u128, now: Instant) {
         self.declined.clear(digest);
         self.failed.clear(digest);
+        self.storable.put(digest, now + STORABLE_FOR, ());
     }
 
     /// The key's failure of a moment ago.
@@ -146,15 +207,43 @@ impl Memory {
 mod tests {
     use super::*;
 
+    const OK: StatusCode = StatusCode::OK;
+
     #[test]
-    fn a_declined_key_is_forgotten_in_time_and_by_a_storable_response() {
+    fn a_key_is_declined_for_long_once_it_is_said_twice_and_a_storable_response_ends_it() {
         let memory = Memory::new();
         let now = crate::clock::mono();
-        memory.decline(7, now, NotStored::NoStore);
+        memory.decline(7, now, NotStored::NoStore, OK);
         assert_eq!(memory.declined(7, now), Some(NotStored::NoStore));
-        assert_eq!(memory.declined(7, now + DECLINED_FOR), None);
-        memory.accept(7);
-        assert_eq!(memory.declined(7, now), None);
+        let then = now + DOUBTED_FOR;
+        assert_eq!(memory.declined(7, then), None);
+        memory.decline(7, then, NotStored::NoStore, OK);
+        assert!(memory.declined(7, then + DECLINED_FOR - Duration::from_secs(1)).is_some());
+        let then = then + DECLINED_FOR;
+        assert_eq!(memory.declined(7, then), None);
+        memory.decline(7, then, NotStored::NoStore, OK);
+        assert!(memory.declined(7, then + DOUBTED_FOR).is_some(), "it has been said before");
+        memory.accept(7, then);
+        assert_eq!(memory.declined(7, then), None);
+    }
+
+    #[test]
+    fn one_response_among_storable_ones_declines_nothing_and_a_refusal_never_for_long() {
+        let memory = Memory::new();
+        let now = crate::clock::mono();
+        for _ in 0..3 {
+            memory.accept(7, now);
+            memory.decline(7, now, NotStored::SetCookie, OK);
+            assert_eq!(memory.declined(7, now), None);
+        }
+        for _ in 0..3 {
+            memory.decline(7, now, NotStored::NoFreshness, StatusCode::FORBIDDEN);
+            assert!(memory.declined(7, now).is_some());
+            assert_eq!(memory.declined(7, now + DOUBTED_FOR), None);
+        }
+        memory.accept(8, now);
+        memory.decline(8, now + STORABLE_FOR, NotStored::SetCookie, OK);
+        assert!(memory.declined(8, now + STORABLE_FOR).is_some(), "that was long ago");
     }
 
     #[test]
@@ -171,10 +260,38 @@ mod tests {
     }
 
     #[test]
+    fn one_client_alone_never_makes_a_keys_failure_everybodys() {
+        let memory = Memory::new();
+        let now = crate::clock::mono();
+        let client = Witness::V4;
+        assert!((0..100).all(|_| !memory.witnessed(7, client(1), now)));
+        assert!(!memory.witnessed(7, client(2), now));
+        memory.answered(7);
+        assert!(!memory.witnessed(7, client(3), now), "an answer came in between");
+        assert!(!memory.witnessed(7, client(2), now) && memory.witnessed(7, client(1), now));
+        assert!(memory.witnessed(7, client(1), now), "what is known need not be met by three again");
+    }
+
+    #[test]
+    fn a_manner_holds_for_long_once_it_is_said_twice() {
+        let memory = Memory::new();
+        let now = crate::clock::mono();
+        memory.handle(7, now, Manner::Pass);
+        assert_eq!(memory.manner(7, now), Some(Manner::Pass));
+        let then = now + DOUBTED_FOR;
+        assert_eq!(memory.manner(7, then), None);
+        memory.handle(7, then, Manner::Whole);
+        assert_eq!(memory.manner(7, then + DOUBTED_FOR), None, "that is another");
+        memory.handle(7, then, Manner::Whole);
+        assert_eq!(memory.manner(7, then + DOUBTED_FOR), Some(Manner::Whole));
+        assert_eq!(memory.manner(7, then + MANNER_FOR), None);
+    }
+
+    #[test]
     fn keys_that_share_a_slot_are_not_taken_for_each_other() {
         let memory = Memory::new();
         let now = crate::clock::mono();
-        memory.decline(7, now, NotStored::NoStore);
+        memory.decline(7, now, NotStored::NoStore, OK);
         assert_eq!(memory.declined(7 | 1 << 64, now), None);
     }
 }

@@ -10,7 +10,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
-use weir_policy::{RequestView, conditional};
+use weir_policy::{CacheKey, RequestView, conditional};
 use weir_store::{Generation, Writer};
 use weir_upstream::{Blame, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse};
 
@@ -18,7 +18,8 @@ use super::again::{Again, Rest, strong};
 use super::cold::Cold;
 use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
 use super::upstreams::Place;
-use super::{Fill, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
+use super::witness::Witness;
+use super::{Concern, Fill, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
 use crate::clock;
 use crate::observe::{EventKind, Observer};
 use crate::plan::Route;
@@ -45,8 +46,10 @@ pub(crate) struct Errand {
     pub(crate) host: Arc<str>,
     pub(crate) path_and_query: String,
     pub(crate) client_headers: HeaderMap,
-    /// Stored generations that the request revalidates, the selected one first.
-    pub(crate) validating: Vec<Arc<Generation>>,
+    /// Whose request it is.
+    pub(crate) client: Witness,
+    /// What the request selects of what is held, and revalidates.
+    pub(crate) validating: Option<Arc<Generation>>,
     /// Whether the key is remembered when a response is not storable.
     pub(crate) shared: Sharing,
     /// The range that the origin is asked for, where not for the whole.
@@ -67,6 +70,17 @@ pub(crate) enum Sharing {
     Shared,
     /// It is one request's own.
     Alone,
+}
+
+impl Sharing {
+    /// Who asks for himself says nothing of the ranges of others, nor they of his: under which digest of the key it is remembered
+    /// how they are fetched.
+    pub(crate) fn digest_of_ranges(self, key: &CacheKey) -> u128 {
+        match self {
+            Sharing::Shared => key.digest,
+            Sharing::Alone => !key.digest,
+        }
+    }
 }
 
 /// What the lead gets beside the fill itself.
@@ -144,6 +158,7 @@ impl Drop for Closing {
                 word: "fill-aborted",
                 origin: None,
                 retry_after: None,
+                concern: Concern::Lead,
             };
             let _ = self.fill.head.set(FillHead::Failed(failure));
             self.fill.apply(Event::Failed);
@@ -206,9 +221,8 @@ impl Errand {
 
     fn request(&self) -> OriginRequest {
         let mut headers = self.again.headers.clone();
-        let heads: Vec<_> = self.validating.iter().map(|generation| generation.head()).collect();
-        let stored: Vec<_> = heads.iter().map(|head| &head.stored).collect();
-        conditional(&stored, &mut headers);
+        let head = self.validating.as_ref().map(|generation| generation.head());
+        conditional(head.as_ref().map(|head| &head.stored), &mut headers);
         if let Some(cold) = self.cold {
             cold.ask(&mut headers);
         }

@@ -194,7 +194,9 @@ impl Scene {
         });
         let whole = Interval::new(0, u64::MAX);
         let now = clock::mono();
-        let Plan::Lead(lead) = desk.plan(0, (&key(), store.ledger()), whole, &HeaderMap::new(), now) else {
+        let Plan::Lead(lead) =
+            desk.plan((0, Witness::Unnamed), (&key(), store.ledger()), whole, &HeaderMap::new(), now)
+        else {
             panic!("nothing else runs")
         };
         let seat = lead.begin().unwrap();
@@ -349,7 +351,8 @@ impl Scene {
     fn join(&mut self, core: usize, interval: Interval) {
         let (ledger, now) = (self.store.ledger(), clock::mono());
         if self.readers.len() < 8
-            && let Plan::Join(seat) = self.desk.plan(core, (&key(), ledger), interval, &HeaderMap::new(), now)
+            && let Plan::Join(seat) =
+                self.desk.plan((core, Witness::Unnamed), (&key(), ledger), interval, &HeaderMap::new(), now)
         {
             let task = Task::new(reader(seat, interval, self.again.clone(), self.store.clone()));
             self.readers.push((task, interval));
@@ -456,4 +459,28 @@ fn a_reader_on_another_core_never_takes_the_end_for_a_break() {
         });
         assert!(matches!(read, weir_store::Read::End), "{read:?} at the end");
     }
+}
+
+#[test]
+fn what_hangs_is_led_again_a_few_times_and_who_comes_joins_the_newest() {
+    let scene = Scene::new(8, false);
+    let (ledger, whole, begun) = (scene.store.ledger(), Interval::new(0, u64::MAX), scene.fill.begun());
+    let plan = |client, rounds| {
+        let now = begun + HEAD_WAIT_MAX * rounds;
+        scene.desk.plan((0, Witness::V4(client)), (&key(), ledger), whole, &HeaderMap::new(), now)
+    };
+    let mut led = vec![scene.fill.clone()];
+    let mut seats = Vec::new();
+    for (rounds, client) in [(1, 1), (2, 1)] {
+        let Plan::Lead(lead) = plan(client, rounds) else { panic!("round {rounds} is led again") };
+        let seat = lead.begin().unwrap();
+        led.push(seat.fill().clone());
+        seats.push(seat);
+        let Plan::Join(joined) = plan(2, rounds) else { panic!("others join it") };
+        assert!(Arc::ptr_eq(joined.fill(), led.last().unwrap()));
+    }
+    assert!(matches!(plan(2, 3), Plan::Apart), "three hang");
+    scene.desk.done(&led[0]);
+    assert!(matches!(plan(1, 3), Plan::Apart), "two of its own hang");
+    assert!(matches!(plan(2, 3), Plan::Lead(_)), "another client's does not");
 }

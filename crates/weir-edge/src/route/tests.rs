@@ -115,6 +115,33 @@ fn fields_are_removed_then_set() {
     assert_eq!(fields, headers(&[("x-a", "out"), ("etag", "e")]));
 }
 
+/// Programs behind CGI read `X_Country` as `X-Country`, and whichever comes last.
+#[test]
+fn fields_are_removed_and_set_in_all_spellings() {
+    let edits =
+        "{ set = { X-My-Country = \"de\", own_a = \"1\" }, remove = [\"X-Secret-Key\", \"odd_name\"] }";
+    let route = first(&format!("request_headers = {edits}\nresponse_headers = {edits}\n"));
+    let given = [
+        ("x_my_country", "evil"),
+        ("x-my_country", "evil"),
+        ("x_my-country", "evil"),
+        ("own-a", "evil"),
+        ("x_secret_key", "evil"),
+        ("x-secret_key", "evil"),
+        ("odd-name", "evil"),
+        ("x_my_county", "other"),
+        ("xmycountry", "other"),
+    ];
+    let expect =
+        headers(&[("x_my_county", "other"), ("xmycountry", "other"), ("x-my-country", "de"), ("own_a", "1")]);
+    let mut fields = headers(&given);
+    route.edit_request(&mut fields);
+    assert_eq!(fields, expect);
+    let mut fields = headers(&given);
+    route.present(&mut fields, 0);
+    assert_eq!(fields, expect);
+}
+
 #[test]
 fn browsers_are_told_another_lifetime() {
     let route = first("browser_ttl = \"1m\"\n");

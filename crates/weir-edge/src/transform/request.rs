@@ -6,12 +6,12 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT_ENCODING, EXPECT, HOST, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE, IF_UNMODIFIED_SINCE,
-    MAX_FORWARDS, RANGE, VIA,
+    ACCEPT_ENCODING, COOKIE, EXPECT, HOST, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
+    IF_UNMODIFIED_SINCE, MAX_FORWARDS, RANGE, VIA,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use smallvec::SmallVec;
-use weir_policy::{SURROGATE_CAPABILITY, accept_encoding, strip_hop_by_hop};
+use weir_policy::{SURROGATE_CAPABILITY, Variant, accept_encoding, strip_hop_by_hop};
 
 use super::Trust;
 use super::client::X_FORWARDED_FOR;
@@ -213,8 +213,18 @@ fn is_removed(name: &HeaderName, trust: Trust) -> bool {
 /// Whether a name is of the fields that Weir strips, writes, or keys and selects by. A name that becomes one of
 /// them when its underscores are hyphens is the same field to an origin behind CGI (RFC 3875 §4.1.18), past all that.
 fn is_decided_spelling(hyphenated: &str) -> bool {
-    const FAMILIES: [&str; 8] =
-        ["accept-", "cache-", "cdn-", "content-", "if-", "max-", "x-forwarded-", "x-request-"];
+    const FAMILIES: [&str; 10] = [
+        "accept-",
+        "cache-",
+        "cdn-",
+        "content-",
+        "if-",
+        "max-",
+        "proxy-",
+        "surrogate-",
+        "x-forwarded-",
+        "x-request-",
+    ];
     STRIPPED.binary_search(&hyphenated).is_ok()
         || OF_TRUSTED_PEERS.binary_search(&hyphenated).is_ok()
         || FAMILIES.iter().any(|family| hyphenated.starts_with(family))
@@ -255,6 +265,68 @@ pub fn for_fill(headers: &mut HeaderMap, from: &From<'_>, keyed: &[HeaderName]) 
 fn port<'a>(scheme: &str, host: &'a str) -> &'a str {
     let named = host.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.ends_with(']'));
     named.unwrap_or(if scheme == "https" { "443" } else { "80" })
+}
+
+/// Of a fill's request what no client has chosen, but where it is what tells what is stored from other variants and objects: the
+/// fields that Weir writes, those that the response varies on, those and the cookies that are in the key, and the coding that
+/// is stored.
+pub fn of_nobody(
+    fields: &HeaderMap,
+    key: &[u8],
+    variant: &Variant,
+    coding: Option<&HeaderValue>,
+) -> HeaderMap {
+    const OWN: [HeaderName; 6] = [
+        HOST,
+        X_FORWARDED_PROTO,
+        X_FORWARDED_HOST,
+        X_FORWARDED_PORT,
+        X_REQUEST_ID,
+        SURROGATE_CAPABILITY_FIELD,
+    ];
+    let mut out = HeaderMap::new();
+    let selecting = variant.selecting.iter().map(|field| &field.name);
+    for name in OWN.iter().chain(selecting) {
+        out.remove(name);
+        for value in fields.get_all(name) {
+            out.append(name, value.clone());
+        }
+    }
+    // Of what others have written there our own member comes last.
+    for name in [VIA, CDN_LOOP] {
+        if let Some(own) = members(fields, &name).last() {
+            put(&mut out, name, own.trim_ascii());
+        }
+    }
+    if let Some(coding) = coding {
+        out.entry(ACCEPT_ENCODING).or_insert_with(|| coding.clone());
+    }
+    of_key(&mut out, key);
+    out
+}
+
+/// The fields and cookies that a full key names, behind its first line.
+fn of_key(out: &mut HeaderMap, key: &[u8]) {
+    let mut cookies = Vec::new();
+    for line in key.split(|byte| *byte == b'\n').skip(1) {
+        if let Some(cookie) = line.strip_prefix(b"cookie ") {
+            if cookie.contains(&b'=') {
+                cookies.extend_from_slice(if cookies.is_empty() { b"" } else { b"; " });
+                cookies.extend_from_slice(cookie);
+            }
+            continue;
+        }
+        let Some(at) = line.iter().position(|byte| *byte == b':') else { continue };
+        let (name, value) = (HeaderName::from_bytes(&line[..at]), HeaderValue::from_bytes(&line[at + 1..]));
+        if let (Ok(name), Ok(value)) = (name, value)
+            && !out.get_all(&name).iter().any(|there| there == value)
+        {
+            out.append(name, value);
+        }
+    }
+    if !cookies.is_empty() {
+        put(out, COOKIE, &cookies);
+    }
 }
 
 fn forwarded_for(out: &mut HeaderMap, headers: &HeaderMap, from: &From<'_>) {

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 
 use super::Trust;
 use super::request::{
-    From, OF_TRUSTED_PEERS, STRIPPED, ends_here, for_fill, is_loop, known_id, scheme, towards_origin,
+    From, OF_TRUSTED_PEERS, STRIPPED, ends_here, for_fill, is_loop, known_id, of_nobody, scheme,
+    towards_origin,
 };
 use super::response::{Place, location_back, towards_client};
 
@@ -382,4 +383,40 @@ proptest! {
         let last = sent["x-forwarded-for"].to_str().unwrap().rsplit(", ").next().unwrap();
         prop_assert_eq!(last, "192.0.2.7");
     }
+}
+
+#[test]
+fn in_nobodys_name_goes_what_no_client_has_chosen() {
+    let sent = headers(&[
+        ("user-agent", "odd"),
+        ("x-odd", "1"),
+        ("cookie", "tracked=1; theme=dark"),
+        ("accept-language", "de"),
+        ("x-country", "CH"),
+        ("x-forwarded-for", "192.0.2.7"),
+        ("via", "1.1 odd, 1.1 weir-0123abcd"),
+    ]);
+    let mut sent = towards_origin(&sent, &from(Untrusted));
+    for_fill(&mut sent, &from(Untrusted), &[]);
+    let language = HeaderMap::from_iter([(http::header::VARY, HeaderValue::from_static("accept-language"))]);
+    let variant = weir_policy::Variant::of(&sent, &language).unwrap();
+    let key = b"http://site.example/\nx-country:CH\nx-absent\ncookie theme=dark\ncookie absent";
+    let coding = HeaderValue::from_static("br");
+    let expect = headers(&[
+        ("accept-encoding", "br"),
+        ("accept-language", "de"),
+        ("cdn-loop", OWN),
+        ("cookie", "theme=dark"),
+        ("host", "site.example"),
+        ("surrogate-capability", sent["surrogate-capability"].to_str().unwrap()),
+        ("via", "1.1 weir-0123abcd"),
+        ("x-country", "CH"),
+        ("x-forwarded-host", "site.example"),
+        ("x-forwarded-port", "80"),
+        ("x-forwarded-proto", "http"),
+        ("x-request-id", "made-here"),
+    ]);
+    assert_eq!(of_nobody(&sent, key, &variant, Some(&coding)), expect);
+    let whole_key = b"http://site.example/\naccept-language:de";
+    assert_eq!(of_nobody(&sent, whole_key, &variant, None).get_all("accept-language").iter().count(), 1);
 }

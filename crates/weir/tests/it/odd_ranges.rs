@@ -152,9 +152,10 @@ impl Odd {
         }
     }
 
-    /// Origin requests that one request of a client may cost: more where each brings half of what is left.
+    /// Origin requests that one request of a client may cost: for a gap, for that in nobody's name, for a cold range, past the
+    /// cache; more where each brings half of what is left.
     fn requests_max(self) -> usize {
-        if matches!(self, Odd::Shorter | Odd::Breaks) { 128 } else { 3 }
+        if matches!(self, Odd::Shorter | Odd::Breaks) { 128 } else { 4 }
     }
 
     /// Whether this status may reach a client: what the origin said, or that it could not be used.

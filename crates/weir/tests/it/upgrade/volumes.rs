@@ -123,7 +123,7 @@ fn what_the_new_process_fetched_before_it_had_the_volume_outlives_a_kill() {
     std::thread::sleep(Duration::from_millis(1500));
     let pid = weir.main_pid().to_string();
     assert!(std::process::Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
-    weir.start_again();
+    weir.restart();
     for path in &hot {
         let answer = weir.client().get("x", path, &[]);
         assert!(answer.is_hit(), "{path}: {}", answer.cache_status());
