@@ -128,6 +128,7 @@ async fn lead(
     };
     let mut errand = errand(exchange, route, &validating, sharing, (again.clone(), among));
     errand.cold = cold(exchange, route, ask, &lookup::key(exchange, route), &validating);
+    let asked_for = if errand.cold.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
     let Some(seat) = place.begin() else { return local::internal(exchange, "no-seat").await };
     let kept = errand.seat.clone();
     let (interim, mut interims) = mpsc::unbounded_channel();
@@ -151,7 +152,7 @@ async fn lead(
         }
         FillHead::Part(generation) => {
             exchange.own_fields = own_fields(&mut handed);
-            let told = told.answered(StatusCode::PARTIAL_CONTENT);
+            let told = told.answered(asked_for);
             in_part(exchange, route, ask, generation, seat, told).await
         }
         FillHead::New(generation) => {

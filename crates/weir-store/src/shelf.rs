@@ -374,6 +374,13 @@ impl Shelf {
         drop((retired, all));
     }
 
+    /// Whether a whole one of a generation's variant is in the index.
+    pub(crate) fn has_whole_of_variant(&self, generation: &Generation) -> bool {
+        let label = &generation.label;
+        let all = self.index.all(label.key.digest);
+        all.iter().any(|other| other.is_whole() && is_other_of_variant(&other.label, label))
+    }
+
     /// Settles a generation that came up from the volume, unless it is there already: it is older than all that began here.
     pub(crate) fn adopt(&self, generation: &Arc<Generation>) {
         let mut retired = Victims::new();

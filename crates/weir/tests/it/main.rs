@@ -36,6 +36,7 @@ mod malformed_requests;
 mod malformed_responses;
 mod observe;
 mod odd_ranges;
+mod one_generation;
 mod parts;
 mod peers;
 mod poisoning;
