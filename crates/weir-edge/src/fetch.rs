@@ -34,8 +34,8 @@ use crate::plan::Route;
 use crate::told::Told;
 use crate::{outgoing, pass, serve};
 
-pub(crate) use self::range::cold;
 use self::range::{Way, in_part, is_for_nobody, is_past_the_cache, want};
+pub(crate) use self::range::{chunk_bytes, cold};
 use self::stale::{STALE_AFTER, slow_at, stale_instead, stale_out, usable};
 
 /// How often a request plans anew because the fill that it joined brought another variant.
