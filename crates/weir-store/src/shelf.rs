@@ -176,6 +176,11 @@ impl Shelf {
         }
     }
 
+    /// Whether a body could have so many bytes of the budget, evicting as needed.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        bytes == 0 || self.charge(bytes + BLOCK_OVERHEAD_BYTES).is_some()
+    }
+
     /// Evicts what weighs `need_bytes` together; false when there was nothing.
     fn evict(&self, need_bytes: u64) -> bool {
         let victims = {

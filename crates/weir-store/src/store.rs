@@ -407,9 +407,12 @@ impl Store {
         let shelf = &self.shelf;
         shelf.expecting.note(|| digest_below(&key.full, key.site));
         let stored = detached(storable.into_stored());
+        let first_bytes = length.unwrap_or(u64::MAX).min(BLOCK_BYTES as u64);
         let charges = shelf
             .charge(overhead_bytes(&key))
             .and_then(|own| Some((own, shelf.charge(head_bytes(&stored))?)));
+        // Where readers hold so much that not a block can be had, a body would wait for them.
+        let charges = charges.filter(|_| shelf.has_room(first_bytes));
         let Some((own, head)) = charges else {
             shelf.counts.refused.fetch_add(1, Ordering::Relaxed);
             return Err(NotAdmitted);
@@ -420,10 +423,13 @@ impl Store {
     }
 
     /// A further writer for an interval of a generation that is not whole. What is held already is not written again.
-    /// `None` where nothing can be added: it is whole, or lives on as a window only.
+    /// `None` where nothing can be added: it is whole, or lives on as a window only, or readers hold all memory.
     pub fn resume(&self, generation: &Arc<Generation>, interval: Interval) -> Option<Writer> {
         let is_fixed = matches!(generation.retirement(), Some(Retirement::Outgrown | Retirement::Abandoned));
         if is_fixed || generation.length().is_some_and(|length| interval.end > length) {
+            return None;
+        }
+        if !self.shelf.has_room(interval.length().min(BLOCK_BYTES as u64)) {
             return None;
         }
         self.shelf.refill(generation);

@@ -50,6 +50,7 @@ mod ranges;
 mod rates;
 mod scattered;
 mod service;
+mod slow_readers;
 mod staleness;
 mod start;
 mod structured;
