@@ -35,8 +35,8 @@ use crate::plan::Route;
 use crate::told::Told;
 use crate::{outgoing, pass, serve};
 
-pub(crate) use self::range::cold;
 use self::range::{Way, in_part, is_for_nobody, is_past_the_cache, want};
+pub(crate) use self::range::{chunk_bytes, cold};
 use self::stale::{STALE_AFTER, slow_at, stale_instead, stale_out, usable};
 
 /// How often a request plans again because the fill that it joined brought another variant, failed
@@ -145,6 +145,7 @@ async fn lead(
     };
     let mut errand = errand(exchange, route, validating.as_ref(), sharing, (again.clone(), among));
     errand.cold = cold(exchange, route, ask, &lookup::key(exchange, route), validating.as_ref());
+    let asked_for = if errand.cold.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
     let Some(seat) = place.begin() else { return local::internal(exchange, "no-seat").await };
     let kept = errand.seat.clone();
     let (interim, mut interims) = mpsc::unbounded_channel();
@@ -168,7 +169,7 @@ async fn lead(
         }
         FillHead::Part(generation) => {
             exchange.own_fields = own_fields(&mut handed);
-            let told = told.answered(StatusCode::PARTIAL_CONTENT);
+            let told = told.answered(asked_for);
             in_part(exchange, route, ask, generation, seat, told).await
         }
         FillHead::New(generation) => {
