@@ -101,38 +101,59 @@ fn one_client_that_reads_slowly_leaves_connections_to_others() {
     assert_eq!(status(&weir, "192.0.2.1", "/ok"), 503);
 }
 
-#[test]
-fn event_streams_and_tunnels_leave_the_connections_to_requests() {
-    let origin = origin(|exchange| {
+const UPGRADE: &str = "Connection: Upgrade\r\nUpgrade: x\r\n\r\n";
+
+/// An origin of silent event streams, and of tunnels below `/ws`.
+fn silent() -> Origin {
+    origin(|exchange| {
         if exchange.request.target.starts_with("/ws") {
             exchange.send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n");
         } else {
-            exchange.send(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\r\n",
-            );
+            let fields = "Content-Type: text/event-stream\r\nCache-Control: no-store\r\n";
+            exchange.send(format!("HTTP/1.1 200 OK\r\n{fields}\r\n"));
         }
         exchange.peer_left_within(LONG);
         exchange.close();
-    });
-    let upstream = format!("{UPSTREAM}\nstreams = 6\nclient_share = 100");
-    let weir = house(&[&origin]).upstream(&upstream).start();
-    let upgrade = "Connection: Upgrade\r\nUpgrade: x\r\n\r\n";
-    let mut open = Vec::new();
-    for number in 0..6 {
-        let (target, more, expect) = match number % 2 {
-            0 => (format!("GET /events{number}"), "\r\n", 200),
-            _ => (format!("GET /ws{number}"), upgrade, 101),
-        };
-        let mut client = send(&weir, "192.0.2.1", &target, more);
-        assert_eq!(client.recv_head_only().map(|head| head.status), Ok(expect), "{target}");
-        open.push(client);
-    }
+    })
+}
+
+/// Three of each, all established.
+fn establish(weir: &Weir) -> Vec<Client> {
+    (0..6)
+        .map(|number| {
+            let (target, more, expect) = match number % 2 {
+                0 => (format!("GET /events{number}"), "\r\n", 200),
+                _ => (format!("GET /ws{number}"), UPGRADE, 101),
+            };
+            let mut client = send(weir, "192.0.2.1", &target, more);
+            assert_eq!(client.recv_head_only().map(|head| head.status), Ok(expect), "{target}");
+            client
+        })
+        .collect()
+}
+
+#[test]
+fn silent_event_streams_and_tunnels_leave_the_connections_to_requests() {
+    let origin = silent();
+    let weir = house(&[&origin]).upstream(UPSTREAM).start();
+    let _open = establish(&weir);
     for _ in 0..4 {
         assert_eq!(weir.get("/ok").status(), 200);
     }
+}
+
+#[test]
+fn event_streams_and_tunnels_have_a_bound_of_their_own() {
+    let origin = silent();
+    let upstream = format!("{UPSTREAM}\nstreams = 6\nclient_share = 100");
+    let weir = house(&[&origin]).upstream(&upstream).start();
+    let open = establish(&weir);
     assert_eq!(origin_metric(&origin, &weir, "weir_origin_streams"), 6.0);
-    assert_eq!(send(&weir, "192.0.2.1", "GET /events", "\r\n").recv().map(|answer| answer.status()), Ok(503));
-    assert_eq!(send(&weir, "192.0.2.1", "GET /ws", upgrade).recv().map(|answer| answer.status()), Ok(503));
+    for (target, more) in [("GET /events", "\r\n"), ("GET /ws", UPGRADE)] {
+        let mut refused = send(&weir, "192.0.2.1", target, more);
+        assert_eq!(refused.recv().map(|answer| answer.status()), Ok(503), "{target}");
+    }
+    assert_eq!(weir.get("/ok").status(), 200);
     drop(open);
     until("they have ended", || origin_metric(&origin, &weir, "weir_origin_streams") == 0.0);
     let mut again = send(&weir, "192.0.2.1", "GET /events", "\r\n");
