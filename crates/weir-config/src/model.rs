@@ -241,6 +241,14 @@ pub struct Limits {
     pub send_stall: Duration,
     /// How long a request goes on whose client has ended its side and takes nothing: one that has left looks the same.
     pub half_close: Duration,
+    /// The most connections of clients; beyond, those that have been idle for the longest are closed, and where none is idle the
+    /// new one. Default: what the process may open, less what origins, volumes and logs need.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections: Option<NonZeroU32>,
+    /// The most connections of one client (in IPv6: of one /64); a new one beyond is closed. Of a trusted proxy or a unix socket
+    /// the requests under way of each client that it names are counted instead (429). Default: an eighth of `connections`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections_per_client: Option<NonZeroU32>,
     /// How long a tunnel or an event stream may be silent; then it is cut.
     pub tunnel_idle: Duration,
     /// How long the requests under way may go on after SIGTERM.
@@ -259,6 +267,8 @@ impl Default for Limits {
             body_rate: Size(256),
             send_stall: Duration::seconds(60),
             half_close: Duration::seconds(2),
+            connections: None,
+            connections_per_client: None,
             tunnel_idle: Duration::seconds(3600),
             drain: Duration::seconds(30),
         }

@@ -516,6 +516,9 @@ pub struct Explained {
     /// What is stored under the key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stored: Vec<StoredVariant>,
+    /// Why what is stored may not be what one hoped for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     /// What sends a request past the cache here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bypass: Vec<String>,

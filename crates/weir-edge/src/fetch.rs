@@ -61,14 +61,17 @@ enum Waited {
     Gone,
 }
 
-/// Fetches what the request asks for; `validating` is what is held and may still be good.
+/// Fetches what the request asks for; `validating` is what it selects of what is held, and may still be good.
 pub(crate) async fn fetch(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: Vec<Arc<Generation>>,
+    validating: Option<Arc<Generation>>,
     told: Told,
 ) -> After {
+    if exchange.count().is_err() {
+        return local::too_many(exchange).await;
+    }
     if ask.kind == AskKind::Head {
         return pass::pass(exchange, route, told).await;
     }
@@ -87,13 +90,13 @@ pub(crate) async fn fetch(
         };
         match plan {
             Plan::Lead(place) => return lead(exchange, route, ask, validating, place, told).await,
-            Plan::Join(seat) => match join(exchange, route, ask, &validating, seat, told).await {
+            Plan::Join(seat) => match join(exchange, route, ask, validating.as_ref(), seat, told).await {
                 Joined::Answered(after) => return after,
                 Joined::Again => {}
                 Joined::Failed => have_failed = true,
                 Joined::Own(held) => {
                     let place = desk.alone(who, (&key, ledger), clock::mono());
-                    return lead(exchange, route, ask, vec![held], place, told).await;
+                    return lead(exchange, route, ask, Some(held), place, told).await;
                 }
                 Joined::Pass => return pass::pass(exchange, route, told).await,
             },
@@ -102,7 +105,9 @@ pub(crate) async fn fetch(
                 return pass::pass(exchange, route, told).await;
             }
             Plan::Apart => break,
-            Plan::Failed(failure) => return failed(exchange, route, ask, &validating, &failure, told).await,
+            Plan::Failed(failure) => {
+                return failed(exchange, route, ask, validating.as_ref(), &failure, told).await;
+            }
         }
     }
     if have_failed {
@@ -119,11 +124,11 @@ async fn lead(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: Vec<Arc<Generation>>,
+    validating: Option<Arc<Generation>>,
     place: desk::Lead,
     told: Told,
 ) -> After {
-    if let Some((generation, reusable)) = published(exchange, route, ask, &validating) {
+    if let Some((generation, reusable)) = published(exchange, route, ask, validating.as_ref()) {
         drop(place);
         return held_by_now(exchange, route, ask, generation, reusable, told).await;
     }
@@ -131,21 +136,21 @@ async fn lead(
     let Some(again) = again(exchange, route) else { return local::no_upstream(exchange).await };
     let Some(among) = place_among_fills(exchange, &again) else {
         drop(place);
-        return match stale_instead(exchange, route, ask, &validating, Failure::Slow, told).await {
+        return match stale_instead(exchange, route, ask, validating.as_ref(), Failure::Slow, told).await {
             Some(after) => after,
             None => pass::pass(exchange, route, told).await,
         };
     };
-    let mut errand = errand(exchange, route, &validating, sharing, (again.clone(), among));
-    errand.cold = cold(exchange, route, ask, &lookup::key(exchange, route), &validating);
+    let mut errand = errand(exchange, route, validating.as_ref(), sharing, (again.clone(), among));
+    errand.cold = cold(exchange, route, ask, &lookup::key(exchange, route), validating.as_ref());
     let Some(seat) = place.begin() else { return local::internal(exchange, "no-seat").await };
     let kept = errand.seat.clone();
     let (interim, mut interims) = mpsc::unbounded_channel();
     let mut handed = task::start(errand, seat.fill().clone(), interim_sender(exchange, interim));
-    let slow_at = slow_at(exchange, route, ask, &validating, seat.fill());
+    let slow_at = slow_at(exchange, route, ask, validating.as_ref(), seat.fill());
     let mut waited = wait_head(exchange, &seat, &mut interims, slow_at).await;
     if let Waited::Late = waited {
-        if let Some(stale) = usable(exchange, ask, &validating, Failure::Slow) {
+        if let Some(stale) = usable(exchange, ask, validating.as_ref(), Failure::Slow) {
             // The fill goes on as one of the background.
             *kept.lock() = Some(seat);
             drop((kept, handed));
@@ -157,7 +162,7 @@ async fn lead(
     exchange.origin = seat.fill().origin().cloned();
     match head {
         FillHead::Declined(reason, status) => {
-            declined(exchange, route, ask, &validating, (reason, status), handed, told).await
+            declined(exchange, route, ask, validating.as_ref(), (reason, status), handed, told).await
         }
         FillHead::Part(generation) => {
             exchange.own_fields = own_fields(&mut handed);
@@ -169,7 +174,7 @@ async fn lead(
             let told = told.answered(generation.head().stored.status);
             filled(exchange, route, ask, generation, (seat, again), told).await
         }
-        head => settled(exchange, route, ask, &validating, head, &seat, told).await,
+        head => settled(exchange, route, ask, validating.as_ref(), head, &seat, told).await,
     }
 }
 
@@ -204,7 +209,7 @@ async fn declined(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     (reason, status): (NotStored, StatusCode),
     handed: oneshot::Receiver<Handed>,
     told: Told,
@@ -253,12 +258,12 @@ fn published(
     exchange: &Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
 ) -> Option<(Arc<Generation>, Reusable)> {
     // Of what was found not to be had a moment ago nothing more is asked.
     let is_wanted = |held: &Arc<Generation>| held.is_whole() || !exchange.found_gone;
     let generation = lookup::at_hand(exchange, route).generation.filter(is_wanted)?;
-    let is_known = validating.iter().any(|old| Arc::ptr_eq(old, &generation));
+    let is_known = validating.is_some_and(|old| Arc::ptr_eq(old, &generation));
     if is_known && !is_fresher(exchange, &generation) {
         return None;
     }
@@ -277,7 +282,7 @@ async fn join(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     seat: Seat,
     told: Told,
 ) -> Joined {
@@ -296,8 +301,7 @@ async fn join(
     let ledger = exchange.worker.plane.store.ledger();
     match head {
         FillHead::New(generation) | FillHead::Unchanged(generation) | FillHead::Part(generation)
-            if !matches(&generation.head().stored.variant, &exchange.head.headers)
-                || desk::is_overtaken(seat.fill(), &generation, ledger) =>
+            if !answers(exchange, &generation) || desk::is_overtaken(seat.fill(), &generation, ledger) =>
         {
             Joined::Again
         }
@@ -342,7 +346,7 @@ async fn stale_or_pass(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     failure: Failure,
     told: Told,
 ) -> Joined {
@@ -357,7 +361,7 @@ async fn join_head(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     seat: &Seat,
 ) -> Waited {
     let (_, mut none) = mpsc::unbounded_channel();
@@ -372,18 +376,23 @@ async fn join_head(
     }
 }
 
+/// Whether a generation is of the variant that the request selects.
+fn answers(exchange: &Exchange<'_>, generation: &Generation) -> bool {
+    matches(&generation.head().stored.variant, &exchange.head.headers)
+}
+
 /// What any reader does with a head that brings no new body.
 async fn settled(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     head: FillHead,
     seat: &Seat,
     told: Told,
 ) -> After {
     match head {
-        FillHead::Unchanged(generation) => {
+        FillHead::Unchanged(generation) if answers(exchange, &generation) => {
             let told = told.answered(StatusCode::NOT_MODIFIED);
             match parts::confirm(exchange, route, ask, &generation).await {
                 Confirmed::Held | Confirmed::Coming => {}
@@ -394,9 +403,11 @@ async fn settled(
         }
         FillHead::Shared(response) => shared(exchange, route, ask, validating, &response, told).await,
         FillHead::Failed(failure) => failed(exchange, route, ask, validating, &failure, told).await,
-        FillHead::New(_) | FillHead::Part(_) | FillHead::Declined(..) | FillHead::Withdrawn => {
-            pass::pass(exchange, route, told).await
-        }
+        FillHead::Unchanged(_)
+        | FillHead::New(_)
+        | FillHead::Part(_)
+        | FillHead::Declined(..)
+        | FillHead::Withdrawn => pass::pass(exchange, route, told).await,
     }
 }
 
@@ -422,7 +433,7 @@ async fn shared(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     response: &SharedResponse,
     told: Told,
 ) -> After {
@@ -439,7 +450,7 @@ async fn failed(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     failure: &OriginFailure,
     told: Told,
 ) -> After {
@@ -507,7 +518,7 @@ pub(crate) fn place_among_fills(exchange: &Exchange<'_>, again: &Again) -> Optio
 pub(crate) fn errand(
     exchange: &Exchange<'_>,
     route: &Arc<Route>,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     shared: Sharing,
     (again, place): (Arc<Again>, Place),
 ) -> Errand {
@@ -522,7 +533,7 @@ pub(crate) fn errand(
         path_and_query: exchange.path_and_query().to_owned(),
         client_headers: exchange.head.headers.clone(),
         client: Witness::of(exchange.client()),
-        validating: validating.to_vec(),
+        validating: validating.cloned(),
         shared,
         cold: None,
         seat: Arc::default(),

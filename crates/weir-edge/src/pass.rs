@@ -39,6 +39,9 @@ enum Asked {
 
 /// Passes a request.
 pub(crate) async fn pass(exchange: &mut Exchange<'_>, route: &Arc<Route>, told: Told) -> After {
+    if exchange.count().is_err() {
+        return local::too_many(exchange).await;
+    }
     let Some(upstream) = exchange.running.upstream(route).cloned() else {
         return local::no_upstream(exchange).await;
     };

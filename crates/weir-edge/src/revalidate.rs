@@ -35,8 +35,8 @@ pub(crate) async fn now(
             .await;
     }
     let validating = match revalidation.why {
-        RevalidateReason::Refresh => Vec::new(),
-        _ => candidates(exchange, generation),
+        RevalidateReason::Refresh => None,
+        _ => Some(generation),
     };
     fetch::fetch(exchange, route, ask, validating, told).await
 }
@@ -64,11 +64,10 @@ pub(crate) fn in_background(
     if !worker.plane.desk.upstreams.may_try(again.upstream.name(), now) {
         return;
     }
-    let candidates = candidates(exchange, generation.clone());
-    let mut errand = fetch::errand(exchange, route, &candidates, Sharing::Shared, (again, place));
+    let mut errand = fetch::errand(exchange, route, Some(generation), Sharing::Shared, (again, place));
     if generation.is_part() {
         // Where it has changed, the part that is wanted of it is enough.
-        errand.cold = fetch::cold(exchange, route, ask, generation.key(), &candidates);
+        errand.cold = fetch::cold(exchange, route, ask, generation.key(), Some(generation));
     }
     if let Some(seat) = lead.begin() {
         task::start_in_background(errand, seat);
@@ -77,17 +76,4 @@ pub(crate) fn in_background(
 
 fn is_fresh(exchange: &Exchange<'_>, generation: &Generation) -> bool {
     weir_policy::freshness(&generation.head().stored, exchange.now).is_fresh()
-}
-
-/// What may be confirmed: the generation selected first, then its siblings (RFC 9111 §4.3.1).
-fn candidates(exchange: &Exchange<'_>, generation: Arc<Generation>) -> Vec<Arc<Generation>> {
-    let key = generation.key().clone();
-    let mut all = vec![generation];
-    for sibling in exchange.worker.plane.store.variants(key.digest, &key.full) {
-        let is_ours = lookup::is_usable(&sibling) && lookup::is_of_site(exchange, &sibling);
-        if is_ours && !Arc::ptr_eq(&sibling, &all[0]) {
-            all.push(sibling);
-        }
-    }
-    all
 }

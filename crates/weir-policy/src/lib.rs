@@ -55,7 +55,7 @@ pub use storable::{BodyEnd, NotStored, Storable, storable};
 pub use stored::{ETag, Facts, Stored, StoredFlags, Validators};
 pub use tags::Tags;
 pub use targeted::SURROGATE_CAPABILITY;
-pub use validate::{HeadEffect, conditional, freshen, head_effect, is_selected_by, may_freshen};
+pub use validate::{HeadEffect, conditional, freshen, head_effect, may_freshen};
 pub use vary::{Selecting, Variant, accept_encoding, matches};
 pub use verdict::{
     Failure, MissReason, Reusable, RevalidateReason, Revalidation, StaleUse, Verdict, error_reusable, joined,

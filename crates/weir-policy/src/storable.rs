@@ -11,7 +11,7 @@ use crate::rules::{CacheRules, CloseDelimited, Errors, Heuristics, SetCookie};
 use crate::stored::{Facts, Stored, StoredFlags, Validators};
 use crate::tags::Tags;
 use crate::targeted::{ControlField, effective};
-use crate::vary::{Variant, Varies};
+use crate::vary::{Variant, Varies, vary_on_codings};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use std::time::Duration;
 
@@ -32,6 +32,14 @@ impl Storable {
     /// What is to be stored.
     pub fn stored(&self) -> &Stored {
         &self.0
+    }
+
+    /// Makes a variant by Accept-Encoding of it, as others under its key are: the origin codes for those who take that, though
+    /// it may not say so where it did not.
+    #[must_use]
+    pub fn beside_codings(mut self, request: &HeaderMap) -> Storable {
+        self.0.variant.vary_on_codings(request, &mut self.0.headers);
+        self
     }
 
     /// Hands over what is to be stored.
@@ -239,9 +247,9 @@ fn status_allows(status: StatusCode, control: &ResponseControl, rules: &CacheRul
     Ok(())
 }
 
-/// Whether a status is stored whatever the response says: not interim ones, parts (206), answers to a precondition (304,
-/// 412), those that RFC 6585 keeps out of caches (428, 429, 431, 511), nor other refusals of one request, which would be
-/// everybody's for as long as they say; but where the rules want it.
+/// Whether a status is never stored, whatever the response says: interim ones, parts (206), answers to a precondition (304,
+/// 412), those that RFC 6585 keeps out of caches (428, 429, 431, 511), and other refusals of one request, for its length,
+/// framing, type, target or moment, which would be everybody's; but where the rules want them.
 fn is_never_stored(code: u16, rules: &CacheRules) -> bool {
     match code {
         400 => rules.errors != Errors::Store400,
@@ -325,6 +333,10 @@ fn assemble(
     let facts = facts(status, headers, (&control, field), &validators, (requested, received), rules);
     let mut kept = headers.clone();
     clean(&mut kept, &control, rules, received);
+    if variant.varies_on_codings() {
+        // The caches behind this one must know, too, whatever the origin forgot.
+        vary_on_codings(&mut kept);
+    }
     let tags = Tags::read(&kept);
     Stored { status, headers: kept, validators, variant, facts, tags }
 }

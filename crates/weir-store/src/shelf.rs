@@ -227,7 +227,7 @@ impl Shelf {
             return;
         }
         for other in self.index.all(newest.label.key.digest) {
-            if other.object() > object && is_other_of_variant(&other.label, &newest.label) {
+            if other.object() > object && takes_place_of(&newest.label, &other.label) {
                 self.drop_below(&other);
             }
         }
@@ -242,7 +242,7 @@ impl Shelf {
         let _state = self.state.lock();
         let is_at_rest = generation.residence() == Residence::Resident && generation.object() == 0;
         let is_newest = |other: &Arc<Generation>| {
-            other.label.sequence <= label.sequence || !is_other_of_variant(&other.label, label)
+            other.label.sequence <= label.sequence || !takes_place_of(&other.label, label)
         };
         let may = is_at_rest
             && !generation.is_alone()
@@ -291,10 +291,12 @@ impl Shelf {
         let all = self.index.all(label.key.digest);
         // What was purged softly does not take the place of what was not, nor a part that of a whole; else the newer one stays.
         let rank = |one: &Generation| (!self.is_soft(&one.label), one.is_whole(), one.label.sequence);
-        for other in all.iter().filter(|other| is_other_of_variant(&other.label, label)) {
+        for other in all.iter().filter(|other| other.label.sequence != label.sequence) {
             if rank(other) < rank(generation) {
-                self.withdraw(state, other, Retirement::Replaced, retired);
-            } else if other.residence() == Residence::Resident {
+                if takes_place_of(label, &other.label) {
+                    self.withdraw(state, other, Retirement::Replaced, retired);
+                }
+            } else if other.residence() == Residence::Resident && takes_place_of(&other.label, label) {
                 self.withdraw(state, generation, Retirement::Replaced, retired);
                 retired.extend(all);
                 return;
@@ -368,7 +370,7 @@ impl Shelf {
         let mut state = self.state.lock();
         let all = self.index.all(newest.label.key.digest);
         let label = &newest.label;
-        let is_older = |other: &Label| other.sequence < label.sequence && is_other_of_variant(other, label);
+        let is_older = |other: &Label| other.sequence < label.sequence && takes_place_of(label, other);
         // A part of it that came up meanwhile is the very same.
         for other in all.iter().filter(|other| is_older(&other.label) && !other.is_same(newest)) {
             self.withdraw(&mut state, other, Retirement::Replaced, &mut retired);
@@ -559,11 +561,11 @@ impl Shelf {
     }
 }
 
-/// Whether two generations are of one variant of one key.
-fn is_other_of_variant(other: &Label, of: &Label) -> bool {
-    other.sequence != of.sequence
-        && other.key.full == of.key.full
-        && other.head.load().stored.variant == of.head.load().stored.variant
+/// Whether a newer generation takes the place of another of its key: it answers all requests that the other answers.
+fn takes_place_of(newer: &Label, other: &Label) -> bool {
+    newer.sequence != other.sequence
+        && newer.key.full == other.key.full
+        && newer.head.load().stored.variant.covers(&other.head.load().stored.variant)
 }
 
 /// A share of the memory for windows; given back on drop.

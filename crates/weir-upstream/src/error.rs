@@ -196,7 +196,7 @@ impl OriginError {
         match self {
             Self::BodyAborted => Blame::Client,
             Self::Busy { .. } => Blame::Local,
-            Self::Connect { source } if is_local(source) => Blame::Local,
+            Self::Connect { source } | Self::Lookup { source, .. } if is_local(source) => Blame::Local,
             _ => Blame::Origin,
         }
     }

@@ -426,6 +426,7 @@ fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) -> Explained 
         not_stored: explanation.not_stored.map(str::to_owned),
         failed: explanation.failed.map(str::to_owned),
         stored: explanation.stored.into_iter().map(variant).collect(),
+        hint: explanation.hint.map(str::to_owned),
         bypass: explanation.bypass,
         refresh: explanation.refresh,
     }

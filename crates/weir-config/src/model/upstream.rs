@@ -15,6 +15,10 @@ pub struct Upstream {
     /// the latter two, a `Location` that names the origin is rewritten to the client's host.
     #[serde(default)]
     pub host: HostRule,
+    /// Whether origins are sent `Via`. nginx, by default, compresses nothing for a request that has it (`gzip_proxied`). Without
+    /// it loops are told by `CDN-Loop` alone.
+    #[serde(default = "via_default")]
+    pub via: bool,
     /// How TLS is spoken with `https` origins.
     #[serde(default)]
     pub tls: Tls,
@@ -66,6 +70,7 @@ impl Upstream {
         Upstream {
             origins,
             host: HostRule::default(),
+            via: via_default(),
             tls: Tls::default(),
             connect: connect_default(),
             first_byte: wait_default(),
@@ -83,6 +88,9 @@ impl Upstream {
     }
 }
 
+fn via_default() -> bool {
+    true
+}
 fn connect_default() -> Duration {
     Duration::seconds(3)
 }

@@ -66,7 +66,7 @@ pub(crate) fn begin(
     let key = CacheKey { digest, full: full.into(), site };
     let again = Arc::new(for_get(&*again(exchange, route)?));
     let place = place_among_fills(exchange, &again)?;
-    let errand = errand(exchange, route, &[], Sharing::Alone, (again, place));
+    let errand = errand(exchange, route, None, Sharing::Alone, (again, place));
     let who = (exchange.worker.core, Witness::of(exchange.client()));
     let seat = plane.desk.alone(who, (&key, plane.store.ledger()), now.mono).begin()?;
     let (generation, writer) = plane.store.begin(storable, key, seat.fill().stamp(), length).ok()?;

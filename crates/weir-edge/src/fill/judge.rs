@@ -6,11 +6,9 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::header::{AGE, CONTENT_LENGTH, SET_COOKIE};
+use http::header::{AGE, CONTENT_LENGTH, SET_COOKIE, VARY};
 use http::{HeaderMap, StatusCode};
-use weir_policy::{
-    BodyEnd, NotStored, Now, SetCookie, Storable, Variant, is_selected_by, may_freshen, storable,
-};
+use weir_policy::{BodyEnd, CacheKey, NotStored, Now, SetCookie, Storable, Variant, may_freshen, storable};
 use weir_store::{Generation, Retirement};
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
 use weir_wire::Framing;
@@ -98,11 +96,12 @@ impl Errand {
         let judged =
             storable(&self.view(), response.status, &response.headers, end, requested, received, rules);
         // An error never takes the place of what may still go out instead of it (RFC 5861 §4).
-        let is_outage = response.status.is_server_error() && !self.validating.is_empty();
+        let is_outage = response.status.is_server_error() && self.validating.is_some();
         let reason = match judged {
             Ok(_) if is_outage => NotStored::ServerError,
             Ok(_) if self.is_too_large(response.framing) => NotStored::TooLarge,
             Ok(storable) => {
+                let storable = self.beside_others(storable, fill.key());
                 let length = match response.framing {
                     Framing::Length(length) => Some(length),
                     Framing::None => Some(0),
@@ -150,7 +149,7 @@ impl Errand {
             self.handle(fill, Manner::Pass);
             return self.no_part(fill, NotStored::Status);
         };
-        if self.validating.first().is_some_and(|held| is_same(held, &response.headers, kept.length)) {
+        if self.validating.as_ref().is_some_and(|held| is_same(held, &response.headers, kept.length)) {
             // It does not look at what it is asked first.
             return self.unchanged(fill, (requested, received), response, give).await;
         }
@@ -220,6 +219,7 @@ impl Errand {
         give: Give,
     ) -> bool {
         let store = &self.plane.store;
+        let storable = self.beside_others(storable, fill.key());
         let begun = store.begin_part(storable, fill.key().clone(), fill.stamp(), kept.length, kept.interval);
         let Ok((generation, writer)) = begun else { return self.no_part(fill, NotStored::NoRoom) };
         generation.set_maker(response.origin.name_shared());
@@ -257,6 +257,15 @@ impl Errand {
         true
     }
 
+    /// A response of a key that has variants by coding: an origin that forgets Vary forgets it in what it does not code, too.
+    fn beside_others(&self, storable: Storable, key: &CacheKey) -> Storable {
+        let others = self.plane.store.variants(key.digest, &key.full);
+        match others.iter().any(|held| held.head().stored.variant.varies_on_codings()) {
+            true => storable.beside_codings(&self.client_headers),
+            false => storable,
+        }
+    }
+
     fn is_too_large(&self, framing: Framing) -> bool {
         matches!(framing, Framing::Length(length) if length > self.plane.object_bytes_max)
     }
@@ -280,7 +289,7 @@ impl Errand {
         let replaces = status.is_success()
             || status.is_redirection()
             || matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
-        let Some(old) = self.validating.first() else { return };
+        let Some(old) = &self.validating else { return };
         if replaces && (reason.is_of_response() || reason == NotStored::NoRoom) {
             self.plane.store.retire(old);
         }
@@ -325,7 +334,7 @@ impl Errand {
         }
     }
 
-    /// A 304: every stored variant that it selects is freshened (RFC 9111 §4.3.4).
+    /// A 304: what was asked about, and nothing else that is held, is freshened (RFC 9111 §4.3.4): it is what the request selects.
     async fn unchanged(
         &self,
         fill: &Fill,
@@ -335,36 +344,28 @@ impl Errand {
     ) -> bool {
         // Reading to the end makes the connection usable again.
         let _ = response.body.next().await;
-        let count = self.validating.len();
-        let mut first = None;
-        for generation in &self.validating {
-            let (fresh, is_for_all) = {
-                let stored = &generation.head().stored;
-                let (news, rules) = (&response.headers, &self.route.rules);
-                if !is_selected_by(stored, news, count) {
-                    continue;
-                }
-                let is_for_all = may_freshen(&self.client_headers, stored, news, received, rules);
-                (weir_policy::freshen(stored, news, requested, received, rules), is_for_all)
-            };
-            // What was replaced or invalidated meanwhile stays so; who waits may have it all the same.
-            let is_gone = matches!(
-                generation.retirement(),
-                Some(Retirement::Replaced | Retirement::Outgrown | Retirement::Abandoned)
-            );
-            if !is_gone && is_for_all {
-                self.plane.store.freshen(generation, fresh, fill.stamp());
-                let events = &self.plane.observatory.events;
-                watch::tell(events, EventKind::Revalidated, generation, "304");
-            }
-            first.get_or_insert_with(|| generation.clone());
-        }
-        let Some(generation) = first else {
-            // A 304 that selects nothing that was asked for: the lead asks again on its own.
+        let Some(generation) = &self.validating else {
+            // Nothing was asked about: the lead asks again on its own.
             return self.decline(fill, NotStored::UnaskedNotModified, response, give);
         };
+        let (fresh, is_for_all) = {
+            let stored = &generation.head().stored;
+            let (news, rules) = (&response.headers, &self.route.rules);
+            let is_for_all = may_freshen(&self.client_headers, stored, news, received, rules);
+            (weir_policy::freshen(stored, news, requested, received, rules), is_for_all)
+        };
+        // What was replaced or invalidated meanwhile stays so; who waits may have it all the same.
+        let is_gone = matches!(
+            generation.retirement(),
+            Some(Retirement::Replaced | Retirement::Outgrown | Retirement::Abandoned)
+        );
+        if !is_gone && is_for_all {
+            self.plane.store.freshen(generation, fresh, fill.stamp());
+            let events = &self.plane.observatory.events;
+            watch::tell(events, EventKind::Revalidated, generation, "304");
+        }
         self.plane.desk.memory.accept(fill.key().digest, clock::mono());
-        self.end(fill, FillHead::Unchanged(generation), Event::Unchanged);
+        self.end(fill, FillHead::Unchanged(generation.clone()), Event::Unchanged);
         true
     }
 
@@ -377,7 +378,15 @@ impl Errand {
         if self.route.rules.set_cookie == SetCookie::Strip {
             fields.remove(SET_COOKIE);
         }
-        fields.keys().any(|name| !stored.contains_key(name)).then_some(fields)
+        if !fields.keys().any(|name| !stored.contains_key(name)) {
+            return None;
+        }
+        // The lead may be a cache, too.
+        fields.remove(VARY);
+        for value in stored.get_all(VARY) {
+            fields.append(VARY, value.clone());
+        }
+        Some(fields)
     }
 }
 

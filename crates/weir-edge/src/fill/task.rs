@@ -48,8 +48,8 @@ pub(crate) struct Errand {
     pub(crate) client_headers: HeaderMap,
     /// Whose request it is.
     pub(crate) client: Witness,
-    /// Stored generations that the request revalidates, the selected one first.
-    pub(crate) validating: Vec<Arc<Generation>>,
+    /// What the request selects of what is held, and revalidates.
+    pub(crate) validating: Option<Arc<Generation>>,
     /// Whether the key is remembered when a response is not storable.
     pub(crate) shared: Sharing,
     /// The range that the origin is asked for, where not for the whole.
@@ -221,9 +221,8 @@ impl Errand {
 
     fn request(&self) -> OriginRequest {
         let mut headers = self.again.headers.clone();
-        let heads: Vec<_> = self.validating.iter().map(|generation| generation.head()).collect();
-        let stored: Vec<_> = heads.iter().map(|head| &head.stored).collect();
-        conditional(&stored, &mut headers);
+        let head = self.validating.as_ref().map(|generation| generation.head());
+        conditional(head.as_ref().map(|head| &head.stored), &mut headers);
         if let Some(cold) = self.cold {
             cold.ask(&mut headers);
         }

@@ -161,14 +161,14 @@ impl Tier {
         }
     }
 
-    /// Takes what a generation in memory has replaced out of the volume: of its key and variant, with a number below that. May
+    /// Takes what a generation in memory has replaced out of the volume: of its key and what its variant covers, with a number below that. May
     /// wait for the drive.
     fn outdo_below(&self, key: &CacheKey, variant: &Variant, number_below: u64) {
         let key = key_below(key);
         for candidate in self.volume.find(key.digest) {
             let Ok(Some(record)) = self.volume.record(candidate, &key) else { continue };
             let Ok(stored) = codec::decode(&record.head, self.now()) else { continue };
-            if record.number < number_below && stored.variant == *variant {
+            if record.number < number_below && variant.covers(&stored.variant) {
                 self.remove(Named { digest: key.digest, object: record.number });
             }
         }

@@ -45,8 +45,12 @@ fn one_clients_failure_is_not_given_to_those_who_wait() {
     let failures: [(&str, Fail); 4] = [
         ("closes", |exchange| exchange.close()),
         ("resets", |exchange| exchange.reset()),
-        ("is malformed", |exchange| drop(exchange.send("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n"))),
-        ("says 500", |exchange| drop(exchange.reply(500, &[], "odd"))),
+        ("is malformed", |exchange| {
+            exchange.send("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n");
+        }),
+        ("says 500", |exchange| {
+            exchange.reply(500, &[], "odd");
+        }),
     ];
     for (name, fail) in failures {
         let (origin, gate) = (Origin::start(), Gate::new());
