@@ -71,6 +71,9 @@ pub(crate) async fn confirm(
         return Confirmed::Refused;
     }
     let Some(mut refill) = refill(exchange, route, generation) else { return Confirmed::Gone };
+    if refill.again.upstream.is_spent(refill.again.client) {
+        return Confirmed::Gone;
+    }
     let confirmed = tokio::select! {
         biased;
         confirmed = refill.confirm(generation, missing) => confirmed,

@@ -41,6 +41,8 @@ pub(crate) struct Streaming {
     pub(crate) framing: Framing,
     pub(crate) request: RequestRest,
     pub(crate) origin: Arc<Origin>,
+    /// Who asked.
+    pub(crate) client: Option<u64>,
     pub(crate) between_bytes: Duration,
     pub(crate) keep: Option<Duration>,
     /// Since when the origin is waited for. Time in which nobody asks for bytes is not the origin's.
@@ -110,7 +112,7 @@ impl OriginBody {
         let ended = match streaming.poll_part(cx) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(Err(error)) => {
-                streaming.origin.failed(&error);
+                streaming.origin.failed(&error, streaming.client);
                 self.state = State::Failed(error.clone());
                 return Poll::Ready(Err(error));
             }
@@ -133,6 +135,16 @@ impl OriginBody {
     pub fn set_between_bytes(&mut self, between_bytes: Duration) {
         if let State::Streaming(streaming) = &mut self.state {
             streaming.between_bytes = between_bytes;
+        }
+    }
+
+    /// Has a response that goes on for as long as its client likes leave the connections that requests share; false where there
+    /// are as many such already as there may be.
+    #[must_use]
+    pub fn outlast(&mut self) -> bool {
+        match &mut self.state {
+            State::Streaming(streaming) => streaming.lease.permit.outlast().is_ok(),
+            State::Ended(_) | State::Failed(_) => true,
         }
     }
 

@@ -1,5 +1,6 @@
 //! An upstream: picks an origin for a request, sends it there, and tries anew where the retry table allows it.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -94,6 +95,11 @@ impl Upstream {
         UpstreamSnapshot { name: self.name.clone(), origins }
     }
 
+    /// Whether a client has all the connections that it may have, at every origin.
+    pub fn is_spent(&self, client: Option<IpAddr>) -> bool {
+        self.origins.iter().all(|origin| origin.pool().is_spent(client))
+    }
+
     /// Keeps the addresses fresh until the upstream is dropped: to be spawned once, off the data plane. Without it
     /// requests renew the addresses as they come by. Begins with a lookup of every name and warns of those that fail.
     pub fn tend(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
@@ -137,6 +143,7 @@ impl Upstream {
         let mut index = preferred.or_else(|| self.choose(&tried, clock::now())).unwrap_or(0);
         // What an origin did that had the request says more of it than that another could not be had.
         let mut had_it: Option<OriginError> = None;
+        let mut doubts = Doubts { origins: &self.origins, failures: Vec::new(), client: request.witness };
         loop {
             let origin = &self.origins[index];
             let terms = Terms {
@@ -148,15 +155,20 @@ impl Upstream {
             let (failure, rest) = match attempt(origin, &terms, demand, body).await {
                 Ok(mut response) => {
                     response.times.retries = tries.unconnected + tries.resent;
+                    doubts.clear_request();
                     return Ok(response);
                 }
                 Err(failed) => *failed,
             };
-            origin.failed_attempt(&failure);
             let next = retry::decide(&failure, request.retry, rest.is_some(), tries, self.bounds.retries_max);
+            let (stage, error) = (failure.stage, failure.error.clone());
+            match stage {
+                Stage::NotConnected => origin.failed_attempt(&failure, None),
+                _ => doubts.failures.push((index, failure)),
+            }
             let error = match had_it.take() {
-                Some(earlier) if failure.error.is_before_request() => earlier,
-                _ => failure.error,
+                Some(earlier) if error.is_before_request() => earlier,
+                _ => error,
             };
             let Some(rest) = rest else { return Err(error) };
             body = rest;
@@ -172,7 +184,7 @@ impl Upstream {
                 _ => demand = Demand::Fresh,
             }
             count(&origin.counts.retries);
-            match failure.stage {
+            match stage {
                 Stage::NotConnected => tries.unconnected += 1,
                 _ => tries.resent += 1,
             }
@@ -211,6 +223,29 @@ impl Upstream {
         }
         let left = (0..self.origins.len()).filter(|index| !tried.contains(index));
         left.min_by_key(|index| self.origins[*index].health().due(now))
+    }
+}
+
+/// Failures of attempts that the request may have caused. They speak against their origins for sure once another attempt of the
+/// same request is answered, else, when it is given up, as far as its client does.
+struct Doubts<'u> {
+    origins: &'u [Arc<Origin>],
+    failures: Vec<(usize, Failure)>,
+    client: Option<u64>,
+}
+
+impl Doubts<'_> {
+    /// The request has been answered: it was not the cause.
+    fn clear_request(&mut self) {
+        self.client = None;
+    }
+}
+
+impl Drop for Doubts<'_> {
+    fn drop(&mut self) {
+        for (index, failure) in &self.failures {
+            self.origins[*index].failed_attempt(failure, self.client);
+        }
     }
 }
 
@@ -253,7 +288,7 @@ async fn attempt(
     body: OutBody,
 ) -> Result<OriginResponse, Failed> {
     let begun = clock::now();
-    let mut lease = match lease(origin, terms.timeouts, demand).await {
+    let mut lease = match lease(origin, terms, demand).await {
         Ok(lease) => lease,
         Err(error) => {
             let failure = Failure { error, stage: Stage::NotConnected, kind: Kind::Fresh };
@@ -278,12 +313,18 @@ async fn attempt(
     };
     let now = clock::now();
     let times = Times { connect: connected - begun, first_byte: now - connected, retries: 0 };
+    if head.status == http::StatusCode::SWITCHING_PROTOCOLS && lease.permit.outlast().is_err() {
+        count(&origin.counts.busy);
+        let error = OriginError::Busy { retry_after: terms.timeouts.queue };
+        return Err(Box::new((Failure { error, stage: Stage::Answered, kind: Kind::Fresh }, None)));
+    }
     Ok(respond(origin, terms, lease, outgoing, head, times))
 }
 
 /// A connection, idle or made.
-async fn lease(origin: &Arc<Origin>, timeouts: &Timeouts, demand: Demand) -> Result<Lease, OriginError> {
-    match origin.pool().acquire(demand).await {
+async fn lease(origin: &Arc<Origin>, terms: &Terms<'_>, demand: Demand) -> Result<Lease, OriginError> {
+    let Terms { request, timeouts, .. } = terms;
+    match origin.pool().acquire(demand, (request.client, request.share)).await {
         Ok(Grant::Idle(lease)) => {
             count(&origin.counts.reuses);
             Ok(lease)
@@ -327,6 +368,7 @@ fn respond(
             framing,
             request: RequestRest::after(outgoing, status),
             origin: origin.clone(),
+            client: terms.request.witness,
             between_bytes: terms.timeouts.between_bytes,
             keep: keep.filter(|keep| !keep.is_zero()),
             waiting_since: None,

@@ -29,11 +29,20 @@ pub(crate) enum Witness {
 impl Witness {
     /// The client of that name.
     pub(crate) fn of(client: Option<Peer>) -> Witness {
-        match client.and_then(|client| client.ip()) {
+        match client.and_then(|client| client.sharer()) {
             Some(IpAddr::V4(ip)) => Witness::V4(ip.to_bits()),
             // Invariant: what is left of 128 bits fits.
             Some(IpAddr::V6(ip)) => Witness::V6((ip.to_bits() >> 64) as u64),
             None => Witness::Unnamed,
+        }
+    }
+
+    /// As a number, for who knows no addresses. Addresses share none with networks that are in use.
+    pub(crate) fn number(self) -> u64 {
+        match self {
+            Witness::V4(ip) => u64::from(ip),
+            Witness::V6(network) => network,
+            Witness::Unnamed => u64::MAX,
         }
     }
 }

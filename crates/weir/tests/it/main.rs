@@ -53,6 +53,7 @@ mod ranges;
 mod rates;
 mod scattered;
 mod service;
+mod slow;
 mod staleness;
 mod start;
 mod structured;
