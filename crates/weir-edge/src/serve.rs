@@ -232,8 +232,6 @@ fn own(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, status: StatusCode,
 
 fn partial(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head, part: Option<&Part>) {
     let mut fields = present::fields(&head.stored.headers, head.stored.status, route, reader);
-    // What the origin says of a range is not of this one.
-    fields.remove(CONTENT_RANGE);
     // They would be of the content that is sent (RFC 9530 §2), and are of the whole.
     fields.remove("content-digest");
     fields.remove("content-md5");

@@ -247,9 +247,9 @@ fn status_allows(status: StatusCode, control: &ResponseControl, rules: &CacheRul
     Ok(())
 }
 
-/// Whether a status is stored whatever the response says: not interim ones, parts (206), answers to a precondition (304,
-/// 412), those that RFC 6585 keeps out of caches (428, 429, 431, 511), nor other refusals of one request, which would be
-/// everybody's for as long as they say; but where the rules want it.
+/// Whether a status is never stored, whatever the response says: interim ones, parts (206), answers to a precondition (304,
+/// 412), those that RFC 6585 keeps out of caches (428, 429, 431, 511), and other refusals of one request, for its length,
+/// framing, type, target or moment, which would be everybody's; but where the rules want them.
 fn is_never_stored(code: u16, rules: &CacheRules) -> bool {
     match code {
         400 => rules.errors != Errors::Store400,

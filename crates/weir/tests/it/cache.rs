@@ -475,7 +475,7 @@ fn what_one_request_is_refused_for_is_for_nobody_else() {
         weir.get(&path).status()
     };
     let weir = before(&origin);
-    for status in [408, 411, 413, 414, 415, 417, 421, 422, 425, 426, 431] {
+    for status in [400, 408, 411, 413, 414, 415, 417, 421, 422, 425, 426, 431] {
         assert_eq!(after_an_odd_one(&weir, status), 200, "{status}");
     }
     // What is not about one request is for all.
