@@ -239,6 +239,13 @@ pub struct Limits {
     pub body_rate: Size,
     /// How long a client may take no byte of a response; then the connection is cut.
     pub send_stall: Duration,
+    /// The fewest bytes of a response in a second that a client takes, on the mean of each `send_stall` in which it is waited for:
+    /// for responses that hold a connection to an origin, and never where Weir itself holds them back. Slower, and the connection is
+    /// cut.
+    pub read_rate: Size,
+    /// How much of a request's body must be here before it takes a connection to an origin: smaller ones are held until they are
+    /// whole.
+    pub body_hold: Size,
     /// How long a request goes on whose client has ended its side and takes nothing: one that has left looks the same.
     pub half_close: Duration,
     /// The most connections of clients; beyond, those that have been idle for the longest are closed, and where none is idle the
@@ -266,6 +273,8 @@ impl Default for Limits {
             idle: Duration::seconds(60),
             body_rate: Size(256),
             send_stall: Duration::seconds(60),
+            read_rate: Size(256),
+            body_hold: Size(64 << 10),
             half_close: Duration::seconds(2),
             connections: None,
             connections_per_client: None,

@@ -311,12 +311,13 @@ fn origins(out: &mut Out, inventory: &Inventory) -> fmt::Result {
         out.counters(name, help, each_origin(inventory).map(|(labels, origin)| (labels, value(origin))))?;
     }
     type Level = fn(&OriginState) -> f64;
-    let levels: [(&str, &str, Level); 4] = [
+    let levels: [(&str, &str, Level); 5] = [
         ("weir_origin_available", "1 while the origin takes its share of requests", |origin| {
             if origin.available { 1.0 } else { 0.0 }
         }),
         ("weir_origin_connections_open", "connections open now", |origin| origin.connections_open as f64),
         ("weir_origin_connections_idle", "connections idle now", |origin| origin.connections_idle as f64),
+        ("weir_origin_streams", "tunnels and event streams open now", |origin| origin.streams as f64),
         ("weir_origin_waiting", "requests waiting for a connection now", |origin| origin.waiting as f64),
     ];
     for (name, help, value) in levels {

@@ -36,8 +36,7 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the order names nothing that there could be; then nothing is purged, and `done` is not called.
     fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<(), String>;
 
-    /// Goes through all that the volume holds, checks every byte and drops what is wrong. Blocks for as long as reading it
-    /// takes.
+    /// Goes through all that the volume holds, checks every byte and drops what is wrong. Blocks for as long as that takes.
     ///
     /// # Errors
     /// A sentence, where there is no volume, or its drive fails.
@@ -451,6 +450,8 @@ pub struct OriginState {
     pub connections_idle: usize,
     /// Requests waiting for a connection now.
     pub waiting: usize,
+    /// Tunnels and event streams now.
+    pub streams: usize,
 }
 
 /// A request to be explained.

@@ -4,18 +4,22 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
+use bytes::BytesMut;
 use http::header::{AGE, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
 use weir_policy::{BodyEnd, Consult, HeadEffect, RequestView, consult, head_effect, is_placed, storable};
 use weir_store::Scope;
-use weir_upstream::{Interim, OriginError, OriginRequest, OriginResponse, OutBody, Retry, Upstream};
+use weir_upstream::{
+    Interim, OriginError, OriginRequest, OriginResponse, OutBody, OutPart, Retry, Share, Upstream,
+};
 use weir_wire::{Framing, Target, print};
 
-use crate::conn::body::{BodyError, Upload};
+use crate::conn::body::{BodyError, Part, Upload};
 use crate::conn::client::ClientEnd;
-use crate::conn::{After, print_persistence};
+use crate::conn::{After, Conn, print_persistence};
 use crate::deliver::send::{Transfer, send_while};
 use crate::deliver::source::Source;
 use crate::exchange::{Exchange, forwarded};
@@ -29,6 +33,9 @@ use crate::{clock, fetch, limit, local, lookup, outgoing, present, tunnel};
 
 /// Parts of a request body under way to an origin: the rest waits in the client's socket.
 const PARTS_MAX: usize = 4;
+
+/// When who found no place for an event stream may try again.
+const STREAM_RETRY: Duration = Duration::from_secs(5);
 
 /// How the way to the response ended.
 enum Asked {
@@ -75,12 +82,10 @@ pub(crate) async fn pass(exchange: &mut Exchange<'_>, route: &Arc<Route>, told: 
 
 /// Sends the request, its body as it comes, and waits for the final head.
 async fn ask(exchange: &mut Exchange<'_>, route: &Arc<Route>, upstream: &Arc<Upstream>) -> Asked {
-    let (mut upload, body) = match exchange.conn.body.is_some() {
-        false => (Upload::none(), OutBody::Empty),
-        true => {
-            let (sender, parts) = mpsc::channel(PARTS_MAX);
-            (Upload::into(sender), OutBody::Stream { parts, length: exchange.conn.body.length() })
-        }
+    let (mut upload, body) = match hold(exchange.conn).await {
+        Ok(held) => held,
+        Err(BodyError::Gone) => return Asked::Gone,
+        Err(error) => return Asked::Body(error),
     };
     let request = request(exchange, route, body);
     let (interim, mut interims) = mpsc::unbounded_channel();
@@ -114,6 +119,30 @@ async fn ask(exchange: &mut Exchange<'_>, route: &Arc<Route>, upstream: &Arc<Ups
     }
 }
 
+/// What a request's body is for the origin: the whole of a small one, which is waited for so that a slow client holds no
+/// connection; of a larger one what has come, and the rest as it comes.
+async fn hold(conn: &mut Conn) -> Result<(Upload, OutBody), BodyError> {
+    if !conn.body.is_some() {
+        return Ok((Upload::none(), OutBody::Empty));
+    }
+    let (sender, parts) = mpsc::channel(PARTS_MAX);
+    let length = conn.body.length();
+    let mut held = BytesMut::new();
+    let hold_bytes = conn.limits.body_hold_bytes;
+    let is_small = length.is_some_and(|length| length <= hold_bytes as u64);
+    while is_small || held.len() < hold_bytes {
+        match conn.body.next(&mut conn.client).await? {
+            Part::Data(bytes) => held.extend_from_slice(&bytes),
+            Part::End => return Ok((Upload::none(), OutBody::Whole(held.freeze()))),
+        }
+    }
+    if !held.is_empty() {
+        // Invariant: the channel is empty, and has room for this.
+        let _ = sender.try_send(OutPart::Data(held.freeze()));
+    }
+    Ok((Upload::into(sender), OutBody::Stream { parts, length }))
+}
+
 fn request(exchange: &Exchange<'_>, route: &Route, body: OutBody) -> OriginRequest {
     let target = match &exchange.head.target {
         Target::Path(path) => forwarded(route, path.as_str()).into_owned(),
@@ -128,7 +157,9 @@ fn request(exchange: &Exchange<'_>, route: &Route, body: OutBody) -> OriginReque
         prefer: None,
         upgrade: exchange.head.upgrade.clone(),
         tally: Some(exchange.worker.observer.tally(exchange.facts.site)),
-        client: Some(Witness::of(exchange.client()).number()),
+        witness: Some(Witness::of(exchange.client()).number()),
+        client: exchange.sharer(),
+        share: Share::Bounded,
     }
 }
 
@@ -155,7 +186,7 @@ pub(crate) async fn send_interim(exchange: &mut Exchange<'_>, interim: &Interim)
 pub(crate) async fn relay(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
-    response: OriginResponse,
+    mut response: OriginResponse,
     mut upload: Upload,
     told: Told,
 ) -> After {
@@ -171,6 +202,12 @@ pub(crate) async fn relay(
     if is_get && !is_placed(&exchange.head.headers, response.status, &response.headers, length) {
         told.note(&mut exchange.facts);
         return local::origin_failed(exchange, &unplaced()).await;
+    }
+    let is_events = is_event_stream(&response.headers);
+    if is_events && !response.body.outlast() {
+        told.note(&mut exchange.facts);
+        let busy = OriginError::Busy { retry_after: STREAM_RETRY };
+        return local::origin_failed(exchange, &OriginFailure::of(&busy)).await;
     }
     let posted = fetch::posted::begin(exchange, route, &response);
     let told = told.answered(response.status);
@@ -189,7 +226,7 @@ pub(crate) async fn relay(
     let after = exchange.persistence(transfer);
     print_head(exchange, route, response.status, &response.headers, &told, transfer, after);
     let mut body = response.body;
-    if is_event_stream(&response.headers) {
+    if is_events {
         body.set_between_bytes(exchange.conn.limits.tunnel_idle_max);
     }
     let pace = limit::pace(exchange, route, response.status, None);
@@ -274,7 +311,7 @@ pub(crate) fn print_head(
 ) {
     let age = headers.get(AGE);
     let age_s = age.and_then(|age| age.to_str().ok()?.parse().ok()).unwrap_or(0);
-    let mut fields = present::fields(headers, route, exchange.reader(age_s));
+    let mut fields = present::fields(headers, status, route, exchange.reader(age_s));
     if let Some(age) = age {
         fields.insert(AGE, age.clone());
     }

@@ -232,6 +232,8 @@ fn client_limits(limits: &Limits, (connections_max, per_client_max): (usize, usi
         send_stall_max: limits.send_stall.0,
         connections_max,
         per_client_max,
+        read_rate_min: limits.read_rate.0,
+        body_hold_bytes: bytes(limits.body_hold),
         half_close_max: limits.half_close.0,
         tunnel_idle_max: limits.tunnel_idle.0,
     }

@@ -17,6 +17,8 @@ use crate::plan::Route;
 use crate::present;
 use crate::told::Told;
 
+/// The longest silence of one side when the other has ended: who has left looks the same as who only ended its side.
+const HALF_OPEN_IDLE_MAX: Duration = Duration::from_secs(60);
 /// What one copy holds at a time, in each direction.
 const COPY_BYTES: usize = 16 << 10;
 
@@ -31,7 +33,7 @@ pub(crate) async fn switch(
     exchange.origin = Some(response.origin.name().into());
     let told = told.answered(response.status);
     told.note(&mut exchange.facts);
-    let mut fields = present::fields(&response.headers, route, exchange.reader(0));
+    let mut fields = present::fields(&response.headers, response.status, route, exchange.reader(0));
     if let Some(protocol) = response.headers.get(UPGRADE) {
         fields.insert(UPGRADE, protocol.clone());
     }
@@ -63,6 +65,7 @@ async fn join(client: &mut Client, mut tunnel: Tunnel, early: &[u8], idle_max: D
     let (mut up, mut down) = (vec![0; COPY_BYTES], vec![0; COPY_BYTES]);
     let (mut up_open, mut down_open) = (true, true);
     while up_open || down_open {
+        let idle_max = if up_open && down_open { idle_max } else { idle_max.min(HALF_OPEN_IDLE_MAX) };
         let moved = tokio::time::timeout(idle_max, async {
             tokio::select! {
                 read = client.stream_mut().read(&mut up), if up_open => Moved::Up(read),

@@ -119,6 +119,22 @@ pub(crate) struct Worker {
 }
 
 impl Worker {
+    fn new(core: usize, plane: Arc<Plane>) -> Worker {
+        Worker {
+            core,
+            observer: plane.observatory.observer(core),
+            running: RefCell::new(Rc::new(plane.running.load_full())),
+            key: RefCell::default(),
+            connections: RefCell::default(),
+            idle: RefCell::default(),
+            crowded_at: Cell::new(None),
+            next_connection: Cell::new(0),
+            gate: RefCell::new(Gate::Open),
+            bidding: Cell::new(Bidding::Begin),
+            plane,
+        }
+    }
+
     /// What a connection does where a request would begin.
     pub(crate) fn bidding(&self) -> Bidding {
         self.bidding.get()
@@ -183,16 +199,21 @@ impl Worker {
         true
     }
 
+    /// Whether there are more connections than there may be.
+    fn is_crowded(&self, arrivals: &Arrivals) -> bool {
+        arrivals.seat().held_by_all() > self.running().limits.connections_max
+    }
+
     /// Makes room for a new connection where there are as many as there may be, here or at another worker; none where it goes
     /// there or, for want of any that is idle, is closed.
     fn admit(&self, arrivals: &Arrivals, arrival: Arrival) -> Option<Arrival> {
-        let most = self.running().limits.connections_max;
-        if arrivals.seat().held_by_all() <= most {
+        if !self.is_crowded(arrivals) {
             return Some(arrival);
         }
         let now = clock::mono();
         if self.crowded_at.get().is_none_or(|at| now >= at + CROWDED_PAUSE) {
             self.crowded_at.set(Some(now));
+            let most = self.running().limits.connections_max;
             tracing::warn!(most, "no room for more connections of clients: the longest idle are closed");
         }
         // Another worker may have one that has been idle for longer.
@@ -257,19 +278,7 @@ pub(crate) fn start(start: Start) -> std::io::Result<thread::JoinHandle<()>> {
 /// A worker, until there is nobody left to give it orders.
 pub(crate) async fn run(start: Start) {
     let Start { core, plane, bound, manners, seat, mut orders, held } = start;
-    let worker = Rc::new(Worker {
-        core,
-        observer: plane.observatory.observer(core),
-        running: RefCell::new(Rc::new(plane.running.load_full())),
-        key: RefCell::default(),
-        connections: RefCell::default(),
-        idle: RefCell::default(),
-        crowded_at: Cell::new(None),
-        next_connection: Cell::new(0),
-        gate: RefCell::new(Gate::Open),
-        bidding: Cell::new(Bidding::Begin),
-        plane: plane.clone(),
-    });
+    let worker = Rc::new(Worker::new(core, plane.clone()));
     let mut manners: HashMap<usize, Manner> = manners.into_iter().enumerate().collect();
     let mut arrivals = Arrivals::new(seat);
     for (index, bound) in bound {
@@ -283,11 +292,11 @@ pub(crate) async fn run(start: Start) {
     loop {
         tokio::select! {
             arrival = arrivals.next(), if worker.bidding() != Bidding::Wait => {
+                let manner = manners.get(&arrival.listener).cloned();
                 if let Some(arrival) = worker.admit(&arrivals, arrival) {
-                    let manner = manners.get(&arrival.listener).cloned();
                     receive(&worker, &held, arrival, manner, BytesMut::new());
                 }
-                if arrivals.seat().held_by_all() > worker.running().limits.connections_max {
+                if worker.is_crowded(&arrivals) {
                     // What made room gives it back before more is accepted.
                     tokio::task::yield_now().await;
                 }

@@ -138,6 +138,16 @@ impl OriginBody {
         }
     }
 
+    /// Has a response that goes on for as long as its client likes leave the connections that requests share; false where there
+    /// are as many such already as there may be.
+    #[must_use]
+    pub fn outlast(&mut self) -> bool {
+        match &mut self.state {
+            State::Streaming(streaming) => streaming.lease.permit.outlast().is_ok(),
+            State::Ended(_) | State::Failed(_) => true,
+        }
+    }
+
     /// Whether the body has ended whole.
     pub fn is_ended(&self) -> bool {
         matches!(self.state, State::Ended(_))

@@ -1,6 +1,6 @@
 //! Reaching origins: picks one, keeps connections to it, sends a request, and hands back the response as a stream.
 //!
-//! It knows no cache and no client. What it must not do: alter a header, follow a redirect, buffer a body, or use a
+//! It knows no cache, and of clients only whose share a connection is. What it must not do: alter a header, follow a redirect, buffer a body, or use a
 //! connection again after anything unexpected happened on it (RFC 9110 §9.2.2, RFC 9112 §9, RFC 9209).
 //!
 //! The way of a request: [`Upstream::send`] → `pick` → `pool` (idle connection, or a permit and `connect`) →
@@ -40,7 +40,7 @@ mod tests;
 pub use body::OriginBody;
 pub use error::{Blame, OriginError, UpstreamError};
 pub use origin::Origin;
-pub use request::{Interim, InterimSender, OriginRequest, OutBody, OutPart, Retry};
+pub use request::{Interim, InterimSender, OriginRequest, OutBody, OutPart, Retry, Share};
 pub use response::{OriginResponse, Times};
 pub use settings::{
     Bounds, ClientCertificate, Ejection, OriginAddress, OriginSettings, Role, Timeouts, TlsSettings,

@@ -14,7 +14,7 @@ use crate::clock;
 use crate::error::{Blame, OriginError, UpstreamError};
 use crate::health::{Event, Health};
 use crate::notice::Notice;
-use crate::pool::Pool;
+use crate::pool::{Pool, PoolBounds};
 use crate::retry::{Failure, Stage};
 use crate::settings::{Ejection, OriginAddress, OriginSettings, Role, UpstreamSettings};
 use crate::snapshot::OriginSnapshot;
@@ -91,7 +91,13 @@ impl Origin {
             place,
             weight: settings.weight,
             role: settings.role,
-            pool: Pool::new(bounds.connections_max, bounds.queue_max, upstream.timeouts.queue),
+            pool: Pool::new(PoolBounds {
+                open_max: bounds.connections_max,
+                waiting_max: bounds.queue_max,
+                wait_max: upstream.timeouts.queue,
+                streams_max: bounds.streams_max,
+                share_percent: bounds.client_share_percent,
+            }),
             ejection: upstream.ejection,
             health: Mutex::new(Health::new(clock::now())),
             notice: Mutex::new(Notice::NONE),
@@ -208,6 +214,7 @@ impl Origin {
             connections_open: usage.open,
             connections_idle: usage.idle,
             waiting: usage.waiting,
+            streams: usage.streams,
             addresses: match &self.place {
                 Place::Tcp { addresses, .. } => addresses.count(),
                 Place::Unix { .. } => 1,

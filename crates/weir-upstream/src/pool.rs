@@ -5,10 +5,15 @@
 //! that frees goes to the longest waiting. A wait therefore ends when any connection of the origin ends or falls idle,
 //! in whatever runtime: idle connections of other runtimes are moved here (TCP, unix) or closed for their permit (TLS).
 //!
+//! One client may have a share of the connections and of the queue, so that many clients find some; of those who wait, one whose
+//! client has the fewest connections comes first, and of these the longest waiting. What outlasts requests (a tunnel, an event
+//! stream) leaves the pool for a bound of its own.
+//!
 //! There is one lock, held for the bookkeeping alone: no socket is opened, closed or read and no waiter is woken under
 //! it, and dropping a permit takes it anew. So nothing is ever waited for with the lock held.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -17,11 +22,26 @@ use tokio::sync::oneshot;
 
 use crate::clock;
 use crate::connection::{Connection, Home};
+use crate::request::Share;
 
 /// The right to have one connection open. Gives itself to a waiter, or back, when dropped.
 #[derive(Debug)]
 pub(crate) struct Permit {
     pool: Option<Arc<Pool>>,
+    client: Client,
+    kind: Held,
+}
+
+/// For whom something is counted; nobody where that is not known.
+pub(crate) type Client = Option<IpAddr>;
+
+/// What a permit is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Held {
+    /// Requests, one after another.
+    Requests,
+    /// A tunnel, or a response that goes on for as long as its client likes.
+    Stream,
 }
 
 impl Permit {
@@ -29,14 +49,68 @@ impl Permit {
     fn surrender(mut self) {
         self.pool = None;
     }
+
+    /// Leaves the connections that requests share.
+    ///
+    /// # Errors
+    /// There are as many such already as there may be, in all or of this client.
+    pub(crate) fn outlast(&mut self) -> Result<(), Crowded> {
+        let Some(pool) = self.pool.as_ref().filter(|_| self.kind == Held::Requests) else { return Ok(()) };
+        {
+            let mut state = pool.state.lock();
+            let of_client = self.client.and_then(|client| state.clients.get(&client)).copied();
+            let most = pool.bounds.share_of(pool.bounds.streams_max);
+            if state.streams >= pool.bounds.streams_max || of_client.unwrap_or_default().streams >= most {
+                return Err(Crowded::QueueFull);
+            }
+            state.streams += 1;
+            state.change(self.client, |count| count.streams += 1);
+        }
+        self.kind = Held::Stream;
+        pool.clone().pass_on(self.client);
+        Ok(())
+    }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(pool) = self.pool.take() {
-            pool.pass_on();
+        let Some(pool) = self.pool.take() else { return };
+        match self.kind {
+            Held::Requests => pool.pass_on(self.client),
+            Held::Stream => {
+                let mut state = pool.state.lock();
+                state.streams -= 1;
+                state.change(self.client, |count| count.streams -= 1);
+            }
         }
     }
+}
+
+/// Ceilings of a pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PoolBounds {
+    pub(crate) open_max: usize,
+    pub(crate) waiting_max: usize,
+    pub(crate) wait_max: Duration,
+    /// Connections that have left the pool and go on.
+    pub(crate) streams_max: usize,
+    /// What one client may have of each of these, in percent.
+    pub(crate) share_percent: usize,
+}
+
+impl PoolBounds {
+    /// What one client may have of so many: one at least.
+    fn share_of(&self, all: usize) -> usize {
+        (all.saturating_mul(self.share_percent) / 100).max(1)
+    }
+}
+
+/// What a client has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Count {
+    open: usize,
+    waiting: usize,
+    streams: usize,
 }
 
 /// A connection with its permit.
@@ -54,6 +128,15 @@ pub(crate) enum Grant {
     Idle(Lease),
     /// The right to make one.
     Fresh(Permit),
+}
+
+impl Grant {
+    fn permit(&mut self) -> &mut Permit {
+        match self {
+            Grant::Idle(lease) => &mut lease.permit,
+            Grant::Fresh(permit) => permit,
+        }
+    }
 }
 
 /// What a request asks for.
@@ -78,9 +161,7 @@ pub(crate) enum Crowded {
 #[derive(Debug)]
 pub(crate) struct Pool {
     state: Mutex<State>,
-    open_max: usize,
-    waiting_max: usize,
-    wait_max: Duration,
+    bounds: PoolBounds,
 }
 
 #[derive(Debug, Default)]
@@ -90,9 +171,76 @@ struct State {
     /// The one used last at the end.
     idle: Vec<Idle>,
     waiting: VecDeque<Waiter>,
+    /// Permits given out that have left the pool.
+    streams: usize,
+    /// What each client has of all these; those that have nothing are not in it.
+    clients: HashMap<IpAddr, Count>,
     tickets: u64,
     /// Runtimes in which a task closes idle connections when their time is over.
     reaped: HashSet<Home>,
+}
+
+impl State {
+    /// A connection that a request can have at once.
+    fn free(
+        &mut self,
+        home: Home,
+        demand: Demand,
+        open_max: usize,
+        closed: &mut Option<Idle>,
+    ) -> Option<Step> {
+        if demand == Demand::Any {
+            let own = self.idle.iter().rposition(|idle| idle.connection.home == home);
+            let movable = |idle: &Idle| idle.connection.transport.is_movable();
+            if let Some(index) = own.or_else(|| self.idle.iter().rposition(movable)) {
+                return Some(Step::Idle(self.idle.remove(index).connection));
+            }
+        }
+        if self.open < open_max {
+            self.open += 1;
+            return Some(Step::Fresh);
+        }
+        if self.idle.is_empty() {
+            return None;
+        }
+        *closed = Some(self.idle.remove(0));
+        Some(Step::Fresh)
+    }
+
+    fn count(&self, client: Client) -> Count {
+        client.and_then(|client| self.clients.get(&client)).copied().unwrap_or_default()
+    }
+
+    fn change(&mut self, client: Client, by: impl FnOnce(&mut Count)) {
+        let Some(client) = client else { return };
+        let count = self.clients.entry(client).or_default();
+        by(count);
+        if *count == Count::default() {
+            self.clients.remove(&client);
+        }
+    }
+
+    /// Takes who comes next out of the queue, and counts a connection for it: of those whose clients may have more, one whose
+    /// client has the fewest.
+    fn next(&mut self, open_max: usize) -> Option<Waiter> {
+        let mut best = None;
+        for (at, waiter) in self.waiting.iter().enumerate() {
+            let open = self.count(waiter.client).open;
+            let is_within = waiter.client.is_none() || waiter.share == Share::Counted || open < open_max;
+            if is_within && best.is_none_or(|(fewest, _)| open < fewest) {
+                best = Some((open, at));
+                if open == 0 {
+                    break;
+                }
+            }
+        }
+        let waiter = self.waiting.remove(best?.1)?;
+        self.change(waiter.client, |count| {
+            count.waiting -= 1;
+            count.open += 1;
+        });
+        Some(waiter)
+    }
 }
 
 #[derive(Debug)]
@@ -106,6 +254,8 @@ struct Waiter {
     ticket: u64,
     home: Home,
     demand: Demand,
+    client: Client,
+    share: Share,
     grant: oneshot::Sender<Grant>,
 }
 
@@ -122,43 +272,55 @@ pub(crate) struct Usage {
     pub(crate) open: usize,
     pub(crate) idle: usize,
     pub(crate) waiting: usize,
+    pub(crate) streams: usize,
 }
 
 impl Pool {
     /// An empty pool.
-    pub(crate) fn new(open_max: usize, waiting_max: usize, wait_max: Duration) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), open_max, waiting_max, wait_max })
+    pub(crate) fn new(bounds: PoolBounds) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), bounds })
     }
 
     /// Counts for metrics.
     pub(crate) fn usage(&self) -> Usage {
         let state = self.state.lock();
-        Usage { open: state.open, idle: state.idle.len(), waiting: state.waiting.len() }
+        let (idle, waiting) = (state.idle.len(), state.waiting.len());
+        Usage { open: state.open, idle, waiting, streams: state.streams }
+    }
+
+    /// Whether a client has all the connections that it may have.
+    pub(crate) fn is_spent(&self, client: Client) -> bool {
+        client.is_some() && self.state.lock().count(client).open >= self.bounds.share_of(self.bounds.open_max)
     }
 
     /// Whether a request would get a connection without waiting.
     pub(crate) fn has_room(&self) -> bool {
         let state = self.state.lock();
-        state.open < self.open_max || !state.idle.is_empty()
+        state.open < self.bounds.open_max || !state.idle.is_empty()
     }
 
-    /// A quiet idle connection or a permit, after waiting if need be.
+    /// A quiet idle connection or a permit for a client, after waiting if need be. Who is to wait only for a free one, and not
+    /// because its client has its share, is [`Share::Counted`].
     ///
     /// # Errors
     /// [`Crowded`] when the queue is full or the wait too long.
     ///
     /// # Cancel safety
     /// A waiter that is dropped leaves the queue, and passes on what it was given.
-    pub(crate) async fn acquire(self: &Arc<Self>, demand: Demand) -> Result<Grant, Crowded> {
+    pub(crate) async fn acquire(
+        self: &Arc<Self>,
+        demand: Demand,
+        (client, share): (Client, Share),
+    ) -> Result<Grant, Crowded> {
         let home = Home::current();
         loop {
             let mut closed = None;
-            let step = self.step(home, demand, &mut closed);
+            let step = self.step(home, demand, (client, share), &mut closed);
             drop(closed);
             match step {
-                Step::Fresh => return Ok(Grant::Fresh(self.permit())),
+                Step::Fresh => return Ok(Grant::Fresh(self.permit(client))),
                 Step::Idle(connection) => {
-                    let lease = Lease { connection, permit: self.permit() };
+                    let lease = Lease { connection, permit: self.permit(client) };
                     if let Some(lease) = settled(lease, home) {
                         return Ok(Grant::Idle(lease));
                     }
@@ -166,7 +328,7 @@ impl Pool {
                 Step::Full => return Err(Crowded::QueueFull),
                 Step::Wait(granted, ticket) => {
                     let _place = Place { pool: self, ticket };
-                    let Ok(Ok(grant)) = tokio::time::timeout(self.wait_max, granted).await else {
+                    let Ok(Ok(grant)) = tokio::time::timeout(self.bounds.wait_max, granted).await else {
                         return Err(Crowded::Waited);
                     };
                     return Ok(match grant {
@@ -186,14 +348,17 @@ impl Pool {
     pub(crate) fn put(self: &Arc<Self>, lease: Lease, keep: Duration) {
         let until = clock::now() + keep;
         let home = lease.connection.home;
-        if home != Home::current() {
+        if home != Home::current() || lease.permit.kind == Held::Stream {
             return drop(lease);
         }
         let movable = lease.connection.transport.is_movable();
         let mut offered = Grant::Idle(lease);
         loop {
             let mut state = self.state.lock();
-            let Some(waiter) = state.waiting.pop_front() else {
+            // It is nobody's until it is another's.
+            let client = offered.permit().client.take();
+            state.change(client, |count| count.open -= 1);
+            let Some(waiter) = state.next(self.bounds.share_of(self.bounds.open_max)) else {
                 match offered {
                     Grant::Idle(Lease { connection, permit }) => {
                         state.idle.push(Idle { connection, until });
@@ -212,6 +377,7 @@ impl Pool {
                 return;
             };
             drop(state);
+            offered.permit().client = waiter.client;
             let fits = waiter.demand == Demand::Any && (waiter.home == home || movable);
             offered = match offered {
                 Grant::Idle(lease) if !fits => Grant::Fresh(lease.permit),
@@ -224,50 +390,55 @@ impl Pool {
         }
     }
 
-    fn permit(self: &Arc<Self>) -> Permit {
-        Permit { pool: Some(self.clone()) }
+    fn permit(self: &Arc<Self>, client: Client) -> Permit {
+        Permit { pool: Some(self.clone()), client, kind: Held::Requests }
     }
 
-    fn step(&self, home: Home, demand: Demand, closed: &mut Option<Idle>) -> Step {
+    fn step(
+        &self,
+        home: Home,
+        demand: Demand,
+        (client, share): (Client, Share),
+        closed: &mut Option<Idle>,
+    ) -> Step {
         let mut state = self.state.lock();
-        if demand == Demand::Any {
-            let own = state.idle.iter().rposition(|idle| idle.connection.home == home);
-            let found =
-                own.or_else(|| state.idle.iter().rposition(|idle| idle.connection.transport.is_movable()));
-            if let Some(index) = found {
-                return Step::Idle(state.idle.remove(index).connection);
-            }
+        let PoolBounds { open_max, waiting_max, .. } = self.bounds;
+        let of_client = state.count(client);
+        let is_spent =
+            client.is_some() && share == Share::Bounded && of_client.open >= self.bounds.share_of(open_max);
+        let free = if is_spent { None } else { state.free(home, demand, open_max, closed) };
+        if let Some(free) = free {
+            state.change(client, |count| count.open += 1);
+            return free;
         }
-        if state.open < self.open_max {
-            state.open += 1;
-            return Step::Fresh;
-        }
-        if !state.idle.is_empty() {
-            *closed = Some(state.idle.remove(0));
-            return Step::Fresh;
-        }
-        if state.waiting.len() >= self.waiting_max {
+        let is_full = client.is_some() && of_client.waiting >= self.bounds.share_of(waiting_max);
+        if is_full || state.waiting.len() >= waiting_max {
             return Step::Full;
         }
         let (grant, granted) = oneshot::channel();
         state.tickets += 1;
         let ticket = state.tickets;
-        state.waiting.push_back(Waiter { ticket, home, demand, grant });
+        state.change(client, |count| count.waiting += 1);
+        state.waiting.push_back(Waiter { ticket, home, demand, client, share, grant });
         Step::Wait(granted, ticket)
     }
 
-    /// A permit has ended: it goes to the longest waiting who is still there, else back.
-    fn pass_on(self: Arc<Self>) {
+    /// A permit of a client has ended: it goes to who comes next and is still there, else back.
+    fn pass_on(self: Arc<Self>, mut client: Client) {
         loop {
             let mut state = self.state.lock();
-            let Some(waiter) = state.waiting.pop_front() else {
+            state.change(client.take(), |count| count.open -= 1);
+            let Some(waiter) = state.next(self.bounds.share_of(self.bounds.open_max)) else {
                 state.open -= 1;
                 return;
             };
             drop(state);
-            match waiter.grant.send(Grant::Fresh(self.permit())) {
+            match waiter.grant.send(Grant::Fresh(self.permit(waiter.client))) {
                 Ok(()) => return,
-                Err(Grant::Fresh(permit)) => permit.surrender(),
+                Err(Grant::Fresh(permit)) => {
+                    client = permit.client;
+                    permit.surrender();
+                }
                 // What comes back is what was sent.
                 Err(Grant::Idle(lease)) => drop(lease),
             }
@@ -279,7 +450,7 @@ impl Pool {
         let mut state = self.state.lock();
         let over = |idle: &mut Idle| idle.connection.home == home && idle.until <= now;
         let gone: Vec<Idle> = state.idle.extract_if(.., over).collect();
-        // Nobody waits while connections are idle, so these permits end here.
+        // Who waits while connections are idle has its share, so these permits end here.
         state.open -= gone.len();
         let next = state.idle.iter().filter(|idle| idle.connection.home == home).map(|idle| idle.until).min();
         if next.is_none() {
@@ -300,6 +471,9 @@ impl Drop for Place<'_> {
         let mut state = self.pool.state.lock();
         let found = state.waiting.iter().position(|waiter| waiter.ticket == self.ticket);
         let waiter = found.and_then(|index| state.waiting.remove(index));
+        if let Some(waiter) = &waiter {
+            state.change(waiter.client, |count| count.waiting -= 1);
+        }
         drop(state);
         drop(waiter);
     }

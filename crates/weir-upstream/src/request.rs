@@ -3,6 +3,7 @@
 //! Nothing is added here but what frames the body: `Content-Length` or `Transfer-Encoding`, and `Connection` with
 //! `Upgrade` where one is asked for (RFC 9112 §6, RFC 9110 §7.8).
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -31,9 +32,23 @@ pub struct OriginRequest {
     pub upgrade: Option<HeaderValue>,
     /// Who is told what is sent and comes.
     pub tally: Option<Arc<dyn Tally>>,
-    /// Of whom it is, by a number of the caller's. What a client's request may have caused speaks against an origin only when
-    /// several clients have met it; `None` is nobody's, which causes nothing.
-    pub client: Option<u64>,
+    /// Who may have caused what it meets, by a number of the caller's. What a request may have caused speaks against an origin only when
+    /// several of them have met it; `None` is nobody, who causes nothing.
+    pub witness: Option<u64>,
+    /// The client for whom its connection is counted, where there is one.
+    pub client: Option<IpAddr>,
+    /// What that means for it.
+    pub share: Share,
+}
+
+/// What it means that a client has its share of an origin's connections already.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Share {
+    /// The request waits until the client has fewer.
+    #[default]
+    Bounded,
+    /// It is counted and does not wait: others may have joined it.
+    Counted,
 }
 
 impl OriginRequest {
@@ -49,7 +64,9 @@ impl OriginRequest {
             prefer: None,
             upgrade: None,
             tally: None,
+            witness: None,
             client: None,
+            share: Share::default(),
         }
     }
 }

@@ -244,6 +244,10 @@ pub struct Bounds {
     pub connections_max: usize,
     /// Requests that wait for a connection to one origin.
     pub queue_max: usize,
+    /// Tunnels and event streams of one origin, which are no longer among its connections.
+    pub streams_max: usize,
+    /// What one client may have of connections, queue and streams, in percent.
+    pub client_share_percent: usize,
     /// Bytes of a response head, and of a trailer section.
     pub head_bytes_max: usize,
     /// Fields of a response head.
@@ -259,6 +263,8 @@ impl Default for Bounds {
         Self {
             connections_max: 256,
             queue_max: 1000,
+            streams_max: 1024,
+            client_share_percent: 50,
             head_bytes_max: 64 * 1024,
             fields_max: 200,
             interim_max: 16,

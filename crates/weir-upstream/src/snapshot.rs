@@ -36,6 +36,8 @@ pub struct OriginSnapshot {
     pub connections_idle: usize,
     /// Requests waiting for a connection now.
     pub waiting: usize,
+    /// Tunnels and event streams now, which are not among the connections.
+    pub streams: usize,
     /// Addresses known now; 0 for a name that was never looked up.
     pub addresses: usize,
     /// How long it is still left out; `None` while it takes its share.

@@ -9,7 +9,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::pool::Lease;
 
-/// A byte stream to the origin. Counts as one of its connections until dropped.
+/// A byte stream to the origin. Counts among its streams until dropped.
 #[derive(Debug)]
 pub struct Tunnel {
     lease: Lease,

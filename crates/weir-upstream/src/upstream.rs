@@ -1,5 +1,6 @@
 //! An upstream: picks an origin for a request, sends it there, and tries anew where the retry table allows it.
 
+use std::net::IpAddr;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
@@ -94,6 +95,11 @@ impl Upstream {
         UpstreamSnapshot { name: self.name.clone(), origins }
     }
 
+    /// Whether a client has all the connections that it may have, at every origin.
+    pub fn is_spent(&self, client: Option<IpAddr>) -> bool {
+        self.origins.iter().all(|origin| origin.pool().is_spent(client))
+    }
+
     /// Keeps the addresses fresh until the upstream is dropped: to be spawned once, off the data plane. Without it
     /// requests renew the addresses as they come by. Begins with a lookup of every name and warns of those that fail.
     pub fn tend(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
@@ -137,7 +143,7 @@ impl Upstream {
         let mut index = preferred.or_else(|| self.choose(&tried, clock::now())).unwrap_or(0);
         // What an origin did that had the request says more of it than that another could not be had.
         let mut had_it: Option<OriginError> = None;
-        let mut doubts = Doubts { origins: &self.origins, failures: Vec::new(), client: request.client };
+        let mut doubts = Doubts { origins: &self.origins, failures: Vec::new(), client: request.witness };
         loop {
             let origin = &self.origins[index];
             let terms = Terms {
@@ -282,7 +288,7 @@ async fn attempt(
     body: OutBody,
 ) -> Result<OriginResponse, Failed> {
     let begun = clock::now();
-    let mut lease = match lease(origin, terms.timeouts, demand).await {
+    let mut lease = match lease(origin, terms, demand).await {
         Ok(lease) => lease,
         Err(error) => {
             let failure = Failure { error, stage: Stage::NotConnected, kind: Kind::Fresh };
@@ -307,12 +313,18 @@ async fn attempt(
     };
     let now = clock::now();
     let times = Times { connect: connected - begun, first_byte: now - connected, retries: 0 };
+    if head.status == http::StatusCode::SWITCHING_PROTOCOLS && lease.permit.outlast().is_err() {
+        count(&origin.counts.busy);
+        let error = OriginError::Busy { retry_after: terms.timeouts.queue };
+        return Err(Box::new((Failure { error, stage: Stage::Answered, kind: Kind::Fresh }, None)));
+    }
     Ok(respond(origin, terms, lease, outgoing, head, times))
 }
 
 /// A connection, idle or made.
-async fn lease(origin: &Arc<Origin>, timeouts: &Timeouts, demand: Demand) -> Result<Lease, OriginError> {
-    match origin.pool().acquire(demand).await {
+async fn lease(origin: &Arc<Origin>, terms: &Terms<'_>, demand: Demand) -> Result<Lease, OriginError> {
+    let Terms { request, timeouts, .. } = terms;
+    match origin.pool().acquire(demand, (request.client, request.share)).await {
         Ok(Grant::Idle(lease)) => {
             count(&origin.counts.reuses);
             Ok(lease)
@@ -356,7 +368,7 @@ fn respond(
             framing,
             request: RequestRest::after(outgoing, status),
             origin: origin.clone(),
-            client: terms.request.client,
+            client: terms.request.witness,
             between_bytes: terms.timeouts.between_bytes,
             keep: keep.filter(|keep| !keep.is_zero()),
             waiting_since: None,

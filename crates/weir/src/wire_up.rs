@@ -196,6 +196,7 @@ impl House {
                 connections_open: origin.connections_open,
                 connections_idle: origin.connections_idle,
                 waiting: origin.waiting,
+                streams: origin.streams,
             });
             UpstreamState { origins: origins.collect(), name: upstream.name }
         });

@@ -45,6 +45,15 @@ pub struct Upstream {
     /// The longest wait for a connection (503).
     #[serde(default = "queue_wait_default")]
     pub queue_wait: Duration,
+    /// The most tunnels and event streams of each origin; they are not among its `connections` (503).
+    #[serde(default = "streams_default")]
+    #[schemars(range(min = 1, max = 1000000))]
+    pub streams: u32,
+    /// What one client (in IPv6: one /64) may have of `connections`, `queue` and `streams` of an origin, in percent: beyond, its
+    /// requests wait for each other. Of a trusted proxy each client that it names has its own.
+    #[serde(default = "client_share_default")]
+    #[schemars(range(min = 1, max = 100))]
+    pub client_share: u32,
     /// How often an idempotent request is tried again, before the first byte of a response.
     #[serde(default = "retries_default")]
     #[schemars(range(min = 0, max = 10))]
@@ -79,6 +88,8 @@ impl Upstream {
             connections: connections_default(),
             queue: queue_default(),
             queue_wait: queue_wait_default(),
+            streams: streams_default(),
+            client_share: client_share_default(),
             retries: retries_default(),
             dns_refresh: dns_refresh_default(),
             head: head_default(),
@@ -108,6 +119,12 @@ fn queue_default() -> u32 {
 }
 fn queue_wait_default() -> Duration {
     Duration::seconds(5)
+}
+fn streams_default() -> u32 {
+    1024
+}
+fn client_share_default() -> u32 {
+    50
 }
 fn retries_default() -> u32 {
     1
@@ -185,7 +202,8 @@ pub struct Tls {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "weir-sni"))]
     pub sni: Option<String>,
-    /// Whether the certificate is verified.
+    /// Whether the certificate is verified. Without, any is taken, of X.509 version 1 too: the connection is encrypted, to nobody
+    /// knows whom.
     pub verify: bool,
     /// The certificates (PEM) that are trusted, in place of the system's.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -37,6 +37,34 @@ pub(crate) enum ClientEnd {
     Io(#[from] io::Error),
 }
 
+/// How fast a response is taken: only the time counts in which the client is waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Taking {
+    waited: Duration,
+    bytes: u64,
+}
+
+impl Taking {
+    /// The client is waited for from now on; until when at most.
+    fn wait(&mut self, now: Instant, window: Duration) -> Instant {
+        if self.waited.is_zero() {
+            // What filled the kernel's buffer before says nothing.
+            self.bytes = 0;
+        }
+        now + window.saturating_sub(self.waited)
+    }
+
+    /// It was waited for; whether it has been too slow in a whole window.
+    fn waited(&mut self, waited: Duration, window: Duration, rate_min: u64) -> bool {
+        self.waited += waited;
+        if self.waited < window {
+            return false;
+        }
+        let Taking { waited, bytes } = std::mem::take(self);
+        (bytes as f64) < rate_min as f64 * waited.as_secs_f64()
+    }
+}
+
 /// A client's connection.
 pub(crate) struct Client {
     stream: Stream,
@@ -46,6 +74,9 @@ pub(crate) struct Client {
     pub(crate) out: Vec<u8>,
     deadline: Deadline,
     send_stall: Duration,
+    read_rate_min: u64,
+    /// How fast the response under way is taken, where it must be taken at the least rate.
+    pub(crate) taking: Option<Taking>,
     /// How long who has ended its side is taken to be there still.
     half_close: Duration,
     /// Since when its side has ended and it took nothing.
@@ -70,6 +101,8 @@ impl Client {
             out: Vec::with_capacity(1024),
             deadline: Deadline::after(limits.send_stall_max),
             send_stall: limits.send_stall_max,
+            read_rate_min: limits.read_rate_min,
+            taking: None,
             half_close: limits.half_close_max,
             ended: None,
             counters,
@@ -200,34 +233,52 @@ impl Client {
 
     async fn write(&mut self, mut rest: &mut [IoSlice<'_>]) -> Result<(), ClientEnd> {
         IoSlice::advance_slices(&mut rest, 0);
-        let mut is_stalled = false;
+        let mut stalled_until = None;
         while !rest.is_empty() {
             match try_write(&self.stream, rest) {
                 Ok(0) => return Err(ClientEnd::Closed),
                 Ok(bytes) => {
                     self.wrote(bytes as u64);
                     IoSlice::advance_slices(&mut rest, bytes);
-                    is_stalled = false;
+                    stalled_until = None;
                     // One that has left answers with a reset.
                     self.moved();
+                    if let Some(taking) = &mut self.taking {
+                        taking.bytes += bytes as u64;
+                    }
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if !is_stalled {
-                        self.deadline.set(clock::mono() + self.send_stall);
-                        is_stalled = true;
-                    }
-                    let (stream, deadline) = (&self.stream, &mut self.deadline);
-                    poll_fn(|cx| match stream.poll_writable(cx) {
-                        Poll::Ready(ready) => Poll::Ready(ready.map_err(ClientEnd::Io)),
-                        Poll::Pending => deadline.poll(cx).map(|()| Err(ClientEnd::TimedOut)),
-                    })
-                    .await?;
+                    let until = *stalled_until.get_or_insert_with(|| clock::mono() + self.send_stall);
+                    self.writable(until).await?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(ClientEnd::Io(error)),
             }
         }
         Ok(())
+    }
+
+    /// Waits until the client takes more, or has been waited for so long that its rate can be told.
+    async fn writable(&mut self, stalled_until: Instant) -> Result<(), ClientEnd> {
+        let begun = clock::mono();
+        let until = match &mut self.taking {
+            Some(taking) => stalled_until.min(taking.wait(begun, self.send_stall)),
+            None => stalled_until,
+        };
+        self.deadline.set(until);
+        let (stream, deadline) = (&self.stream, &mut self.deadline);
+        let is_writable = poll_fn(|cx| match stream.poll_writable(cx) {
+            Poll::Ready(ready) => Poll::Ready(ready.map(|()| true)),
+            Poll::Pending => deadline.poll(cx).map(|()| Ok(false)),
+        })
+        .await?;
+        let now = clock::mono();
+        let is_too_slow = self
+            .taking
+            .as_mut()
+            .is_some_and(|taking| taking.waited(now - begun, self.send_stall, self.read_rate_min));
+        let is_stalled = !is_writable && now >= stalled_until;
+        if is_too_slow || is_stalled { Err(ClientEnd::TimedOut) } else { Ok(()) }
     }
 
     /// Cuts the connection off, so that the client cannot take what it has for a whole message.
@@ -258,5 +309,33 @@ fn try_write(stream: &Stream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
     match slices {
         [slice] => stream.try_write(slice),
         slices => stream.try_write_vectored(slices),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Duration = Duration::from_secs(60);
+
+    /// Takes so many bytes after each of so many waits of ten seconds; whether it was ever too slow at 256 B/s.
+    fn check(bytes: u64, waits: usize, expect: bool) {
+        let (mut taking, begun) = (Taking { bytes: 1 << 20, ..Taking::default() }, clock::mono());
+        let is_too_slow = (0..waits).any(|_| {
+            assert!(taking.wait(begun, WINDOW) <= begun + WINDOW);
+            let is_too_slow = taking.waited(Duration::from_secs(10), WINDOW, 256);
+            taking.bytes += bytes;
+            is_too_slow
+        });
+        assert_eq!(is_too_slow, expect, "{bytes} bytes, {waits} waits");
+    }
+
+    #[test]
+    fn a_rate_is_told_after_a_whole_window_of_waiting_and_not_before() {
+        check(0, 5, false);
+        check(0, 6, true);
+        check(2000, 12, true);
+        // The bytes of the last wait come after it, so a little more is needed.
+        check(3100, 60, false);
     }
 }

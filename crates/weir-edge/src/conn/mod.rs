@@ -30,6 +30,10 @@ pub struct ClientLimits {
     pub body_rate_min: u64,
     /// Without progress in sending.
     pub send_stall_max: Duration,
+    /// The least rate at which a response is taken that holds an origin's connection, in bytes a second.
+    pub read_rate_min: u64,
+    /// Of a request's body so much is held back before an origin's connection is taken.
+    pub body_hold_bytes: usize,
     /// From the end of the client's side to the end of the request under way, where the client takes nothing of it.
     pub half_close_max: Duration,
     /// Connections of all clients: beyond, the longest idle are closed.
@@ -49,6 +53,8 @@ impl Default for ClientLimits {
             idle_time_max: Duration::from_secs(60),
             body_rate_min: 256,
             send_stall_max: Duration::from_secs(60),
+            read_rate_min: 256,
+            body_hold_bytes: 64 << 10,
             half_close_max: Duration::from_secs(2),
             connections_max: usize::MAX,
             per_client_max: usize::MAX,

@@ -134,6 +134,7 @@ pub(crate) async fn send_while(
     mut meanwhile: Meanwhile<'_>,
 ) -> Sent {
     let mut sent = Sent { body_bytes: 0, first_byte: None, last_byte: None, ended: Ended::Whole };
+    client.taking = None;
     if matches!(transfer, Transfer::Nothing(_)) {
         return flush(client, sent, Ended::Whole).await;
     }
@@ -151,6 +152,10 @@ pub(crate) async fn send_while(
             Ok(None) => break,
             Err(ended) => return flush(client, sent, ended).await,
         };
+        match body.holds_origin() {
+            true => drop(client.taking.get_or_insert_default()),
+            false => client.taking = None,
+        }
         let mut bytes = bytes_of(&piece);
         if bytes.len() as u64 > left {
             return sent.ended(Ended::Cut("body-too-long"));

@@ -164,6 +164,17 @@ impl Held {
     }
 }
 
+impl Source {
+    /// Whether a connection to an origin waits for whoever reads this.
+    pub(crate) fn holds_origin(&self) -> bool {
+        match self {
+            Source::Origin(..) => true,
+            Source::Held(held) => held.tail.as_ref().is_some_and(|tail| tail.is_waited_for()),
+            Source::Empty | Source::Bytes(_) | Source::Parts(_) => false,
+        }
+    }
+}
+
 impl Body for Source {
     async fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut> {
         match self {

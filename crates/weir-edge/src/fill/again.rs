@@ -1,13 +1,14 @@
 //! Asking an origin for the rest of a body that is here in part (RFC 9110 §14.2, §13.1.5). Two versions of a body are
 //! never mixed: without a strong validator nothing is asked, and what comes must be the same version to its end.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_RANGE, RANGE};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use weir_policy::Interval;
 use weir_store::Generation;
-use weir_upstream::{OriginBody, OriginRequest, OriginResponse, Tally, Upstream};
+use weir_upstream::{OriginBody, OriginRequest, OriginResponse, Share, Tally, Upstream};
 use weir_wire::Framing;
 
 use super::witness::Witness;
@@ -29,8 +30,10 @@ pub(crate) struct Again {
     pub(crate) headers: HeaderMap,
     /// For whom is counted what is sent and comes; of the core that asks.
     pub(crate) tally: Arc<dyn Tally>,
-    /// Whose request it is.
-    pub(crate) client: Witness,
+    /// Whose request it is: who may have caused what it meets.
+    pub(crate) witness: Witness,
+    /// The client whose share of the origin's connections it takes.
+    pub(crate) client: Option<IpAddr>,
 }
 
 /// The rest of a body.
@@ -44,7 +47,8 @@ impl Again {
     /// A GET with these fields.
     pub(crate) fn request(&self, headers: HeaderMap) -> OriginRequest {
         let request = OriginRequest::new(Method::GET, self.target.clone(), headers);
-        OriginRequest { tally: Some(self.tally.clone()), client: Some(self.client.number()), ..request }
+        let (witness, client, share) = (Some(self.witness.number()), self.client, Share::Counted);
+        OriginRequest { tally: Some(self.tally.clone()), witness, client, share, ..request }
     }
 
     /// The bytes of this generation from `start` to its end, if the origin still has the same version.

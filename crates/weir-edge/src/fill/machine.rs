@@ -158,6 +158,11 @@ impl Machine {
         self.state
     }
 
+    /// How many read it.
+    pub(crate) fn readers(&self) -> u32 {
+        self.readers
+    }
+
     /// In window mode the fill waits for its foremost reader: back-pressure towards the origin.
     pub(crate) fn must_wait(&self, ahead_bytes_max: u64) -> bool {
         match self.state {

@@ -53,6 +53,13 @@ impl Tail {
         matches!(state, Some(State::Ended(End::Stopped)))
     }
 
+    /// Whether a connection to an origin waits for this reader: its own, or that of a fill that only a window is kept of and that
+    /// nobody else reads.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        let is_alone = |seat: &Seat| seat.fill().machine().readers() == 1;
+        self.own.is_some() || is_windowed(&self.generation) && self.seat.as_ref().is_some_and(is_alone)
+    }
+
     fn take(&mut self, piece: Piece) -> Piece {
         self.rest.start += bytes_of(&piece).len() as u64;
         if let Some(seat) = &self.seat {

@@ -22,7 +22,7 @@ pub(super) fn open_files() -> u64 {
 /// The most connections of all clients, and of one. Never less than a quarter of what may be opened is left to clients.
 pub(super) fn places(config: &Config, open_files: u64) -> (usize, usize) {
     let origins = config.upstream.values().map(|upstream| {
-        let each = u64::from(upstream.connections);
+        let each = u64::from(upstream.connections) + u64::from(upstream.streams);
         each.saturating_mul(upstream.origins.len() as u64)
     });
     let volumes = config.cache.volume.iter().map(|volume| {
@@ -49,16 +49,16 @@ mod tests {
 
     fn check(files: u64, more: &str, expect: (usize, usize)) {
         let text = format!(
-            "{more}\n[upstream.a]\norigins = [\"http://a:1\", \"http://b:1\"]\nconnections = 100\n[[site]]\nhosts = [\"*\"]\nupstream = \"a\"\n"
+            "{more}\n[upstream.a]\norigins = [\"http://a:1\", \"http://b:1\"]\nconnections = 100\nstreams = 50\n[[site]]\nhosts = [\"*\"]\nupstream = \"a\"\n"
         );
         assert_eq!(places(&load(&text).config, files), expect, "{more}");
     }
 
     #[test]
     fn what_is_needed_is_left_and_clients_have_the_rest() {
-        check(4096, "", (4096 - 128 - 200, 471));
+        check(4096, "", (4096 - 128 - 300, 458));
         let volume = "[[cache.volume]]\npath = \"/v\"\nsize = \"100GiB\"";
-        check(4096, volume, (4096 - 128 - 200 - 164, 450));
+        check(4096, volume, (4096 - 128 - 300 - 164, 438));
         check(256, volume, (64, 16));
         check(256, "[limits]\nconnections = 1000", (1000, 125));
         check(256, "[limits]\nconnections_per_client = 2", (64, 2));

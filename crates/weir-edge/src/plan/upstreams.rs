@@ -28,6 +28,8 @@ fn one(name: &str, upstream: &Upstream, config: &Config) -> UpstreamSettings {
         bounds: Bounds {
             connections_max: upstream.connections as usize,
             queue_max: upstream.queue as usize,
+            streams_max: upstream.streams as usize,
+            client_share_percent: upstream.client_share as usize,
             head_bytes_max: bytes(upstream.head),
             fields_max: upstream.fields as usize,
             retries_max: upstream.retries,

@@ -1,11 +1,12 @@
 //! The cap, the queue, idle times, and two runtimes that share one origin.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::scripted::{fetch, get, head, ok, serve, settings, text, upstream};
-use crate::{OriginError, Upstream};
+use crate::{OriginError, OriginRequest, Share, Upstream};
 
 fn capped(url: String, connections: usize, queue: usize) -> Arc<Upstream> {
     let mut settings = settings(&[url]);
@@ -195,4 +196,92 @@ fn two_runtimes_at_once_within_one_cap() {
     assert_eq!((counts.requests, counts.waiting), (600 + counts.retries, 0));
     stop.0.send(()).unwrap();
     running.join().unwrap();
+}
+
+fn of(client: u8, path: &str) -> OriginRequest {
+    OriginRequest { client: Some(IpAddr::from([192, 0, 2, client])), ..get(path) }
+}
+
+#[tokio::test]
+async fn one_client_has_its_share_and_others_find_a_connection() {
+    let origin = serve(|mut peer| async move {
+        while let Some(request) = peer.request().await {
+            if request.contains("/hang") {
+                return peer.hold().await;
+            }
+            peer.send(ok("fine")).await;
+        }
+    })
+    .await;
+    let mut settings = settings(&[origin.url()]);
+    settings.bounds.connections_max = 4;
+    settings.bounds.queue_max = 4;
+    settings.timeouts.queue = Duration::from_millis(100);
+    settings.timeouts.first_byte = Duration::from_secs(20);
+    let upstream = Upstream::new(settings).unwrap();
+    let hang = |path: &'static str| {
+        let upstream = upstream.clone();
+        tokio::spawn(async move { fetch(&upstream, of(1, path)).await })
+    };
+    let held = [hang("/hang/1"), hang("/hang/2")];
+    while upstream.snapshot().origins[0].requests < 2 {
+        tokio::task::yield_now().await;
+    }
+    assert!(upstream.is_spent(Some(IpAddr::from([192, 0, 2, 1]))) && !upstream.is_spent(None));
+    let more = fetch(&upstream, of(1, "/more")).await;
+    assert!(matches!(more, Err(OriginError::Busy { .. })), "{more:?}");
+    assert_eq!(fetch(&upstream, of(2, "/x")).await.unwrap(), "fine");
+    assert_eq!(fetch(&upstream, get("/x")).await.unwrap(), "fine");
+    // What others may have joined is counted, and does not wait.
+    let shared = OriginRequest { share: Share::Counted, ..of(1, "/x") };
+    assert_eq!(fetch(&upstream, shared).await.unwrap(), "fine");
+    // In the queue it has its share as well.
+    let waiting = [hang("/hang/3"), hang("/hang/4")];
+    while upstream.snapshot().origins[0].waiting < 2 {
+        tokio::task::yield_now().await;
+    }
+    let begun = tokio::time::Instant::now();
+    assert!(matches!(fetch(&upstream, of(1, "/more")).await, Err(OriginError::Busy { .. })));
+    assert!(begun.elapsed() < Duration::from_millis(90), "the queue has room for others alone");
+    held.iter().chain(&waiting).for_each(tokio::task::JoinHandle::abort);
+    while upstream.is_spent(Some(IpAddr::from([192, 0, 2, 1]))) {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(fetch(&upstream, of(1, "/x")).await.unwrap(), "fine");
+}
+
+#[tokio::test]
+async fn who_has_fewest_connections_comes_first() {
+    let origin = serve(|mut peer| async move {
+        while let Some(request) = peer.request().await {
+            if request.contains("/hang") {
+                return peer.hold().await;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            peer.send(ok("fine")).await;
+        }
+    })
+    .await;
+    let mut settings = settings(&[origin.url()]);
+    settings.bounds.connections_max = 2;
+    settings.bounds.client_share_percent = 100;
+    settings.timeouts.first_byte = Duration::from_secs(20);
+    let upstream = Upstream::new(settings).unwrap();
+    let ask = |client: u8, path: &'static str| {
+        let upstream = upstream.clone();
+        tokio::spawn(async move { fetch(&upstream, of(client, path)).await.map(|_| client) })
+    };
+    let held = [ask(1, "/hang"), ask(1, "/x")];
+    while upstream.snapshot().origins[0].requests < 2 {
+        tokio::task::yield_now().await;
+    }
+    let first = ask(1, "/x");
+    while upstream.snapshot().origins[0].waiting < 1 {
+        tokio::task::yield_now().await;
+    }
+    let second = ask(2, "/x");
+    assert_eq!(second.await.unwrap().unwrap(), 2);
+    assert!(!first.is_finished());
+    held[0].abort();
+    assert_eq!(first.await.unwrap().unwrap(), 1);
 }

@@ -35,9 +35,10 @@ async fn a_tunnel_carries_bytes_both_ways() {
     tunnel.write_all(b"hello").await.unwrap();
     tunnel.read_exact(&mut read).await.unwrap();
     assert_eq!(&read, b"hello");
-    assert_eq!(upstream.snapshot().origins[0].connections_open, 1);
+    let counts = || (upstream.snapshot().origins[0].streams, upstream.snapshot().origins[0].connections_open);
+    assert_eq!(counts(), (1, 0), "it is not among the connections any more");
     drop(tunnel);
-    assert_eq!(upstream.snapshot().origins[0].connections_open, 0);
+    assert_eq!(counts(), (0, 0));
 }
 
 #[tokio::test]

@@ -205,6 +205,9 @@ fn origin_text(origin: &OriginState) -> String {
         "{}  {} requests, {} failed, connections: {} ({} idle)",
         origin.name, origin.requests, origin.failures, origin.connections_open, origin.connections_idle
     );
+    if origin.streams > 0 {
+        let _ = write!(text, ", {} streams", origin.streams);
+    }
     if origin.waiting > 0 {
         let _ = write!(text, ", {} waiting", origin.waiting);
     }
