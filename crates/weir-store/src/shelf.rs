@@ -24,7 +24,7 @@ use crate::ledger::{Judged, Ledger, Stamp};
 use crate::queues::{Queues, Victims};
 use crate::register::Register;
 use crate::store::Settings;
-use crate::tier::{Expecting, Stowing, Tiers, digest_below};
+use crate::tier::{Expecting, Stowing, Tiers};
 use crate::watch::Watched;
 
 /// How many generations one step of the sweeper looks at.
@@ -414,19 +414,6 @@ impl Shelf {
         self.withdraw(&mut state, generation, why, &mut retired);
         drop(state);
         drop(retired);
-    }
-
-    /// Whether something of a URL may be held, or be on its way to a volume, by its digest and as it stands in keys that nothing is
-    /// added to. True where that cannot be told: of what a volume that is away holds, or another process.
-    pub(crate) fn may_hold(&self, digest: u128, url: &[u8], site: u64) -> bool {
-        let is_in_memory = || !self.index.all(digest).is_empty();
-        // In the order in which it goes down, and what came up meanwhile at the end.
-        is_in_memory()
-            || self.ledger.is_away()
-            || self.expecting.is_on()
-            || self.register.get().is_some_and(|register| register.is_somebody_away())
-            || self.tiers.may_hold(digest_below(url, site))
-            || is_in_memory()
     }
 
     /// Takes the dead generations of a digest out.

@@ -70,15 +70,7 @@ impl Errand {
         give: Give,
     ) -> bool {
         let received = clock::now();
-        self.plane.desk.upstreams.answered(self.again.upstream.name());
-        if !response.status.is_server_error() {
-            self.plane.desk.memory.answered(fill.key().digest);
-        }
-        let _ = fill.origin.set(response.origin.name().into());
-        fill.had_age.store(response.headers.contains_key(AGE), Ordering::Relaxed);
-        for _ in 0..response.times.retries {
-            self.observer.counters().retried();
-        }
+        self.note(fill, &response);
         if response.status == StatusCode::NOT_MODIFIED {
             return self.unchanged(fill, (requested, received), response, give).await;
         }
@@ -137,6 +129,19 @@ impl Errand {
         match self.shareable(&response, reason) {
             Some(variant) => self.share(fill, reason, variant, response).await,
             None => self.decline(fill, reason, response, give),
+        }
+    }
+
+    /// Notes that there is an answer, and whose.
+    fn note(&self, fill: &Fill, response: &OriginResponse) {
+        self.plane.desk.upstreams.answered(self.again.upstream.name());
+        if !response.status.is_server_error() {
+            self.plane.desk.memory.answered(fill.key().digest);
+        }
+        let _ = fill.origin.set(response.origin.name().into());
+        fill.had_age.store(response.headers.contains_key(AGE), Ordering::Relaxed);
+        for _ in 0..response.times.retries {
+            self.observer.counters().retried();
         }
     }
 
