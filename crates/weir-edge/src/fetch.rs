@@ -135,7 +135,7 @@ async fn lead(
     let sharing = sharing(ask);
     let Some(again) = again(exchange, route) else { return local::no_upstream(exchange).await };
     // Others may join a fill, so that it does not wait until one client has fewer connections.
-    let is_spent = again.upstream.is_spent(again.client);
+    let is_spent = again.upstream.is_spent(again.sharer);
     let Some(among) = place_among_fills(exchange, &again).filter(|_| !is_spent) else {
         drop(place);
         return match stale_instead(exchange, route, ask, validating.as_ref(), Failure::Slow, told).await {
@@ -507,7 +507,8 @@ pub(crate) fn again(exchange: &Exchange<'_>, route: &Arc<Route>) -> Option<Arc<A
         target: forwarded(route, exchange.path_and_query()).into_owned(),
         headers: outgoing::for_fill(exchange, route),
         tally: exchange.worker.observer.tally(exchange.facts.site),
-        client: exchange.sharer(),
+        client: Witness::of(exchange.client()),
+        sharer: exchange.sharer(),
     }))
 }
 

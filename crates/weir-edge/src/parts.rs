@@ -71,7 +71,7 @@ pub(crate) async fn confirm(
         return Confirmed::Refused;
     }
     let Some(mut refill) = refill(exchange, route, generation) else { return Confirmed::Gone };
-    if refill.again.upstream.is_spent(refill.again.client) {
+    if refill.again.upstream.is_spent(refill.again.sharer) {
         return Confirmed::Gone;
     }
     let confirmed = tokio::select! {

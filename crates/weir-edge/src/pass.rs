@@ -25,6 +25,7 @@ use crate::deliver::source::Source;
 use crate::exchange::{Exchange, forwarded};
 use crate::fetch::posted::Posted;
 use crate::fill::judge::strip_of_part;
+use crate::fill::witness::Witness;
 use crate::fill::{Concern, OriginFailure};
 use crate::plan::Route;
 use crate::told::Told;
@@ -156,7 +157,8 @@ fn request(exchange: &Exchange<'_>, route: &Route, body: OutBody) -> OriginReque
         prefer: None,
         upgrade: exchange.head.upgrade.clone(),
         tally: Some(exchange.worker.observer.tally(exchange.facts.site)),
-        client: exchange.sharer(),
+        client: Some(Witness::of(exchange.client()).number()),
+        sharer: exchange.sharer(),
         share: Share::Bounded,
     }
 }
@@ -309,7 +311,7 @@ pub(crate) fn print_head(
 ) {
     let age = headers.get(AGE);
     let age_s = age.and_then(|age| age.to_str().ok()?.parse().ok()).unwrap_or(0);
-    let mut fields = present::fields(headers, route, exchange.reader(age_s));
+    let mut fields = present::fields(headers, status, route, exchange.reader(age_s));
     if let Some(age) = age {
         fields.insert(AGE, age.clone());
     }

@@ -17,9 +17,14 @@ pub(crate) struct Reader<'a> {
     pub(crate) age_s: u64,
 }
 
-/// The fields for the client; `Age`, `Cache-Status` and framing are printed apart.
-pub(crate) fn fields(headers: &HeaderMap, route: &Route, reader: Reader<'_>) -> HeaderMap {
-    prepared(headers.clone(), route, reader)
+/// The fields of a response with this status for the client; `Age`, `Cache-Status` and framing are printed apart.
+pub(crate) fn fields(
+    headers: &HeaderMap,
+    status: StatusCode,
+    route: &Route,
+    reader: Reader<'_>,
+) -> HeaderMap {
+    prepared(headers.clone(), status, route, reader)
 }
 
 /// The fields of a response that is held whole or in part, or will be. Ranges of a 200 are answered from it whatever the origin
@@ -29,13 +34,13 @@ pub(crate) fn held(headers: &HeaderMap, status: StatusCode, route: &Route, reade
     if status == StatusCode::OK {
         fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     }
-    prepared(fields, route, reader)
+    prepared(fields, status, route, reader)
 }
 
-fn prepared(mut fields: HeaderMap, route: &Route, reader: Reader<'_>) -> HeaderMap {
+fn prepared(mut fields: HeaderMap, status: StatusCode, route: &Route, reader: Reader<'_>) -> HeaderMap {
     fields.remove(AGE);
     towards_client(&mut fields, reader.own_id);
     route.location_back(&mut fields, reader.scheme, reader.host);
-    route.present(&mut fields, reader.age_s);
+    route.present(&mut fields, status, reader.age_s);
     fields
 }

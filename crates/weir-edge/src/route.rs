@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_config::model::{Config, SchemeName};
 use weir_config::value::{HostRule, OriginScheme};
 use weir_config::{Action, Conditions, PageContent, PageFor, RangeRules, ResolvedRate, ResolvedRoute};
-use weir_policy::{CacheRules, RequestView};
+use weir_policy::{CacheRules, RequestView, is_of_content};
 
 use self::answers::LocalAnswer;
 use self::pattern::PathPattern;
@@ -178,9 +178,10 @@ impl Route {
     /// Changes the fields of a response on its way to the client: what browsers are told of its lifetime, then the fields
     /// that are removed and set.
     ///
-    /// `age_s` is the `Age` that the response goes out with: a browser takes it off the lifetime it is told.
-    pub fn present(&self, headers: &mut HeaderMap, age_s: u64) {
-        if let Some(ttl) = self.rules.browser_ttl {
+    /// `age_s` is the `Age` that the response goes out with: a browser takes it off the lifetime it is told. Of errors and
+    /// redirects it is told what the origin says.
+    pub fn present(&self, headers: &mut HeaderMap, status: StatusCode, age_s: u64) {
+        if let Some(ttl) = self.rules.browser_ttl.filter(|_| is_of_content(status)) {
             edits::browser_ttl(headers, ttl.saturating_add(Duration::from_secs(age_s)));
         }
         edits::apply(&self.response_edits, headers);

@@ -39,7 +39,7 @@ pub use answer::{Answer, ContentRange, Parts, answer};
 pub use consult::{Ask, AskKind, Consult, PassReason, consult};
 pub use control::{DELTA_SECONDS_MAX, MaxStale, RequestDirectives};
 pub use fields::{is_hop_by_hop, is_in_304, is_respelled, strip_hop_by_hop, strip_named};
-pub use freshness::{Freshness, LifetimeSource, freshness};
+pub use freshness::{Freshness, LifetimeSource, freshness, is_of_content};
 pub use intervals::{Interval, Intervals};
 pub use invalidate::{InvalidationTargets, invalidation};
 pub use key::{CacheKey, forwarded, site_hash, write_key, write_url};

@@ -153,11 +153,12 @@ impl Origin {
         }
     }
 
-    /// An attempt has failed; whether it speaks against the origin is the failure's to say.
-    pub(crate) fn failed_attempt(&self, failure: &Failure) {
+    /// An attempt has failed; whether it speaks against the origin is the failure's to say. `client` is whose request may have caused
+    /// it.
+    pub(crate) fn failed_attempt(&self, failure: &Failure, client: Option<u64>) {
         if failure.counts() {
             count(&self.counts.failures);
-            self.note(Event::Failure);
+            self.note(Event::Failure(client));
             if failure.stage == Stage::NotConnected || !self.health().is_up() {
                 self.tell_gone(&failure.error);
             }
@@ -185,11 +186,11 @@ impl Origin {
         }
     }
 
-    /// A body has broken off.
-    pub(crate) fn failed(&self, error: &OriginError) {
+    /// A body has broken off that this client asked for.
+    pub(crate) fn failed(&self, error: &OriginError, client: Option<u64>) {
         if error.blame() == Blame::Origin {
             count(&self.counts.failures);
-            self.note(Event::Failure);
+            self.note(Event::Failure(client));
             if !self.health().is_up() {
                 self.tell_gone(error);
             }

@@ -32,9 +32,12 @@ pub struct OriginRequest {
     pub upgrade: Option<HeaderValue>,
     /// Who is told what is sent and comes.
     pub tally: Option<Arc<dyn Tally>>,
-    /// The client for whom its connection is counted, where there is one.
-    pub client: Option<IpAddr>,
-    /// What that means for it.
+    /// Of whom it is, by a number of the caller's. What a client's request may have caused speaks against an origin only when
+    /// several clients have met it; `None` is nobody's, which causes nothing.
+    pub client: Option<u64>,
+    /// For whom its connection is counted, where that is known.
+    pub sharer: Option<IpAddr>,
+    /// What it means for it that its client has its share already.
     pub share: Share,
 }
 
@@ -62,6 +65,7 @@ impl OriginRequest {
             upgrade: None,
             tally: None,
             client: None,
+            sharer: None,
             share: Share::default(),
         }
     }

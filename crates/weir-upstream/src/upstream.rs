@@ -143,6 +143,7 @@ impl Upstream {
         let mut index = preferred.or_else(|| self.choose(&tried, clock::now())).unwrap_or(0);
         // What an origin did that had the request says more of it than that another could not be had.
         let mut had_it: Option<OriginError> = None;
+        let mut doubts = Doubts { origins: &self.origins, failures: Vec::new(), client: request.client };
         loop {
             let origin = &self.origins[index];
             let terms = Terms {
@@ -154,15 +155,20 @@ impl Upstream {
             let (failure, rest) = match attempt(origin, &terms, demand, body).await {
                 Ok(mut response) => {
                     response.times.retries = tries.unconnected + tries.resent;
+                    doubts.clear_request();
                     return Ok(response);
                 }
                 Err(failed) => *failed,
             };
-            origin.failed_attempt(&failure);
             let next = retry::decide(&failure, request.retry, rest.is_some(), tries, self.bounds.retries_max);
+            let (stage, error) = (failure.stage, failure.error.clone());
+            match stage {
+                Stage::NotConnected => origin.failed_attempt(&failure, None),
+                _ => doubts.failures.push((index, failure)),
+            }
             let error = match had_it.take() {
-                Some(earlier) if failure.error.is_before_request() => earlier,
-                _ => failure.error,
+                Some(earlier) if error.is_before_request() => earlier,
+                _ => error,
             };
             let Some(rest) = rest else { return Err(error) };
             body = rest;
@@ -178,7 +184,7 @@ impl Upstream {
                 _ => demand = Demand::Fresh,
             }
             count(&origin.counts.retries);
-            match failure.stage {
+            match stage {
                 Stage::NotConnected => tries.unconnected += 1,
                 _ => tries.resent += 1,
             }
@@ -217,6 +223,29 @@ impl Upstream {
         }
         let left = (0..self.origins.len()).filter(|index| !tried.contains(index));
         left.min_by_key(|index| self.origins[*index].health().due(now))
+    }
+}
+
+/// Failures of attempts that the request may have caused. They speak against their origins for sure once another attempt of the
+/// same request is answered, else, when it is given up, as far as its client does.
+struct Doubts<'u> {
+    origins: &'u [Arc<Origin>],
+    failures: Vec<(usize, Failure)>,
+    client: Option<u64>,
+}
+
+impl Doubts<'_> {
+    /// The request has been answered: it was not the cause.
+    fn clear_request(&mut self) {
+        self.client = None;
+    }
+}
+
+impl Drop for Doubts<'_> {
+    fn drop(&mut self) {
+        for (index, failure) in &self.failures {
+            self.origins[*index].failed_attempt(failure, self.client);
+        }
     }
 }
 
@@ -295,7 +324,7 @@ async fn attempt(
 /// A connection, idle or made.
 async fn lease(origin: &Arc<Origin>, terms: &Terms<'_>, demand: Demand) -> Result<Lease, OriginError> {
     let Terms { request, timeouts, .. } = terms;
-    match origin.pool().acquire(demand, (request.client, request.share)).await {
+    match origin.pool().acquire(demand, (request.sharer, request.share)).await {
         Ok(Grant::Idle(lease)) => {
             count(&origin.counts.reuses);
             Ok(lease)
@@ -339,6 +368,7 @@ fn respond(
             framing,
             request: RequestRest::after(outgoing, status),
             origin: origin.clone(),
+            client: terms.request.client,
             between_bytes: terms.timeouts.between_bytes,
             keep: keep.filter(|keep| !keep.is_zero()),
             waiting_since: None,

@@ -202,7 +202,8 @@ pub struct Tls {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "weir-sni"))]
     pub sni: Option<String>,
-    /// Whether the certificate is verified.
+    /// Whether the certificate is verified. Without, any is taken, of X.509 version 1 too: the connection is encrypted, to nobody
+    /// knows whom.
     pub verify: bool,
     /// The certificates (PEM) that are trusted, in place of the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -225,7 +226,8 @@ impl Default for Tls {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Eject {
-    /// After how many failures in a row: refused or broken connections, timeouts, malformed responses. 0: never.
+    /// After how many failures in a row: refused or broken connections, timeouts, malformed responses. What comes after a request
+    /// counts only if three clients have met it, or if another origin answered the same request. 0: never.
     #[schemars(range(min = 0, max = 1000))]
     pub failures: u32,
     /// A failure that is older does not count.

@@ -11,6 +11,8 @@ use weir_store::Generation;
 use weir_upstream::{OriginBody, OriginRequest, OriginResponse, Share, Tally, Upstream};
 use weir_wire::Framing;
 
+use super::witness::Witness;
+
 use crate::outgoing;
 use crate::plan::Route;
 
@@ -28,8 +30,10 @@ pub(crate) struct Again {
     pub(crate) headers: HeaderMap,
     /// For whom is counted what is sent and comes; of the core that asks.
     pub(crate) tally: Arc<dyn Tally>,
-    /// The client whose share of the origin's connections it takes.
-    pub(crate) client: Option<IpAddr>,
+    /// Whose request it is.
+    pub(crate) client: Witness,
+    /// Whose share of the origin's connections it takes.
+    pub(crate) sharer: Option<IpAddr>,
 }
 
 /// The rest of a body.
@@ -43,8 +47,8 @@ impl Again {
     /// A GET with these fields.
     pub(crate) fn request(&self, headers: HeaderMap) -> OriginRequest {
         let request = OriginRequest::new(Method::GET, self.target.clone(), headers);
-        let (client, share) = (self.client, Share::Counted);
-        OriginRequest { tally: Some(self.tally.clone()), client, share, ..request }
+        let (client, sharer) = (Some(self.client.number()), self.sharer);
+        OriginRequest { tally: Some(self.tally.clone()), client, sharer, share: Share::Counted, ..request }
     }
 
     /// The bytes of this generation from `start` to its end, if the origin still has the same version.

@@ -190,7 +190,8 @@ impl Scene {
             target: "/".to_owned(),
             headers: HeaderMap::new(),
             tally: Arc::new(Nobody),
-            client: None,
+            client: Witness::Unnamed,
+            sharer: None,
         });
         let whole = Interval::new(0, u64::MAX);
         let now = clock::mono();

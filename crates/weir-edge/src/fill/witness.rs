@@ -36,6 +36,15 @@ impl Witness {
             None => Witness::Unnamed,
         }
     }
+
+    /// As a number, for who knows no addresses. Addresses share none with networks that are in use.
+    pub(crate) fn number(self) -> u64 {
+        match self {
+            Witness::V4(ip) => u64::from(ip),
+            Witness::V6(network) => network,
+            Witness::Unnamed => u64::MAX,
+        }
+    }
 }
 
 /// Different clients that have met a failure.

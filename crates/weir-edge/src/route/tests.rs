@@ -111,7 +111,7 @@ fn fields_are_removed_then_set() {
     route.edit_request(&mut fields);
     assert_eq!(fields, headers(&[("x-a", "new"), ("accept", "*")]));
     let mut fields = headers(&[("x-a", "1"), ("server", "s"), ("etag", "e")]);
-    route.present(&mut fields, 0);
+    route.present(&mut fields, StatusCode::OK, 0);
     assert_eq!(fields, headers(&[("x-a", "out"), ("etag", "e")]));
 }
 
@@ -138,7 +138,7 @@ fn fields_are_removed_and_set_in_all_spellings() {
     route.edit_request(&mut fields);
     assert_eq!(fields, expect);
     let mut fields = headers(&given);
-    route.present(&mut fields, 0);
+    route.present(&mut fields, StatusCode::OK, 0);
     assert_eq!(fields, expect);
 }
 
@@ -157,9 +157,28 @@ fn browsers_are_told_another_lifetime() {
         if let Some(given) = given {
             fields.insert(CACHE_CONTROL, given.parse().unwrap());
         }
-        route.present(&mut fields, 0);
+        route.present(&mut fields, StatusCode::OK, 0);
         assert_eq!(fields[CACHE_CONTROL], expected);
         assert_eq!(fields.contains_key(EXPIRES), expected != "max-age=60" && !expected.contains("=60"));
+    }
+}
+
+#[test]
+fn browsers_are_told_what_the_origin_says_of_errors_and_redirects() {
+    let route = first("browser_ttl = \"1m\"\n");
+    for (status, expect) in [
+        (200, "max-age=60"),
+        (203, "max-age=60"),
+        (206, "max-age=60"),
+        (304, "max-age=60"),
+        (204, "max-age=5"),
+        (301, "max-age=5"),
+        (404, "max-age=5"),
+        (500, "max-age=5"),
+    ] {
+        let mut fields = headers(&[("cache-control", "max-age=5")]);
+        route.present(&mut fields, StatusCode::from_u16(status).unwrap(), 0);
+        assert_eq!(fields[CACHE_CONTROL], expect, "{status}");
     }
 }
 

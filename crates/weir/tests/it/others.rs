@@ -179,3 +179,24 @@ fn an_origin_that_hangs_for_all_is_asked_a_bounded_number_of_times() {
     gate.open();
     assert!(clients.iter_mut().all(|client| client.recv().unwrap().text() == "late"));
 }
+
+#[test]
+fn one_clients_requests_do_not_have_origins_left_out() {
+    let origins = [Origin::start(), Origin::start()];
+    for origin in &origins {
+        origin.on("/x", |exchange| match is_odd(exchange) {
+            true => exchange.close(),
+            false => drop(exchange.reply(200, &[("Cache-Control", "no-store")], "clean")),
+        });
+    }
+    let weir = house(&[&origins[0], &origins[1]]).upstream("eject = { failures = 2 }").start();
+    let odd = |address: &str| {
+        let named = [ODD, ("X-Forwarded-For", address)];
+        assert_eq!(client(&weir, "/x", &named).recv().unwrap().status(), 502);
+    };
+    (0..12).for_each(|_| odd("192.0.2.1"));
+    assert!(!weir.stderr().contains("origin ejected"), "{}", weir.stderr());
+    odd("192.0.2.2");
+    odd("192.0.2.3");
+    weir.await_stderr("origin ejected");
+}

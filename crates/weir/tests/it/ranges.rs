@@ -512,3 +512,18 @@ fn a_200_says_that_ranges_of_it_are_answered_whatever_was_asked_for_first() {
     client.send("HEAD /first HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert_eq!(client.recv_head().unwrap().header("accept-ranges").as_deref(), Some("bytes"));
 }
+
+#[test]
+fn a_part_says_once_where_it_lies_whatever_the_whole_said() {
+    let origin = Origin::start();
+    let stray = [("Cache-Control", "max-age=60"), ("ETag", "\"1\""), ("Content-Range", "bytes 7-8/9")];
+    origin.on("/x", move |exchange| {
+        exchange.reply(200, &stray, pattern(1, LENGTH));
+    });
+    let weir = before(&origin);
+    assert_eq!(weir.get("/x").status(), 200);
+    let found = ranged(&weir, "/x", "bytes=5-9");
+    assert_eq!((found.status(), found.head.all("content-range")), (206, vec!["bytes 5-9/10000"]));
+    let found = ranged(&weir, "/x", "bytes=5-9,5000-5001");
+    assert_eq!((found.status(), found.head.all("content-range")), (206, vec![]));
+}

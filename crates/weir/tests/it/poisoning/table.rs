@@ -32,6 +32,7 @@ pub fn rows() -> Vec<Row> {
         deception(),
         denial(),
         denial_with_lifetimes(),
+        denial_for_long(),
         contents(),
         parameters(),
         reflected(),
@@ -276,6 +277,41 @@ fn denial_with_lifetimes() -> Vec<Row> {
         }
     }
     rows
+}
+
+/// A refusal that says that it may be kept.
+fn refuses_for_long<const STATUS: u16>(exchange: &mut Exchange<'_>) {
+    let fields = [("Cache-Control", "public, max-age=3600"), ("ETag", "\"evil\"")];
+    respond_refusing(exchange, STATUS, &fields);
+}
+
+/// One request is refused, and the refusal would be everybody's for an hour.
+fn denial_for_long() -> Vec<Row> {
+    const REFUSALS: [(&str, Script); 16] = [
+        ("400", refuses_for_long::<400>),
+        ("408", refuses_for_long::<408>),
+        ("411", refuses_for_long::<411>),
+        ("412", refuses_for_long::<412>),
+        ("413", refuses_for_long::<413>),
+        ("414", refuses_for_long::<414>),
+        ("415", refuses_for_long::<415>),
+        ("416", refuses_for_long::<416>),
+        ("417", refuses_for_long::<417>),
+        ("421", refuses_for_long::<421>),
+        ("422", refuses_for_long::<422>),
+        ("425", refuses_for_long::<425>),
+        ("426", refuses_for_long::<426>),
+        ("428", refuses_for_long::<428>),
+        ("429", refuses_for_long::<429>),
+        ("431", refuses_for_long::<431>),
+    ];
+    REFUSALS
+        .into_iter()
+        .map(|(status, refusal)| {
+            let name = format!("denial: {status} for an hour");
+            row(name, vec![get("/x", "X-Odd: evil\r\n")], refusal, get("/x", "")).sees(200, "clean")
+        })
+        .collect()
 }
 
 /// Answers with the content of the request.
