@@ -35,8 +35,8 @@ use crate::plan::Route;
 use crate::told::Told;
 use crate::{outgoing, pass, serve};
 
-pub(crate) use self::range::cold;
 use self::range::{Way, in_part, is_for_nobody, is_past_the_cache, want};
+pub(crate) use self::range::{chunk_bytes, cold};
 use self::stale::{STALE_AFTER, slow_at, stale_instead, stale_out, usable};
 
 /// How often a request plans again because the fill that it joined brought another variant, failed
@@ -135,7 +135,7 @@ async fn lead(
     let sharing = sharing(ask);
     let Some(again) = again(exchange, route) else { return local::no_upstream(exchange).await };
     // Others may join a fill, so that it does not wait until one client has fewer connections.
-    let is_spent = again.upstream.is_spent(again.sharer);
+    let is_spent = again.upstream.is_spent(again.client);
     let Some(among) = place_among_fills(exchange, &again).filter(|_| !is_spent) else {
         drop(place);
         return match stale_instead(exchange, route, ask, validating.as_ref(), Failure::Slow, told).await {
@@ -145,6 +145,7 @@ async fn lead(
     };
     let mut errand = errand(exchange, route, validating.as_ref(), sharing, (again.clone(), among));
     errand.cold = cold(exchange, route, ask, &lookup::key(exchange, route), validating.as_ref());
+    let asked_for = if errand.cold.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
     let Some(seat) = place.begin() else { return local::internal(exchange, "no-seat").await };
     let kept = errand.seat.clone();
     let (interim, mut interims) = mpsc::unbounded_channel();
@@ -168,7 +169,7 @@ async fn lead(
         }
         FillHead::Part(generation) => {
             exchange.own_fields = own_fields(&mut handed);
-            let told = told.answered(StatusCode::PARTIAL_CONTENT);
+            let told = told.answered(asked_for);
             in_part(exchange, route, ask, generation, seat, told).await
         }
         FillHead::New(generation) => {
@@ -507,8 +508,8 @@ pub(crate) fn again(exchange: &Exchange<'_>, route: &Arc<Route>) -> Option<Arc<A
         target: forwarded(route, exchange.path_and_query()).into_owned(),
         headers: outgoing::for_fill(exchange, route),
         tally: exchange.worker.observer.tally(exchange.facts.site),
-        client: Witness::of(exchange.client()),
-        sharer: exchange.sharer(),
+        witness: Witness::of(exchange.client()),
+        client: exchange.sharer(),
     }))
 }
 

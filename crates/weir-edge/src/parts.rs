@@ -71,7 +71,7 @@ pub(crate) async fn confirm(
         return Confirmed::Refused;
     }
     let Some(mut refill) = refill(exchange, route, generation) else { return Confirmed::Gone };
-    if refill.again.upstream.is_spent(refill.again.sharer) {
+    if refill.again.upstream.is_spent(refill.again.client) {
         return Confirmed::Gone;
     }
     let confirmed = tokio::select! {
@@ -137,6 +137,7 @@ pub(crate) fn refill(
         again,
         seats: SmallVec::new(),
         ask_bytes_max,
+        chunk_bytes: fetch::chunk_bytes(&exchange.head.headers, route),
         looked_to: 0,
         is_short: false,
         keeps_to_fill: false,
@@ -154,6 +155,8 @@ pub(crate) struct Refill {
     seats: SmallVec<[GapSeat; 1]>,
     /// The most that is asked for at a time.
     ask_bytes_max: u64,
+    /// What is asked for ends with so much, counted from the start of the body.
+    chunk_bytes: u64,
     /// Up to here what is missing has been looked for.
     looked_to: u64,
     /// Not all that was found is on its way: more was missing than may be asked for at a time.
@@ -199,8 +202,7 @@ impl Refill {
     /// The hole in which `wanted` begins: from the block of that byte to the end of the chunk in which what is wanted ends.
     fn hole(&self, generation: &Generation, wanted: Interval) -> Option<Interval> {
         let length = generation.length()?;
-        let end = ask_end(wanted, self.ask_bytes_max, self.errand.route.range.chunk_bytes)
-            .map_or(length, |end| end.min(length));
+        let end = ask_end(wanted, self.ask_bytes_max, self.chunk_bytes).map_or(length, |end| end.min(length));
         let hole = generation.gap(Interval::new(wanted.start, end.max(wanted.start)))?;
         if hole.start > wanted.start {
             return None;

@@ -157,8 +157,8 @@ fn request(exchange: &Exchange<'_>, route: &Route, body: OutBody) -> OriginReque
         prefer: None,
         upgrade: exchange.head.upgrade.clone(),
         tally: Some(exchange.worker.observer.tally(exchange.facts.site)),
-        client: Some(Witness::of(exchange.client()).number()),
-        sharer: exchange.sharer(),
+        witness: Some(Witness::of(exchange.client()).number()),
+        client: exchange.sharer(),
         share: Share::Bounded,
     }
 }

@@ -179,6 +179,11 @@ impl Shelf {
         }
     }
 
+    /// Whether a body could have so many bytes of the budget, evicting as needed.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        bytes == 0 || self.charge(bytes + BLOCK_OVERHEAD_BYTES).is_some()
+    }
+
     /// Evicts what weighs `need_bytes` together; false when there was nothing.
     fn evict(&self, need_bytes: u64) -> bool {
         let victims = {
@@ -377,6 +382,13 @@ impl Shelf {
         }
         drop(state);
         drop((retired, all));
+    }
+
+    /// Whether a whole one of a generation's variant is in the index.
+    pub(crate) fn has_whole_of_variant(&self, generation: &Generation) -> bool {
+        let label = &generation.label;
+        let all = self.index.all(label.key.digest);
+        all.iter().any(|other| other.is_whole() && takes_place_of(&other.label, label))
     }
 
     /// Settles a generation that came up from the volume, unless it is there already: it is older than all that began here.

@@ -25,7 +25,7 @@ use crate::shelf::Shelf;
 use crate::stocks::{Live, SiteStocks, live, share_quotas, stocks};
 #[cfg(test)]
 use crate::tier::Outdone;
-use crate::tier::{Ask, Gone, Place, Seating, Standing, Tier, digest_below};
+use crate::tier::{Ask, Gone, Place, Seating, Standing, Stowing, Tier, digest_below};
 use crate::volume::{ReadError, Volume};
 use crate::watch::{VolumeWatcher, Watcher};
 use crate::writer::{Kind, Writer};
@@ -293,9 +293,50 @@ impl Store {
         stamp: Stamp,
         length: Option<u64>,
     ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
-        let shelf = &self.shelf;
         let generation = self.generation(storable, key, stamp, length)?;
-        let stowing = shelf.begin_below(&generation);
+        let stowing = self.shelf.begin_below(&generation);
+        Ok(self.begin_whole(generation, length, stowing))
+    }
+
+    /// As [`Store::begin`], for a body of known length of which parts can be asked for by themselves. Where memory cannot keep it
+    /// and a volume takes it, it is at rest in part from the start, as after [`Store::begin_part`], so that who wants another part of
+    /// it has that brought to the very same generation: [`Generation::is_part`] tells. Only for what has a strong validator.
+    ///
+    /// # Errors
+    /// [`NotAdmitted`] where not even the head can be kept.
+    pub fn begin_partable(
+        &self,
+        storable: Storable,
+        key: CacheKey,
+        stamp: Stamp,
+        length: u64,
+    ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
+        if length <= self.shelf.settings.object_bytes_max() {
+            return self.begin(storable, key, stamp, Some(length));
+        }
+        let generation = self.generation(storable, key, stamp, Some(length))?;
+        // A part does not take the place of a whole.
+        if self.shelf.has_whole_of_variant(&generation) {
+            let stowing = self.shelf.begin_below(&generation);
+            return Ok(self.begin_whole(generation, Some(length), stowing));
+        }
+        // Held until the writer has taken it over.
+        let Some(_put) = self.shelf.begin_part_below(&generation) else {
+            return Ok(self.begin_whole(generation, Some(length), None));
+        };
+        generation.set_rested();
+        self.shelf.begin(&generation);
+        let writer = self.resume(&generation, Interval { start: 0, end: length }).ok_or(NotAdmitted)?;
+        Ok((generation, writer))
+    }
+
+    fn begin_whole(
+        &self,
+        generation: Arc<Generation>,
+        length: Option<u64>,
+        stowing: Option<Stowing>,
+    ) -> (Arc<Generation>, Writer) {
+        let shelf = &self.shelf;
         let end = length.unwrap_or(u64::MAX);
         // Invariant: a new body grows and takes writers.
         let id = generation.body.join_writer(0, end).unwrap_or_default();
@@ -306,7 +347,7 @@ impl Store {
         } else {
             shelf.begin(&generation);
         }
-        Ok((generation, writer))
+        (generation, writer)
     }
 
     /// Begins a generation of `length` bytes that is at rest in part from the start: it is found and used at once, and its
@@ -366,9 +407,12 @@ impl Store {
         let shelf = &self.shelf;
         shelf.expecting.note(|| digest_below(&key.full, key.site));
         let stored = detached(storable.into_stored());
+        let first_bytes = length.unwrap_or(u64::MAX).min(BLOCK_BYTES as u64);
         let charges = shelf
             .charge(overhead_bytes(&key))
             .and_then(|own| Some((own, shelf.charge(head_bytes(&stored))?)));
+        // Where readers hold so much that not a block can be had, a body would wait for them.
+        let charges = charges.filter(|_| shelf.has_room(first_bytes));
         let Some((own, head)) = charges else {
             shelf.counts.refused.fetch_add(1, Ordering::Relaxed);
             return Err(NotAdmitted);
@@ -379,10 +423,13 @@ impl Store {
     }
 
     /// A further writer for an interval of a generation that is not whole. What is held already is not written again.
-    /// `None` where nothing can be added: it is whole, or lives on as a window only.
+    /// `None` where nothing can be added: it is whole, or lives on as a window only, or readers hold all memory.
     pub fn resume(&self, generation: &Arc<Generation>, interval: Interval) -> Option<Writer> {
         let is_fixed = matches!(generation.retirement(), Some(Retirement::Outgrown | Retirement::Abandoned));
         if is_fixed || generation.length().is_some_and(|length| interval.end > length) {
+            return None;
+        }
+        if !self.shelf.has_room(interval.length().min(BLOCK_BYTES as u64)) {
             return None;
         }
         self.shelf.refill(generation);

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes};
+use weir_policy::{Interval, Intervals};
 
 use crate::body::{Added, BLOCK_BYTES};
 use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge};
@@ -51,6 +52,7 @@ pub struct Writer {
     _asking: Asking,
     /// This writer among those of the generation; `None` once it has left.
     id: Option<u32>,
+    start: u64,
     at: u64,
     end: u64,
     arrived_end: u64,
@@ -88,6 +90,7 @@ impl Writer {
             shelf,
             generation,
             id: Some(id),
+            start: at,
             at,
             end,
             arrived_end: at,
@@ -124,6 +127,16 @@ impl Writer {
     /// Whether the volume gets it as well.
     pub fn is_stowing(&self) -> bool {
         self.stowing.is_some()
+    }
+
+    /// Whether memory cannot keep the body that it brings a part of, and the volume gets that: it leaves memory as it goes down.
+    pub fn is_sinking(&self) -> bool {
+        self.is_stowing() && self.is_larger_than_memory()
+    }
+
+    fn is_larger_than_memory(&self) -> bool {
+        let length = self.generation.length();
+        self.kind == Kind::Gap && length > Some(self.shelf.settings.object_bytes_max())
     }
 
     /// Says that the foremost reader has read up to `offset`. Where the body has outgrown the store, what lies at or
@@ -169,7 +182,7 @@ impl Writer {
         }
         self.at += count;
         if self.kind == Kind::Gap && self.at.is_multiple_of(GAP_HELD_BYTES) {
-            self.generation.forget_below();
+            self.forget_below();
         }
     }
 
@@ -185,7 +198,8 @@ impl Writer {
     /// True where the volume is behind with a body that it alone can keep: give it a moment before more is pushed. Said at
     /// most [`PAUSES_MAX`] times for 16 MiB, so that a slow drive costs the storing and not the transfer.
     pub fn should_pause(&mut self) -> bool {
-        let Some(window_bytes) = self.window_bytes() else { return false };
+        let sinking_bytes = self.is_sinking().then_some(self.shelf.settings.window_bytes);
+        let Some(window_bytes) = self.window_bytes().or(sinking_bytes) else { return false };
         if self.pauses_left == 0 {
             self.stowing = None;
         }
@@ -207,8 +221,11 @@ impl Writer {
         if self.kind == Kind::Gap {
             // What the volume had no room for is offered again: what it has can leave memory.
             self.stow_to(self.at);
-            self.generation.forget_below();
-            return self.shelf.charge(bytes);
+            self.forget_below();
+            return self.shelf.charge(bytes).or_else(|| {
+                self.forget_read();
+                self.shelf.charge(bytes)
+            });
         }
         if self.window.is_none() {
             self.outgrow();
@@ -220,6 +237,23 @@ impl Writer {
             if self.generation.body.slide(self.expendable(), bytes) == 0 {
                 return None;
             }
+        }
+    }
+
+    /// Drops what the volume has. What has begun a moment ago may have become readable there only now.
+    fn forget_below(&self) {
+        if let Some(tier) = self.generation.home().filter(|_| self.is_stowing()) {
+            tier.attach(&self.generation);
+        }
+        self.generation.forget_below();
+    }
+
+    /// Drops what has been read of a body that memory cannot keep and no volume gets. Who comes later has it brought again.
+    fn forget_read(&self) {
+        let end = self.read_to.min(self.at);
+        let is_kept_nowhere = self.stowing.is_none() && self.is_larger_than_memory();
+        if is_kept_nowhere && self.read_to != u64::MAX && self.start < end {
+            self.generation.body.forget(&Intervals::of(Interval { start: self.start, end }));
         }
     }
 
@@ -284,6 +318,7 @@ impl Writer {
         if self.kind == Kind::Whole {
             self.generation.set_rested();
         }
+        let is_sinking = self.is_sinking();
         self.leave();
         let stowing = self.stowing.take();
         if self.kind == Kind::Gap && self.generation.body.is_whole() && self.generation.is_damaged_below() {
@@ -291,7 +326,10 @@ impl Writer {
         }
         let Some(mut stowing) = stowing else { return };
         match self.kind {
-            Kind::Gap => stowing.finish(&self.generation, self.at, Keeper::Memory, |_| {}),
+            Kind::Gap => {
+                let keeper = if is_sinking { Keeper::VolumeAlone } else { Keeper::Memory };
+                stowing.finish(&self.generation, self.at, keeper, |_| {});
+            }
             Kind::Whole => {
                 stowing.push(&self.generation.body, self.at);
                 stowing.rest();

@@ -32,12 +32,12 @@ pub struct OriginRequest {
     pub upgrade: Option<HeaderValue>,
     /// Who is told what is sent and comes.
     pub tally: Option<Arc<dyn Tally>>,
-    /// Of whom it is, by a number of the caller's. What a client's request may have caused speaks against an origin only when
-    /// several clients have met it; `None` is nobody's, which causes nothing.
-    pub client: Option<u64>,
-    /// For whom its connection is counted, where that is known.
-    pub sharer: Option<IpAddr>,
-    /// What it means for it that its client has its share already.
+    /// Who may have caused what it meets, by a number of the caller's. What a request may have caused speaks against an origin only when
+    /// several of them have met it; `None` is nobody, who causes nothing.
+    pub witness: Option<u64>,
+    /// The client for whom its connection is counted, where there is one.
+    pub client: Option<IpAddr>,
+    /// What that means for it.
     pub share: Share,
 }
 
@@ -64,8 +64,8 @@ impl OriginRequest {
             prefer: None,
             upgrade: None,
             tally: None,
+            witness: None,
             client: None,
-            sharer: None,
             share: Share::default(),
         }
     }

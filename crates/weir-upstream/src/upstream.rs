@@ -143,7 +143,7 @@ impl Upstream {
         let mut index = preferred.or_else(|| self.choose(&tried, clock::now())).unwrap_or(0);
         // What an origin did that had the request says more of it than that another could not be had.
         let mut had_it: Option<OriginError> = None;
-        let mut doubts = Doubts { origins: &self.origins, failures: Vec::new(), client: request.client };
+        let mut doubts = Doubts { origins: &self.origins, failures: Vec::new(), client: request.witness };
         loop {
             let origin = &self.origins[index];
             let terms = Terms {
@@ -324,7 +324,7 @@ async fn attempt(
 /// A connection, idle or made.
 async fn lease(origin: &Arc<Origin>, terms: &Terms<'_>, demand: Demand) -> Result<Lease, OriginError> {
     let Terms { request, timeouts, .. } = terms;
-    match origin.pool().acquire(demand, (request.sharer, request.share)).await {
+    match origin.pool().acquire(demand, (request.client, request.share)).await {
         Ok(Grant::Idle(lease)) => {
             count(&origin.counts.reuses);
             Ok(lease)
@@ -368,7 +368,7 @@ fn respond(
             framing,
             request: RequestRest::after(outgoing, status),
             origin: origin.clone(),
-            client: terms.request.client,
+            client: terms.request.witness,
             between_bytes: terms.timeouts.between_bytes,
             keep: keep.filter(|keep| !keep.is_zero()),
             waiting_since: None,

@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use http::StatusCode;
 use http::header::{IF_RANGE, RANGE};
+use http::{HeaderMap, StatusCode};
 use weir_policy::{Ask, Asked, CacheKey, Interval, matches, wanted_cold};
-use weir_store::Generation;
+use weir_store::{BLOCK_BYTES, Generation};
 
 use crate::clock;
 use crate::conn::After;
@@ -62,17 +62,31 @@ pub(crate) fn cold(
     }
     Some(match route.range.keeps_alone {
         true => Cold::exact(asked),
-        false => Cold::new(asked, route.range.chunk_bytes),
+        false => Cold::new(asked, chunk_bytes(headers, route)),
     })
+}
+
+/// What is asked for at a time of what is missing: a chunk, since who reads a range often reads on. Who wants several ranges at once
+/// does not: for each of them a block, so that a few bytes here and there do not cost the origin the whole.
+pub(crate) fn chunk_bytes(headers: &HeaderMap, route: &Route) -> u64 {
+    match is_set(headers) {
+        true => BLOCK_BYTES as u64,
+        false => route.range.chunk_bytes,
+    }
+}
+
+/// Whether several ranges are asked for at once.
+fn is_set(headers: &HeaderMap) -> bool {
+    headers.get(RANGE).is_some_and(|range| range.as_bytes().contains(&b','))
 }
 
 /// Whether a response to a fill's range is no answer to the client: a part that begins elsewhere, or a refusal where the client
 /// wants more than was asked for: another range as well, or the whole if its version has changed (RFC 9110 §13.1.5).
 pub(super) fn is_for_nobody(exchange: &Exchange<'_>, status: StatusCode) -> bool {
     let headers = &exchange.head.headers;
-    let is_set = headers.get(RANGE).is_some_and(|range| range.as_bytes().contains(&b','));
     status == StatusCode::PARTIAL_CONTENT
-        || (status == StatusCode::RANGE_NOT_SATISFIABLE && (is_set || headers.contains_key(IF_RANGE)))
+        || (status == StatusCode::RANGE_NOT_SATISFIABLE
+            && (is_set(headers) || headers.contains_key(IF_RANGE)))
 }
 
 /// Serves a generation of which a part is there or on its way, and has the rest of what is wanted brought.

@@ -30,10 +30,10 @@ pub(crate) struct Again {
     pub(crate) headers: HeaderMap,
     /// For whom is counted what is sent and comes; of the core that asks.
     pub(crate) tally: Arc<dyn Tally>,
-    /// Whose request it is.
-    pub(crate) client: Witness,
-    /// Whose share of the origin's connections it takes.
-    pub(crate) sharer: Option<IpAddr>,
+    /// Whose request it is: who may have caused what it meets.
+    pub(crate) witness: Witness,
+    /// The client whose share of the origin's connections it takes.
+    pub(crate) client: Option<IpAddr>,
 }
 
 /// The rest of a body.
@@ -47,8 +47,8 @@ impl Again {
     /// A GET with these fields.
     pub(crate) fn request(&self, headers: HeaderMap) -> OriginRequest {
         let request = OriginRequest::new(Method::GET, self.target.clone(), headers);
-        let (client, sharer) = (Some(self.client.number()), self.sharer);
-        OriginRequest { tally: Some(self.tally.clone()), client, sharer, share: Share::Counted, ..request }
+        let (witness, client, share) = (Some(self.witness.number()), self.client, Share::Counted);
+        OriginRequest { tally: Some(self.tally.clone()), witness, client, share, ..request }
     }
 
     /// The bytes of this generation from `start` to its end, if the origin still has the same version.

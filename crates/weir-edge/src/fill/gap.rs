@@ -18,7 +18,7 @@ use weir_store::{Generation, Piece, Read, Writer};
 
 use super::again::{Again, NoPart, Part};
 use super::cold::chunk_end;
-use super::machine::AHEAD_BYTES_MAX;
+use super::machine::{AHEAD_BYTES_MAX, REST_BYTES_MAX};
 use super::pace::Pace;
 use super::task::forsaken;
 use super::waiters::{Bells, Waiters};
@@ -30,6 +30,11 @@ use crate::plane::Plane;
 /// How long, and how often, a transfer waits for memory before it is given up: 2 s.
 const MEMORY_WAIT: Duration = Duration::from_millis(5);
 const MEMORY_WAITS_MAX: u32 = 400;
+/// How often where the body leaves memory for a volume: 30 s.
+const SINKING_WAITS_MAX: u32 = 6000;
+
+/// How long a transfer pauses where the volume alone can keep its body and is behind.
+const VOLUME_PAUSE: Duration = Duration::from_millis(1);
 
 /// So far behind what is held its place may be told while it is writing: 1 MiB, more than comes in one piece.
 const WRITING_BYTES_MAX: u64 = 1 << 20;
@@ -72,6 +77,8 @@ pub(crate) struct Gap {
     pace: Pace,
     /// Where it stops when nobody reads it any more: at the end of a chunk.
     chunk_bytes: u64,
+    /// The whole was asked for.
+    is_whole: bool,
 }
 
 impl Gap {
@@ -121,6 +128,13 @@ impl Gap {
         ahead >= AHEAD_BYTES_MAX && self.readers.load(Ordering::Acquire) > 0
     }
 
+    /// Whether so little is missing of the whole that it goes on without readers, as a fill does.
+    fn is_almost_whole(&self) -> bool {
+        let Some(length) = self.generation.length().filter(|_| self.is_whole) else { return false };
+        let rest = length.saturating_sub(self.reached());
+        rest <= REST_BYTES_MAX || rest.saturating_mul(5) <= length
+    }
+
     /// Where it stops as things are: without readers at the end of the chunk that it has begun.
     fn stop(&self) -> u64 {
         let end = self.end();
@@ -128,6 +142,9 @@ impl Gap {
             return end;
         }
         let begun = self.reached().max(self.start + 1);
+        if self.is_almost_whole() {
+            return end;
+        }
         chunk_end(begun, self.chunk_bytes).map_or(end, |chunk_end| chunk_end.min(end))
     }
 }
@@ -253,6 +270,8 @@ pub(crate) struct Begun {
     pub(crate) part: Part,
     /// When its request was sent.
     pub(crate) asked: Instant,
+    /// The whole was asked for.
+    pub(crate) is_whole: bool,
 }
 
 impl Gaps {
@@ -344,7 +363,11 @@ impl Gaps {
     pub(crate) fn go_on(&self, errand: &Errand, begun: Begun) {
         let generation = begun.writer.generation().clone();
         let interval = Interval::new(begun.writer.position(), begun.part.end);
-        let gap = self.gap(errand, &generation, interval, begun.asked);
+        let mut gap = self.gap(errand, &generation, interval, begun.asked);
+        // Invariant: nobody else has it yet.
+        if let Some(gap) = Arc::get_mut(&mut gap) {
+            gap.is_whole = begun.is_whole;
+        }
         gap.pace.head(clock::mono());
         *gap.state.lock() = State::Bringing;
         self.running.lock().entry(Arc::as_ptr(&generation).addr()).or_default().push(gap.clone());
@@ -370,6 +393,7 @@ impl Gaps {
             turn: Notify::new(),
             pace: Pace::new(asked),
             chunk_bytes: errand.route.range.chunk_bytes,
+            is_whole: false,
         })
     }
 
@@ -491,7 +515,8 @@ impl Errand {
     async fn copy(&self, gap: &Gap, writer: &mut Writer, part: Part) -> End {
         let Part { mut body, skip_bytes: mut skip, end } = part;
         while writer.position() < end.min(gap.stop()) {
-            let is_ahead = gap.is_ahead();
+            // What leaves memory as it comes is read from the volume by who is slow.
+            let is_ahead = gap.is_ahead() && !writer.is_sinking();
             let piece = tokio::select! {
                 biased;
                 () = gap.turn.notified() => continue,
@@ -527,9 +552,17 @@ impl Errand {
 
     /// Gives bytes to the writer, and waits for memory for a bounded time.
     async fn push(&self, gap: &Gap, writer: &mut Writer, mut bytes: Bytes) -> bool {
-        for _ in 0..MEMORY_WAITS_MAX {
+        // What leaves memory for the volume does so at the drive's pace.
+        let waits_max = if writer.is_sinking() { SINKING_WAITS_MAX } else { MEMORY_WAITS_MAX };
+        for _ in 0..waits_max {
+            writer.let_go(gap.front.load(Ordering::Acquire));
             match writer.push(bytes) {
-                Ok(()) => return true,
+                Ok(()) => {
+                    while writer.should_pause() {
+                        tokio::time::sleep(VOLUME_PAUSE).await;
+                    }
+                    return true;
+                }
                 Err(full) => bytes = full.rest,
             }
             gap.reached.store(writer.position(), Ordering::Release);

@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::header::{AGE, CONTENT_LENGTH, SET_COOKIE, VARY};
-use http::{HeaderMap, StatusCode};
+use http::header::{ACCEPT_RANGES, AGE, CONTENT_LENGTH, SET_COOKIE, VARY};
+use http::{HeaderMap, HeaderValue, StatusCode};
 use weir_policy::{BodyEnd, CacheKey, NotStored, Now, SetCookie, Storable, Variant, may_freshen, storable};
-use weir_store::{Generation, Retirement};
+use weir_store::{Generation, Retirement, Writer};
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
 use weir_wire::Framing;
 
@@ -107,8 +107,18 @@ impl Errand {
                     Framing::None => Some(0),
                     Framing::Chunked | Framing::Close => None,
                 };
-                let begun = self.plane.store.begin(storable, fill.key().clone(), fill.stamp(), length);
+                let (store, key, stamp) = (&self.plane.store, fill.key().clone(), fill.stamp());
+                let begun = match length.filter(|_| self.is_partable(fill, &response)) {
+                    Some(length) => store.begin_partable(storable, key, stamp, length),
+                    None => store.begin(storable, key, stamp, length),
+                };
                 match begun {
+                    Ok((generation, writer)) if generation.is_part() => {
+                        let end = length.unwrap_or_default();
+                        let part = Part { body: response.body, skip_bytes: 0, end };
+                        let made = (generation, writer, response.origin.name_shared());
+                        return self.go_on_in_part(fill, made, &response.headers, part, give);
+                    }
                     Ok((generation, writer)) => {
                         generation.set_maker(response.origin.name_shared());
                         self.plane.desk.memory.accept(fill.key().digest, clock::mono());
@@ -222,9 +232,23 @@ impl Errand {
         let storable = self.beside_others(storable, fill.key());
         let begun = store.begin_part(storable, fill.key().clone(), fill.stamp(), kept.length, kept.interval);
         let Ok((generation, writer)) = begun else { return self.no_part(fill, NotStored::NoRoom) };
-        generation.set_maker(response.origin.name_shared());
+        let part = Part { body: response.body, skip_bytes: kept.skip_bytes, end: kept.interval.end };
+        let made = (generation, writer, response.origin.name_shared());
+        self.go_on_in_part(fill, made, &response.headers, part, give)
+    }
+
+    /// Goes on with what has just begun as a part.
+    fn go_on_in_part(
+        &self,
+        fill: &Arc<Fill>,
+        (generation, writer, maker): (Arc<Generation>, Writer, &Arc<str>),
+        headers: &HeaderMap,
+        part: Part,
+        give: Give,
+    ) -> bool {
+        generation.set_maker(maker);
         self.plane.desk.memory.accept(fill.key().digest, clock::mono());
-        if let Some(fields) = self.for_lead(&response.headers, &generation.head().stored.headers) {
+        if let Some(fields) = self.for_lead(headers, &generation.head().stored.headers) {
             let _ = give.send(Handed::Fields(fields));
         }
         let errand = gap::Errand {
@@ -234,11 +258,22 @@ impl Errand {
             again: self.again.in_nobodys_name(),
             route: self.route.clone(),
         };
-        let part = Part { body: response.body, skip_bytes: kept.skip_bytes, end: kept.interval.end };
-        self.plane.desk.gaps.go_on(&errand, Begun { writer, part, asked: fill.begun() });
+        let (asked, is_whole) = (fill.begun(), self.cold.is_none());
+        self.plane.desk.gaps.go_on(&errand, Begun { writer, part, asked, is_whole });
         complete::start(&errand, &generation);
         self.end(fill, FillHead::Part(generation), Event::Parted);
         true
+    }
+
+    /// Whether parts of a whole that has begun to come can be asked for by themselves, as the origin says (RFC 9110 §14.3).
+    fn is_partable(&self, fill: &Fill, response: &OriginResponse) -> bool {
+        let is_of_bytes = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"bytes");
+        let digest = self.shared.digest_of_ranges(fill.key());
+        response.status == StatusCode::OK
+            && self.validating.is_none()
+            && strong(&response.headers).is_some()
+            && response.headers.get(ACCEPT_RANGES).is_some_and(is_of_bytes)
+            && self.plane.desk.memory.manner(digest, clock::mono()).is_none()
     }
 
     /// Whether the whole that a part is of may be stored; `headers` are without what a part says of itself.

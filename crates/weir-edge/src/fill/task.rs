@@ -32,6 +32,8 @@ const VOLUME_PAUSE: Duration = Duration::from_millis(1);
 const FORSAKEN_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long a fill waits for readers to free memory before it tries again.
 const MEMORY_WAIT: Duration = Duration::from_millis(5);
+/// How long it waits in all for one piece; then it is given up, and its readers go on by themselves where they can.
+const MEMORY_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// What a fill has to know: its own request, whose fields are the first client's without what belongs
 /// to that client alone.
@@ -395,8 +397,15 @@ impl Errand {
         // Where memory is short what nobody has read yet must stay, unless it is read from the volume.
         let is_sunk = writer.is_stowing() && writer.window_bytes().is_some();
         writer.let_go(if is_sunk { u64::MAX } else { fill.front() });
+        let longest = clock::mono() + MEMORY_WAIT_MAX;
         while let Err(full) = writer.push(bytes) {
             bytes = full.rest;
+            if clock::mono() >= longest {
+                fill.fail_with("memory");
+                self.observer.counters().error("memory");
+                fill.apply(Event::Failed);
+                return;
+            }
             self.outgrown(fill, generation, writer);
             fill.wake(self.core);
             tokio::select! {

@@ -190,8 +190,8 @@ impl Scene {
             target: "/".to_owned(),
             headers: HeaderMap::new(),
             tally: Arc::new(Nobody),
-            client: Witness::Unnamed,
-            sharer: None,
+            witness: Witness::Unnamed,
+            client: None,
         });
         let whole = Interval::new(0, u64::MAX);
         let now = clock::mono();

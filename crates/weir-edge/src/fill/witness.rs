@@ -29,7 +29,7 @@ pub(crate) enum Witness {
 impl Witness {
     /// The client of that name.
     pub(crate) fn of(client: Option<Peer>) -> Witness {
-        match client.and_then(|client| client.ip()) {
+        match client.and_then(|client| client.sharer()) {
             Some(IpAddr::V4(ip)) => Witness::V4(ip.to_bits()),
             // Invariant: what is left of 128 bits fits.
             Some(IpAddr::V6(ip)) => Witness::V6((ip.to_bits() >> 64) as u64),

@@ -303,15 +303,35 @@ fn everything_is_given_back() {
     assert_eq!(budget.used_bytes(), 0);
 }
 
+/// Bodies that are held by their readers, until so much of the memory is left.
+fn all_but(store: &Store, left_bytes: u64) -> Vec<Arc<Generation>> {
+    let mut held = Vec::new();
+    while store.usage().used_bytes < (1 << 20) - left_bytes {
+        held.push(put(store, held.len() as u64, 10_000));
+    }
+    held
+}
+
+#[test]
+fn when_readers_hold_all_memory_nothing_begins_that_would_wait_for_them() {
+    let store = Store::new(1 << 20);
+    let begin = |length| store.begin(proof(&[], &[]), key(99), store.ledger().current(), length).is_ok();
+    let stamp = store.ledger().current();
+    let (part, _writer) = store.begin(proof(&[], &[]), key(98), stamp, Some(400_000)).unwrap();
+    let held = all_but(&store, 40_000);
+    assert!(!begin(Some(400_000)) && !begin(None) && begin(Some(10_000)));
+    assert!(store.resume(&part, Interval { start: 100_000, end: 300_000 }).is_none());
+    drop(held);
+    assert!(begin(Some(400_000)) && begin(None));
+    assert!(store.resume(&part, Interval { start: 100_000, end: 300_000 }).is_some());
+}
+
 #[test]
 fn when_readers_hold_all_memory_a_window_is_full_until_they_move_on() {
     let store = Store::new(1 << 20);
-    let mut held = Vec::new();
-    while store.usage().used_bytes < (1 << 20) - 40_000 {
-        held.push(put(&store, held.len() as u64, 10_000));
-    }
     let (generation, mut writer) =
         store.begin(proof(&[], &[]), key(99), store.ledger().current(), Some(400_000)).unwrap();
+    let held = all_but(&store, 40_000);
     let Full { rest } = writer.push(body(1, 0, 400_000)).unwrap_err();
     assert!(store.usage().used_bytes <= 1 << 20);
     assert_eq!(generation.retirement(), Some(Retirement::Outgrown));

@@ -199,7 +199,7 @@ fn two_runtimes_at_once_within_one_cap() {
 }
 
 fn of(client: u8, path: &str) -> OriginRequest {
-    OriginRequest { sharer: Some(IpAddr::from([192, 0, 2, client])), ..get(path) }
+    OriginRequest { client: Some(IpAddr::from([192, 0, 2, client])), ..get(path) }
 }
 
 #[tokio::test]

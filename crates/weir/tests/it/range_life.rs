@@ -57,7 +57,7 @@ fn a_cold_range_costs_its_chunk_and_no_more() {
         let weir = house(&[&origin]).site(site).start();
         part(&weir, &body, 2_200_000, 100);
         is_quiet(&weir);
-        assert!(part(&weir, &body, 2_300_000, 10).is_hit());
+        until("what came with it is held", || part(&weir, &body, 2_300_000, 10).is_hit());
         assert_eq!(asked(&origin), [range]);
         assert!(counted.bytes() <= CHUNK);
         let whole = weir.get("/x");
@@ -65,6 +65,31 @@ fn a_cold_range_costs_its_chunk_and_no_more() {
         until("it is held whole", || weir.get("/x").is_hit());
         assert_eq!((counted.bytes(), counted.bytes_again()), (LENGTH as u64, 0), "{:?}", counted.sent());
     }
+}
+
+#[test]
+fn a_set_of_single_bytes_costs_a_block_for_each_and_no_chunks() {
+    const RANGES: usize = 32;
+    let (origin, body) = (Origin::start(), pattern(1, (RANGES + 1) * CHUNK as usize));
+    let counted = counted(&origin, "\"1\"", &body);
+    let weir = house(&[&origin]).more("[cache]\nmemory = \"128MiB\"").start();
+    // Cold, and of what is held in part.
+    for (round, offset) in [(1, 5000), (2, 600_000)] {
+        let places = (0..RANGES).map(|number| number * CHUNK as usize + offset);
+        let set: Vec<String> = places.clone().map(|at| format!("{at}-{at}")).collect();
+        let found = weir.get_with("/x", &[("Range", &format!("bytes={}", set.join(",")))]);
+        assert_eq!(found.status(), 206, "{:?}", found.head);
+        let text = &found.body;
+        for at in places {
+            let place = format!("bytes {at}-{at}/{}\r\n\r\n", body.len());
+            let behind = text.windows(place.len()).position(|window| window == place.as_bytes());
+            assert_eq!(text[behind.unwrap() + place.len()], body[at], "{at}");
+        }
+        is_quiet(&weir);
+        let most = round * RANGES as u64 * 2 * BLOCK;
+        assert!(counted.bytes() <= most, "{} bytes: {:?}", counted.bytes(), asked(&origin));
+    }
+    assert!(weir.get("/x").body == body);
 }
 
 #[test]

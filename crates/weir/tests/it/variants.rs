@@ -248,6 +248,28 @@ fn an_upstream_may_leave_via_out() {
     assert_eq!(weir.get_with("/x", &[("CDN-Loop", &looped)]).status(), 508);
 }
 
+#[test]
+fn those_who_wait_together_get_a_coding_that_each_takes() {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        std::thread::sleep(Duration::from_millis(100));
+        codes(exchange, &[]);
+    });
+    let weir = before(&origin);
+    for round in 0..6 {
+        let path = format!("/{round}");
+        std::thread::scope(|scope| {
+            for at in 0..30 {
+                let (weir, path, taken) = (&weir, &path, TAKEN[(at + round) % TAKEN.len()]);
+                scope.spawn(move || check_coding(&get(weir, path, taken, &[]), taken, path));
+            }
+        });
+        for taken in TAKEN {
+            check_coding(&get(&weir, &path, taken, &[]), taken, &path);
+        }
+    }
+}
+
 /// Debian's nginx with `gzip on`, in a folder of its own.
 struct Nginx {
     process: Child,
