@@ -95,7 +95,7 @@ fn walk(view: &RequestView<'_>, status: StatusCode, said: &HeaderMap, news: &Hea
         }
     }
     let mut question = view.headers.clone();
-    conditional(&[&stored], &mut question);
+    conditional(Some(&stored), &mut question);
     let now = later(begin, 7);
     let fresh = freshen(&stored, news, now, now, &rules);
     kept(&fresh);

@@ -20,7 +20,9 @@ pub use site::{
 };
 pub use upstream::{Eject, OriginEntry, OriginTable, Tls, Upstream};
 
-use crate::value::{Duration, ListenAddress, LogTarget, PathPrefix, PathText, Size, TrustedProxy};
+use crate::value::{
+    Duration, HostPattern, ListenAddress, LogTarget, PathPrefix, PathText, Size, TrustedProxy,
+};
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -163,11 +165,16 @@ fn read_ms_max_default() -> NonZeroU32 {
 pub struct Admin {
     /// Where it listens.
     pub listen: ListenAddress,
+    /// Names by which it may be asked, beside its addresses and `localhost`; `*` for any. A request that names another host is
+    /// answered 421, so that no web page can read customers' names through a browser (DNS rebinding); `/health/*` is answered
+    /// by any name.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hosts: Vec<HostPattern>,
 }
 
 impl Default for Admin {
     fn default() -> Admin {
-        Admin { listen: ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 9180))) }
+        Admin { listen: ListenAddress::Tcp(SocketAddr::from(([127, 0, 0, 1], 9180))), hosts: Vec::new() }
     }
 }
 
@@ -232,6 +239,16 @@ pub struct Limits {
     pub body_rate: Size,
     /// How long a client may take no byte of a response; then the connection is cut.
     pub send_stall: Duration,
+    /// How long a request goes on whose client has ended its side and takes nothing: one that has left looks the same.
+    pub half_close: Duration,
+    /// The most connections of clients; beyond, those that have been idle for the longest are closed, and where none is idle the
+    /// new one. Default: what the process may open, less what origins, volumes and logs need.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections: Option<NonZeroU32>,
+    /// The most connections of one client (in IPv6: of one /64); a new one beyond is closed. Of a trusted proxy or a unix socket
+    /// the requests under way of each client that it names are counted instead (429). Default: an eighth of `connections`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections_per_client: Option<NonZeroU32>,
     /// How long a tunnel or an event stream may be silent; then it is cut.
     pub tunnel_idle: Duration,
     /// How long the requests under way may go on after SIGTERM.
@@ -249,6 +266,9 @@ impl Default for Limits {
             idle: Duration::seconds(60),
             body_rate: Size(256),
             send_stall: Duration::seconds(60),
+            half_close: Duration::seconds(2),
+            connections: None,
+            connections_per_client: None,
             tunnel_idle: Duration::seconds(3600),
             drain: Duration::seconds(30),
         }

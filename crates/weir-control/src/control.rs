@@ -7,6 +7,7 @@ use std::time::{Instant, SystemTime};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
+use weir_config::value::HostPattern;
 use weir_edge::observe::Snapshot;
 
 use crate::clock;
@@ -211,6 +212,11 @@ impl Control {
     /// Whether requests are taken.
     pub fn phase(&self) -> Phase {
         self.plane.phase()
+    }
+
+    /// The names that the admin listener answers to.
+    pub(crate) fn admin_hosts(&self) -> Vec<HostPattern> {
+        self.plane.admin_hosts()
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {

@@ -3,7 +3,7 @@
 //! It runs on a thread and a runtime of its own and asks the data plane through [`DataPlane`]; it may fail or hang without
 //! one request noticing. Rooms: [`plane`] what is asked of the data plane; [`state`] the state folder; [`control`] the
 //! acts; `metrics` and `status` what is shown; `admin` and `socket` the two servers' paths; [`serve`] their
-//! connections; [`client`] asks a running Weir.
+//! connections, `places` how many; [`client`] asks a running Weir.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -21,6 +21,7 @@ mod admin;
 mod answer;
 mod clock;
 mod metrics;
+mod places;
 mod socket;
 
 pub use client::{AskError, Asked};

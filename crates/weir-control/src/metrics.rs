@@ -221,6 +221,11 @@ fn transfers(out: &mut Out, snapshot: &Snapshot) -> fmt::Result {
         ("weir_origin_requests", "requests sent to origins", snapshot.origin_requests),
         ("weir_connections_accepted", "clients' connections accepted", snapshot.connections_accepted),
         ("weir_connections_refused", "clients' connections turned away", snapshot.connections_refused),
+        (
+            "weir_connections_displaced",
+            "clients' idle connections closed so that others had their place",
+            snapshot.connections_displaced,
+        ),
         ("weir_tunnels_opened", "upgraded connections that became tunnels", snapshot.tunnels_opened),
         ("weir_stored", "responses that were stored", snapshot.stored),
         ("weir_fills", "origin transfers into the cache", snapshot.fills_begun),

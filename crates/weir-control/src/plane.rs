@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use weir_config::Loaded;
+use weir_config::value::HostPattern;
 use weir_edge::observe::Snapshot;
 
 use crate::sites::{Holding, Sites, SitesOrder};
@@ -56,6 +57,9 @@ pub trait DataPlane: Send + Sync {
 
     /// What is held of each site of the configuration. May block for a while.
     fn held(&self) -> Vec<(String, Holding)>;
+
+    /// The names that the admin listener answers to, beside its addresses and `localhost`: `[admin] hosts`.
+    fn admin_hosts(&self) -> Vec<HostPattern>;
 
     /// Whether requests are taken.
     fn phase(&self) -> Phase;
@@ -512,6 +516,9 @@ pub struct Explained {
     /// What is stored under the key.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stored: Vec<StoredVariant>,
+    /// Why what is stored may not be what one hoped for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
     /// What sends a request past the cache here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bypass: Vec<String>,

@@ -1,7 +1,7 @@
 //! The connections of the admin listener and the control socket, on one thread with its own runtime.
 //!
-//! A connection has time and size limits and there are 64 at most; what may block runs beside the runtime, so that health
-//! is answered while a reload works.
+//! A connection has time and size limits, and a place of its server ([`Places`]); what may block runs beside the runtime, and
+//! health is answered at once, whoever holds connections and whatever works.
 
 use std::convert::Infallible;
 use std::fs::Permissions;
@@ -25,14 +25,14 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, UnixListener};
-use tokio::sync::{Notify, Semaphore};
+use tokio::sync::Notify;
 use weir_config::value::ListenAddress;
 
 use crate::answer::{self, Answer};
 use crate::control::Control;
+use crate::places::{Place, Places};
 use crate::{admin, clock, socket};
 
-const CONNECTIONS_MAX: usize = 64;
 const HEAD_TIME: Duration = Duration::from_secs(10);
 const CONNECTION_TIME: Duration = Duration::from_secs(600);
 /// The control socket is its owner's, and verifying a large volume takes long.
@@ -169,9 +169,10 @@ pub struct ControlThread(Arc<Counter>);
 /// What the thread's servers share.
 #[derive(Debug)]
 struct Counter {
-    /// Connections that more may come to, of the admin listener and of the control socket.
-    shown: Arc<Semaphore>,
-    told: Arc<Semaphore>,
+    /// Connections of the admin listener and of the control socket. Each has its own, so that scrapers cannot keep the
+    /// commands out.
+    shown: Arc<Places>,
+    told: Arc<Places>,
     /// No more connections are taken.
     closes: Notify,
     is_closed: AtomicBool,
@@ -204,11 +205,9 @@ impl ControlThread {
         };
         let socket = UnixListener::from_std(socket).map_err(ServeError::Thread)?;
         drop(entered);
-        let places = || Arc::new(Semaphore::new(CONNECTIONS_MAX));
-        // Each server has its own connections, so that scrapers cannot keep the commands out.
         let counter = Arc::new(Counter {
-            shown: places(),
-            told: places(),
+            shown: Arc::default(),
+            told: Arc::default(),
             closes: Notify::new(),
             is_closed: AtomicBool::new(false),
         });
@@ -229,7 +228,7 @@ impl ControlThread {
 
     /// Blocks until the commands that are there are answered, at most for the patience.
     pub fn finish(&self, patience: Duration) -> bool {
-        wait_for(patience, || self.0.told.available_permits() == CONNECTIONS_MAX)
+        wait_for(patience, || self.0.told.are_free())
     }
 }
 
@@ -252,8 +251,15 @@ enum Admin {
 /// Which paths a connection is for.
 #[derive(Clone, Copy)]
 enum Paths {
-    Admin,
+    Admin(Reach),
     Socket,
+}
+
+/// How the admin listener is reached: a web page can have a browser ask what it reaches by the network.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Network,
+    File,
 }
 
 async fn serve(control: Arc<Control>, admin: Admin, socket: UnixListener, counter: Arc<Counter>) {
@@ -261,8 +267,12 @@ async fn serve(control: Arc<Control>, admin: Admin, socket: UnixListener, counte
     let admin_accepts = async {
         loop {
             match &admin {
-                Admin::Tcp(listener) => accept(listener.accept().await, shown, &control, Paths::Admin).await,
-                Admin::Unix(listener) => accept(listener.accept().await, shown, &control, Paths::Admin).await,
+                Admin::Tcp(listener) => {
+                    accept(listener.accept().await, shown, &control, Paths::Admin(Reach::Network)).await;
+                }
+                Admin::Unix(listener) => {
+                    accept(listener.accept().await, shown, &control, Paths::Admin(Reach::File)).await;
+                }
             }
         }
     };
@@ -283,7 +293,7 @@ async fn serve(control: Arc<Control>, admin: Admin, socket: UnixListener, counte
 
 async fn accept<S, A>(
     accepted: io::Result<(S, A)>,
-    places: &Arc<Semaphore>,
+    places: &Arc<Places>,
     control: &Arc<Control>,
     paths: Paths,
 ) where
@@ -296,11 +306,11 @@ async fn accept<S, A>(
             return tokio::time::sleep(ACCEPT_PAUSE).await;
         }
     };
-    // The semaphore is never closed, so this only waits.
-    let Ok(place) = places.clone().acquire_owned().await else { return };
-    let control = control.clone();
+    // Else all that there are have requests under way.
+    let Some(place) = places.take().map(Arc::new) else { return };
+    let (control, own) = (control.clone(), place.clone());
     tokio::spawn(async move {
-        let service = service_fn(move |request| respond(control.clone(), paths, request));
+        let service = service_fn(move |request| respond(control.clone(), paths, own.clone(), request));
         let connection = http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIME)
@@ -308,20 +318,38 @@ async fn accept<S, A>(
             .serve_connection(TokioIo::new(stream), service);
         // What a scraper does wrong is its own affair: neither an error nor a timeout needs an act here.
         let time = match paths {
-            Paths::Admin => CONNECTION_TIME,
+            Paths::Admin(_) => CONNECTION_TIME,
             Paths::Socket => SOCKET_TIME,
         };
-        let _ = tokio::time::timeout(time, connection).await;
-        drop(place);
+        tokio::select! {
+            _ = tokio::time::timeout(time, connection) => {}
+            () = place.closed() => {}
+        }
     });
 }
 
 async fn respond(
     control: Arc<Control>,
     paths: Paths,
+    place: Arc<Place>,
     request: Request<Incoming>,
 ) -> Result<Answer, Infallible> {
     let (head, body) = request.into_parts();
+    let work = place.work();
+    if let Paths::Admin(reach) = paths {
+        if let Some(health) = admin::health(&control, &head.method, &head.uri) {
+            return Ok(health);
+        }
+        if reach == Reach::Network && !admin::is_for_us(&control, &head) {
+            return Ok(admin::misdirected());
+        }
+    }
+    if !work.is_for_all {
+        return Ok(answer::refusal(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "too many requests are under way; try again",
+        ));
+    }
     let body = match tokio::time::timeout(HEAD_TIME, Limited::new(body, BODY_BYTES_MAX).collect()).await {
         Ok(Ok(body)) => body.to_bytes(),
         Ok(Err(_)) => {
@@ -344,7 +372,7 @@ async fn respond(
 
 fn act(control: &Arc<Control>, paths: Paths, head: &http::request::Parts, body: &Bytes) -> Answer {
     match paths {
-        Paths::Admin => admin::answer(control, &head.method, &head.uri),
+        Paths::Admin(_) => admin::answer(control, &head.method, &head.uri),
         Paths::Socket => socket::answer(control, &head.method, &head.uri, body),
     }
 }

@@ -89,6 +89,9 @@ pub struct Connections {
     pub accepted: u64,
     /// Turned away since the start.
     pub refused: u64,
+    /// Idle ones closed for others since the start.
+    #[serde(default)]
+    pub displaced: u64,
     /// Tunnels open now.
     pub tunnels: u64,
 }
@@ -176,6 +179,7 @@ impl Status {
                 open: snapshot.connections_open,
                 accepted: snapshot.connections_accepted,
                 refused: snapshot.connections_refused,
+                displaced: snapshot.connections_displaced,
                 tunnels: snapshot.tunnels_open,
             },
             requests: Requests::of(snapshot),

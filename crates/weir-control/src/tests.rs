@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http::Method;
 use weir_config::Loaded;
+use weir_config::value::HostPattern;
 use weir_edge::observe::{Description, Facts, Observatory, Outcome, Snapshot, Storing};
 
 use crate::*;
@@ -104,6 +105,10 @@ impl DataPlane for Scripted {
         }
     }
 
+    fn admin_hosts(&self) -> Vec<HostPattern> {
+        vec!["weir".parse().unwrap()]
+    }
+
     fn phase(&self) -> Phase {
         if self.draining.load(Ordering::SeqCst) { Phase::Draining } else { Phase::Serving }
     }
@@ -143,6 +148,17 @@ impl Running {
     fn admin(&self, request_line: &str) -> (u16, String) {
         let mut stream = TcpStream::connect(self.admin).unwrap();
         write!(stream, "{request_line} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        (head[9..12].parse().unwrap(), body.to_owned())
+    }
+
+    /// As [`Running::admin`], with these lines for fields.
+    fn admin_with(&self, path: &str, fields: &str) -> (u16, String) {
+        let mut stream = TcpStream::connect(self.admin).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\n{fields}Connection: close\r\n\r\n").unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
@@ -265,6 +281,40 @@ fn the_socket_knows_its_paths_and_the_admin_listener_changes_nothing() {
     assert_eq!(running.admin("POST /reload").0, 405);
     assert_eq!(running.admin("GET /reload").0, 404);
     assert_eq!(running.plane.plan.load(Ordering::SeqCst), 1);
+}
+
+#[test]
+fn the_admin_listener_answers_to_its_names_and_health_to_any() {
+    let running = Running::start(|_| Source::Flags);
+    for host in ["127.0.0.1", "127.0.0.1:9180", "localhost:9180", "[::1]:9180", "weir"] {
+        assert_eq!(running.admin_with("/status", &format!("Host: {host}\r\n")).0, 200, "{host}");
+    }
+    let others = ["Host: evil.example:9180\r\n", "", "Host: weir\r\nHost: evil.example\r\n", "Host: a b\r\n"];
+    for fields in others {
+        for path in ["/sites", "/status", "/metrics", "/"] {
+            let (status, body) = running.admin_with(path, fields);
+            assert!(status == 421 && body.contains("`[admin] hosts`"), "{fields:?} {path}: {status} {body}");
+        }
+        assert_eq!(running.admin_with("/health/ready", fields).0, 200, "{fields:?}");
+    }
+}
+
+#[test]
+fn idle_connections_delay_nobody() {
+    let running = Running::start(|_| Source::Flags);
+    let mut idle: Vec<TcpStream> = (0..200).map(|_| TcpStream::connect(running.admin).unwrap()).collect();
+    for stream in idle.iter_mut().skip(100) {
+        stream.write_all(b"GET /status HTTP/1.1\r\nHost: we").unwrap();
+    }
+    // Less than the time that a head may take.
+    assert_eq!(running.admin_with("/health/live", "Host: x\r\n"), (200, "live\n".to_owned()));
+    assert_eq!(running.admin_with("/status", "Host: localhost\r\n").0, 200);
+    // Those that came last are there still.
+    let last = idle.last_mut().unwrap();
+    last.write_all(b"ir\r\n\r\n").unwrap();
+    let mut begin = [0; 12];
+    last.read_exact(&mut begin).unwrap();
+    assert_eq!(&begin, b"HTTP/1.1 200");
 }
 
 #[test]

@@ -396,11 +396,7 @@ impl Keeper {
     fn tend(&self, upstream: &Arc<Upstream>) {
         self.runtime.spawn(upstream.tend());
         let upstream = upstream.clone();
-        self.runtime.spawn(async move {
-            for (origin, error) in upstream.probe().await {
-                tracing::warn!(origin = origin.name(), %error, "origin cannot be reached; requests will be tried all the same");
-            }
-        });
+        self.runtime.spawn(async move { upstream.probe().await });
     }
 
     /// Gives back, step by step, the space of what was invalidated, and says when the ledger cannot be written.

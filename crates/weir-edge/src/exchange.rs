@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Instant;
@@ -16,10 +17,13 @@ use crate::clock;
 use crate::conn::body::RequestBody;
 use crate::conn::{After, Conn};
 use crate::deliver::send::{Ended, Sent, Transfer};
+use crate::listen::{Counted, Peer, TooMany};
 use crate::observe::{Completion, Description, Facts, Outcome, SiteId};
 use crate::parts::Refill;
 use crate::plan::{Route, Site};
 use crate::present::Reader;
+use crate::transform::Trust;
+use crate::transform::client::client_of;
 use crate::transform::request::{From, known_id, scheme};
 use crate::worker::{HeldPlan, Worker};
 
@@ -47,6 +51,8 @@ pub(crate) struct Exchange<'c> {
     pub(crate) had_age: bool,
     /// The ledger's number when the request was passed on to the origin.
     pub(crate) asked: Option<Stamp>,
+    /// Counted for the client that a trusted proxy names.
+    counted: Option<Counted>,
     request_id: OnceCell<String>,
     /// When the last byte of the response was written, where that is known.
     ended: Option<Instant>,
@@ -83,6 +89,7 @@ impl<'c> Exchange<'c> {
             found_gone: false,
             had_age: false,
             asked: None,
+            counted: None,
             request_id: OnceCell::new(),
             ended: None,
         }
@@ -105,7 +112,7 @@ impl<'c> Exchange<'c> {
             path_and_query: self.path_and_query(),
             headers: &self.head.headers,
             has_body: self.conn.body.is_some(),
-            is_trusted: self.conn.trust == crate::transform::Trust::Trusted,
+            is_trusted: self.conn.trust == Trust::Trusted,
         }
     }
 
@@ -117,10 +124,35 @@ impl<'c> Exchange<'c> {
         })
     }
 
+    /// The client that it is of, where that can be known.
+    pub(crate) fn client(&self) -> Option<Peer> {
+        client_of(self.conn.peer, &self.running.trusted, &self.head.headers)
+    }
+
+    /// Whose share of what everybody needs it takes; none where that cannot be known, and of a proxy itself.
+    pub(crate) fn sharer(&self) -> Option<IpAddr> {
+        self.client().filter(|client| !self.running.trusted.contains(client))?.sharer()
+    }
+
+    /// Counts a request that waits for an origin for the client that a trusted proxy names; connections are counted for others.
+    ///
+    /// # Errors
+    /// That client has as many under way as it may.
+    pub(crate) fn count(&mut self) -> Result<(), TooMany> {
+        if self.conn.trust == Trust::Untrusted || self.counted.is_some() {
+            return Ok(());
+        }
+        let Some(sharer) = self.sharer() else { return Ok(()) };
+        let counted = self.worker.plane.clients.count(sharer, self.conn.limits.per_client_max);
+        self.counted = Some(counted.ok_or(TooMany)?);
+        Ok(())
+    }
+
     /// Who sent it, for the fields towards the origin.
     pub(crate) fn from(&self) -> From<'_> {
         From {
             address: self.conn.peer.ip(),
+            client: self.client().and_then(|client| client.ip()),
             trust: self.conn.trust,
             scheme: self.scheme,
             host: self.head.host.as_str(),
@@ -190,7 +222,11 @@ impl<'c> Exchange<'c> {
         };
         let mut description = Description {
             wall: self.now.wall,
-            client: self.conn.peer.ip().map_or_else(String::new, |ip| ip.to_string()),
+            client: self
+                .client()
+                .unwrap_or(self.conn.peer)
+                .ip()
+                .map_or_else(String::new, |ip| ip.to_string()),
             method: Some(self.head.method.clone()),
             scheme: self.scheme,
             host: self.head.host.as_str().to_owned(),

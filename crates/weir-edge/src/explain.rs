@@ -9,7 +9,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use weir_policy::{
     Ask, AskKind, Consult, Freshness, MissReason, PassReason, Selecting, StaleUse, Stored, StoredFlags,
-    Verdict, conditional, consult, freshness, matches, verdict, write_key,
+    Verdict, accept_encoding, conditional, consult, freshness, matches, verdict, write_key,
 };
 use weir_store::{Found, Generation};
 
@@ -19,6 +19,7 @@ use crate::clock;
 use crate::lookup;
 use crate::plan::Route;
 use crate::plane::Plane;
+use crate::route::Via;
 use crate::told::Told;
 use crate::transform::Trust;
 use crate::transform::request::{self, From, X_REQUEST_ID};
@@ -99,6 +100,8 @@ pub struct Explanation {
     pub failed: Option<&'static str>,
     /// What is held.
     pub stored: Vec<StoredVariant>,
+    /// Why what is held may not be what one hoped for.
+    pub hint: Option<&'static str>,
     /// What sends a request past the cache here.
     pub bypass: Vec<String>,
     /// What makes a request here fetch anew.
@@ -172,15 +175,16 @@ fn judge(
         let selected = found.as_ref().is_some_and(|found| Arc::ptr_eq(found, generation));
         explanation.stored.push(variant(generation, selected, now));
     }
+    explanation.hint = found.as_ref().and_then(|found| uncoded(route, found, view.headers));
     explanation.not_in_key = not_in_key(&route.rules.key, &view, &explanation.stored);
     let ask = match consult(&view, &route.rules) {
         _ if request.is_upgrade() => {
             let because = "the client asks for another protocol".into();
-            explanation.asked = Some(asked(route, request, &target, None));
+            explanation.asked = Some(asked(route, request, &target, Towards::Pass));
             return passes(explanation, "upgrade", because, Told::upgrade());
         }
         Consult::Pass(reason) => {
-            explanation.asked = Some(asked(route, request, &target, None));
+            explanation.asked = Some(asked(route, request, &target, Towards::Pass));
             let because = wording::of_pass(reason).into();
             return passes(explanation, reason.word(), because, Told::pass(reason));
         }
@@ -188,11 +192,11 @@ fn judge(
     };
     let head = found.as_ref().map(|generation| generation.head());
     let judged = verdict(&ask, head.as_ref().map(|head| &head.stored), now);
-    let validated: &[Arc<Generation>] = match &judged {
-        Verdict::Revalidate(why) if why.why == weir_policy::RevalidateReason::Refresh => &[],
-        _ => &generations,
+    let validated = match &judged {
+        Verdict::Revalidate(why) if why.why == weir_policy::RevalidateReason::Refresh => None,
+        _ => found.as_ref(),
     };
-    explanation.asked = Some(asked(route, request, &target, Some(validated)));
+    explanation.asked = Some(asked(route, request, &target, Towards::Fill(validated)));
     let others = match generations.iter().any(|held| lookup::is_usable(held)) {
         true => MissReason::Vary,
         false => MissReason::Uri,
@@ -218,6 +222,18 @@ fn ready(find: impl Fn() -> Found) -> Option<Arc<Generation>> {
         Found::Ready(found) => found,
         Found::Ask(_) => None,
     }
+}
+
+/// What is said where text is held that no origin has coded, although this request takes codings.
+fn uncoded(route: &Route, found: &Generation, request: &HeaderMap) -> Option<&'static str> {
+    let head = found.head();
+    let said = |name| head.stored.headers.get(name).and_then(|value| value.to_str().ok());
+    let is_text = said(http::header::CONTENT_TYPE).is_some_and(|kind| {
+        kind.starts_with("text/") || ["json", "javascript", "xml"].iter().any(|word| kind.contains(word))
+    });
+    let is_coded = said(http::header::CONTENT_ENCODING).is_some();
+    let takes = accept_encoding(request).is_some_and(|taken| taken != "identity;q=0");
+    (is_text && !is_coded && takes && route.via() == Via::Sent).then_some(wording::UNCODED)
 }
 
 /// Puts the verdict into words; `miss` is why nothing was found, where nothing was.
@@ -307,10 +323,19 @@ fn variant(generation: &Generation, selected: bool, now: weir_policy::Now) -> St
     }
 }
 
-/// The request to the origin; `validated` is what a fill would ask about, none for what goes past the cache.
-fn asked(route: &Route, of: &Request, target: &str, validated: Option<&[Arc<Generation>]>) -> Asked {
+/// What a request to the origin is for.
+enum Towards<'a> {
+    /// It goes past the cache.
+    Pass,
+    /// A fill, which asks about what the request selects.
+    Fill(Option<&'a Arc<Generation>>),
+}
+
+/// The request to the origin.
+fn asked(route: &Route, of: &Request, target: &str, towards: Towards<'_>) -> Asked {
     let from = From {
         address: None,
+        client: None,
         trust: Trust::Untrusted,
         scheme: of.scheme(),
         host: of.host.as_str(),
@@ -319,11 +344,10 @@ fn asked(route: &Route, of: &Request, target: &str, validated: Option<&[Arc<Gene
     };
     let mut headers: HeaderMap = request::towards_origin(&of.headers, &from);
     let mut method = of.method.as_str();
-    if let Some(validated) = validated {
-        request::for_fill(&mut headers);
-        let heads: Vec<_> = validated.iter().map(|generation| generation.head()).collect();
-        let stored: Vec<_> = heads.iter().map(|head| &head.stored).collect();
-        conditional(&stored, &mut headers);
+    if let Towards::Fill(validated) = towards {
+        request::for_fill(&mut headers, &from, &route.rules.key.headers);
+        let head = validated.map(|generation| generation.head());
+        conditional(head.as_ref().map(|head| &head.stored), &mut headers);
         // A HEAD that finds nothing is passed on as it is.
         method = if of.method == http::Method::HEAD { "HEAD" } else { "GET" };
     }

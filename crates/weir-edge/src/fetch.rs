@@ -6,7 +6,7 @@ mod range;
 pub(crate) mod stale;
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use http::header::IF_RANGE;
 use http::{HeaderMap, StatusCode};
@@ -25,7 +25,8 @@ use crate::fill::again::Again;
 use crate::fill::desk::{self, Plan};
 use crate::fill::task::{self, Errand, Handed, Sharing};
 use crate::fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place};
-use crate::fill::{FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
+use crate::fill::witness::Witness;
+use crate::fill::{Concern, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
 use crate::local;
 use crate::lookup;
 use crate::observe::Outcome;
@@ -38,15 +39,16 @@ use self::range::{Way, in_part, is_for_nobody, is_past_the_cache, want};
 pub(crate) use self::range::{chunk_bytes, cold};
 use self::stale::{STALE_AFTER, slow_at, stale_instead, stale_out, usable};
 
-/// How often a request plans anew because the fill that it joined brought another variant.
+/// How often a request plans again because the fill that it joined brought another variant, failed
+/// for its lead alone, or hangs.
 const PLANS_MAX: usize = 3;
-/// The longest that a request waits for the head of a fill that another leads; then it passes by itself.
-const JOIN_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// What a joiner makes of a fill.
 enum Joined {
     Answered(After),
     Again,
+    /// Its lead's request may have made it fail.
+    Failed,
     /// Confirmed for its lead alone: this request has to ask about it on its own.
     Own(Arc<Generation>),
     Pass,
@@ -59,14 +61,17 @@ enum Waited {
     Gone,
 }
 
-/// Fetches what the request asks for; `validating` is what is held and may still be good.
+/// Fetches what the request asks for; `validating` is what it selects of what is held, and may still be good.
 pub(crate) async fn fetch(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: Vec<Arc<Generation>>,
+    validating: Option<Arc<Generation>>,
     told: Told,
 ) -> After {
+    if exchange.count().is_err() {
+        return local::too_many(exchange).await;
+    }
     if ask.kind == AskKind::Head {
         return pass::pass(exchange, route, told).await;
     }
@@ -75,21 +80,23 @@ pub(crate) async fn fetch(
     if ask.is_authenticated() && is_past_the_cache(exchange, &key, want) {
         return pass::pass(exchange, route, told).await;
     }
+    let mut have_failed = false;
+    let who = (exchange.worker.core, Witness::of(exchange.client()));
     for _ in 0..PLANS_MAX {
-        let core = exchange.worker.core;
         let (desk, ledger) = (&exchange.worker.plane.desk, exchange.worker.plane.store.ledger());
         let plan = match ask.is_authenticated() {
-            true => Plan::Lead(desk.alone(core, (&key, ledger), exchange.now.mono)),
-            false => desk.plan(core, (&key, ledger), want, &exchange.head.headers, exchange.now.mono),
+            true => Plan::Lead(desk.alone(who, (&key, ledger), exchange.now.mono)),
+            false => desk.plan(who, (&key, ledger), want, &exchange.head.headers, clock::mono()),
         };
         match plan {
             Plan::Lead(place) => return lead(exchange, route, ask, validating, place, told).await,
-            Plan::Join(seat) => match join(exchange, route, ask, &validating, seat, told).await {
+            Plan::Join(seat) => match join(exchange, route, ask, validating.as_ref(), seat, told).await {
                 Joined::Answered(after) => return after,
                 Joined::Again => {}
+                Joined::Failed => have_failed = true,
                 Joined::Own(held) => {
-                    let place = desk.alone(core, (&key, ledger), clock::mono());
-                    return lead(exchange, route, ask, vec![held], place, told).await;
+                    let place = desk.alone(who, (&key, ledger), clock::mono());
+                    return lead(exchange, route, ask, Some(held), place, told).await;
                 }
                 Joined::Pass => return pass::pass(exchange, route, told).await,
             },
@@ -98,8 +105,16 @@ pub(crate) async fn fetch(
                 return pass::pass(exchange, route, told).await;
             }
             Plan::Apart => break,
-            Plan::Failed(failure) => return failed(exchange, route, ask, &validating, &failure, told).await,
+            Plan::Failed(failure) => {
+                return failed(exchange, route, ask, validating.as_ref(), &failure, told).await;
+            }
         }
+    }
+    if have_failed {
+        // Others' failures are not this request's: it asks for itself, and who waits for nobody gets an answer of its own.
+        let ledger = exchange.worker.plane.store.ledger();
+        let place = exchange.worker.plane.desk.alone(who, (&key, ledger), clock::mono());
+        return lead(exchange, route, ask, validating, place, told).await;
     }
     pass::pass(exchange, route, told).await
 }
@@ -109,11 +124,11 @@ async fn lead(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: Vec<Arc<Generation>>,
+    validating: Option<Arc<Generation>>,
     place: desk::Lead,
     told: Told,
 ) -> After {
-    if let Some((generation, reusable)) = published(exchange, route, ask, &validating) {
+    if let Some((generation, reusable)) = published(exchange, route, ask, validating.as_ref()) {
         drop(place);
         return held_by_now(exchange, route, ask, generation, reusable, told).await;
     }
@@ -121,22 +136,22 @@ async fn lead(
     let Some(again) = again(exchange, route) else { return local::no_upstream(exchange).await };
     let Some(among) = place_among_fills(exchange, &again) else {
         drop(place);
-        return match stale_instead(exchange, route, ask, &validating, Failure::Slow, told).await {
+        return match stale_instead(exchange, route, ask, validating.as_ref(), Failure::Slow, told).await {
             Some(after) => after,
             None => pass::pass(exchange, route, told).await,
         };
     };
-    let mut errand = errand(exchange, route, &validating, sharing, (again.clone(), among));
-    errand.cold = cold(exchange, route, ask, &lookup::key(exchange, route), &validating);
+    let mut errand = errand(exchange, route, validating.as_ref(), sharing, (again.clone(), among));
+    errand.cold = cold(exchange, route, ask, &lookup::key(exchange, route), validating.as_ref());
     let asked_for = if errand.cold.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
     let Some(seat) = place.begin() else { return local::internal(exchange, "no-seat").await };
     let kept = errand.seat.clone();
     let (interim, mut interims) = mpsc::unbounded_channel();
     let mut handed = task::start(errand, seat.fill().clone(), interim_sender(exchange, interim));
-    let slow_at = slow_at(exchange, route, ask, &validating, seat.fill());
+    let slow_at = slow_at(exchange, route, ask, validating.as_ref(), seat.fill());
     let mut waited = wait_head(exchange, &seat, &mut interims, slow_at).await;
     if let Waited::Late = waited {
-        if let Some(stale) = usable(exchange, ask, &validating, Failure::Slow) {
+        if let Some(stale) = usable(exchange, ask, validating.as_ref(), Failure::Slow) {
             // The fill goes on as one of the background.
             *kept.lock() = Some(seat);
             drop((kept, handed));
@@ -148,7 +163,7 @@ async fn lead(
     exchange.origin = seat.fill().origin().cloned();
     match head {
         FillHead::Declined(reason, status) => {
-            declined(exchange, route, ask, &validating, (reason, status), handed, told).await
+            declined(exchange, route, ask, validating.as_ref(), (reason, status), handed, told).await
         }
         FillHead::Part(generation) => {
             exchange.own_fields = own_fields(&mut handed);
@@ -160,7 +175,7 @@ async fn lead(
             let told = told.answered(generation.head().stored.status);
             filled(exchange, route, ask, generation, (seat, again), told).await
         }
-        head => settled(exchange, route, ask, &validating, head, &seat, told).await,
+        head => settled(exchange, route, ask, validating.as_ref(), head, &seat, told).await,
     }
 }
 
@@ -183,6 +198,7 @@ async fn held_by_now(
 ) -> After {
     match parts::confirm(exchange, route, ask, &generation).await {
         Confirmed::Refused | Confirmed::Gone => pass::pass(exchange, route, told).await,
+        Confirmed::Left => After::Cut,
         Confirmed::Held | Confirmed::Coming => {
             serve::held(exchange, route, ask, generation, reusable, Told::hit(&reusable)).await
         }
@@ -194,7 +210,7 @@ async fn declined(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     (reason, status): (NotStored, StatusCode),
     handed: oneshot::Receiver<Handed>,
     told: Told,
@@ -243,12 +259,12 @@ fn published(
     exchange: &Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
 ) -> Option<(Arc<Generation>, Reusable)> {
     // Of what was found not to be had a moment ago nothing more is asked.
     let is_wanted = |held: &Arc<Generation>| held.is_whole() || !exchange.found_gone;
     let generation = lookup::at_hand(exchange, route).generation.filter(is_wanted)?;
-    let is_known = validating.iter().any(|old| Arc::ptr_eq(old, &generation));
+    let is_known = validating.is_some_and(|old| Arc::ptr_eq(old, &generation));
     if is_known && !is_fresher(exchange, &generation) {
         return None;
     }
@@ -267,7 +283,7 @@ async fn join(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     seat: Seat,
     told: Told,
 ) -> Joined {
@@ -276,14 +292,17 @@ async fn join(
     let head = match join_head(exchange, route, ask, validating, &seat).await {
         Waited::Head(head) => head,
         Waited::Gone => return Joined::Answered(After::Cut),
-        Waited::Late => return stale_or_pass(exchange, route, ask, validating, Failure::Slow, told).await,
+        Waited::Late => {
+            let stale = stale_instead(exchange, route, ask, validating, Failure::Slow, told).await;
+            // One of those who wait leads again, and the others join that one.
+            return stale.map_or(Joined::Again, Joined::Answered);
+        }
     };
     exchange.origin = seat.fill().origin().cloned();
     let ledger = exchange.worker.plane.store.ledger();
     match head {
         FillHead::New(generation) | FillHead::Unchanged(generation) | FillHead::Part(generation)
-            if !matches(&generation.head().stored.variant, &exchange.head.headers)
-                || desk::is_overtaken(seat.fill(), &generation, ledger) =>
+            if !answers(exchange, &generation) || desk::is_overtaken(seat.fill(), &generation, ledger) =>
         {
             Joined::Again
         }
@@ -313,6 +332,8 @@ async fn join(
             }
             Joined::Answered(settled(exchange, route, ask, validating, head, &seat, told).await)
         }
+        FillHead::Failed(ref failure) if failure.concern == Concern::Lead => Joined::Failed,
+        FillHead::Shared(ref response) if response.concern == Concern::Lead => Joined::Failed,
         FillHead::Shared(ref response) if !matches(&response.variant, &exchange.head.headers) => Joined::Pass,
         FillHead::Declined(_, status) => {
             stale_or_pass(exchange, route, ask, validating, Failure::Status(status), told).await
@@ -326,7 +347,7 @@ async fn stale_or_pass(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     failure: Failure,
     told: Told,
 ) -> Joined {
@@ -336,16 +357,16 @@ async fn stale_or_pass(
     }
 }
 
-/// A joiner's wait: until what is stale may go out, and no longer than [`JOIN_WAIT_MAX`].
+/// A joiner's wait: until what is stale may go out, and no longer than [`HEAD_WAIT_MAX`](crate::fill::HEAD_WAIT_MAX).
 async fn join_head(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     seat: &Seat,
 ) -> Waited {
     let (_, mut none) = mpsc::unbounded_channel();
-    let longest = clock::mono() + JOIN_WAIT_MAX;
+    let longest = seat.fill().late_at();
     let slow_at = slow_at(exchange, route, ask, validating, seat.fill());
     let until = slow_at.map_or(longest, |slow_at| slow_at.min(longest));
     let waited = wait_head(exchange, seat, &mut none, Some(until)).await;
@@ -356,30 +377,38 @@ async fn join_head(
     }
 }
 
+/// Whether a generation is of the variant that the request selects.
+fn answers(exchange: &Exchange<'_>, generation: &Generation) -> bool {
+    matches(&generation.head().stored.variant, &exchange.head.headers)
+}
+
 /// What any reader does with a head that brings no new body.
 async fn settled(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     head: FillHead,
     seat: &Seat,
     told: Told,
 ) -> After {
     match head {
-        FillHead::Unchanged(generation) => {
+        FillHead::Unchanged(generation) if answers(exchange, &generation) => {
             let told = told.answered(StatusCode::NOT_MODIFIED);
-            let confirmed = parts::confirm(exchange, route, ask, &generation).await;
-            if let Confirmed::Refused | Confirmed::Gone = confirmed {
-                return pass::pass(exchange, route, told).await;
+            match parts::confirm(exchange, route, ask, &generation).await {
+                Confirmed::Held | Confirmed::Coming => {}
+                Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
+                Confirmed::Left => return After::Cut,
             }
             serve::confirmed(exchange, route, ask, generation, seat, told).await
         }
         FillHead::Shared(response) => shared(exchange, route, ask, validating, &response, told).await,
         FillHead::Failed(failure) => failed(exchange, route, ask, validating, &failure, told).await,
-        FillHead::New(_) | FillHead::Part(_) | FillHead::Declined(..) | FillHead::Withdrawn => {
-            pass::pass(exchange, route, told).await
-        }
+        FillHead::Unchanged(_)
+        | FillHead::New(_)
+        | FillHead::Part(_)
+        | FillHead::Declined(..)
+        | FillHead::Withdrawn => pass::pass(exchange, route, told).await,
     }
 }
 
@@ -405,7 +434,7 @@ async fn shared(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     response: &SharedResponse,
     told: Told,
 ) -> After {
@@ -422,7 +451,7 @@ async fn failed(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     failure: &OriginFailure,
     told: Told,
 ) -> After {
@@ -450,7 +479,7 @@ async fn wait_head(
         tokio::select! {
             biased;
             Some(interim) = interims.recv() => {
-                if pass::send_interim(exchange.conn, &interim).await.is_err() {
+                if pass::send_interim(exchange, &interim).await.is_err() {
                     return Waited::Gone;
                 }
             }
@@ -477,6 +506,7 @@ pub(crate) fn again(exchange: &Exchange<'_>, route: &Arc<Route>) -> Option<Arc<A
         target: forwarded(route, exchange.path_and_query()).into_owned(),
         headers: outgoing::for_fill(exchange, route),
         tally: exchange.worker.observer.tally(exchange.facts.site),
+        client: Witness::of(exchange.client()),
     }))
 }
 
@@ -490,7 +520,7 @@ pub(crate) fn place_among_fills(exchange: &Exchange<'_>, again: &Again) -> Optio
 pub(crate) fn errand(
     exchange: &Exchange<'_>,
     route: &Arc<Route>,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     shared: Sharing,
     (again, place): (Arc<Again>, Place),
 ) -> Errand {
@@ -504,7 +534,8 @@ pub(crate) fn errand(
         host: exchange.head.host.as_str().into(),
         path_and_query: exchange.path_and_query().to_owned(),
         client_headers: exchange.head.headers.clone(),
-        validating: validating.to_vec(),
+        client: Witness::of(exchange.client()),
+        validating: validating.cloned(),
         shared,
         cold: None,
         seat: Arc::default(),

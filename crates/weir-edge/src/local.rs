@@ -316,6 +316,13 @@ pub(crate) async fn no_upstream(exchange: &mut Exchange<'_>) -> After {
     answer(exchange, reply.proxy_status("destination_not_found").outcome(Outcome::Local)).await
 }
 
+/// The client that a trusted proxy names has as many requests under way as it may (RFC 6585 §4).
+pub(crate) async fn too_many(exchange: &mut Exchange<'_>) -> After {
+    let text = "too many requests of this client are under way";
+    let reply = Reply::error(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", text);
+    answer(exchange, reply.retry_after(1).outcome(Outcome::Local)).await
+}
+
 /// Something in Weir itself broke.
 pub(crate) async fn internal(exchange: &mut Exchange<'_>, word: &'static str) -> After {
     let reply = Reply::error(StatusCode::BAD_GATEWAY, word, "the proxy could not finish this request");

@@ -15,8 +15,9 @@ use crate::plan::Route;
 pub(crate) struct Held {
     /// The generation that the request selects.
     pub(crate) generation: Option<Arc<Generation>>,
-    /// The other variants that are held, where none was selected.
-    pub(crate) others: Vec<Arc<Generation>>,
+    /// Whether other variants are held, where none was selected. The origin is not asked about them: a 304 speaks of what its
+    /// request selects (RFC 9111 §4.3.4).
+    pub(crate) has_siblings: bool,
 }
 
 /// What looking came to.
@@ -71,7 +72,7 @@ fn look(exchange: &Exchange<'_>, route: &Route) -> Looked {
     let headers = &exchange.head.headers;
     match worker.plane.store.find(digest, &key, site(exchange), &|stored| matches(&stored.variant, headers)) {
         Found::Ready(Some(generation)) if is_usable(&generation) && is_of_site(exchange, &generation) => {
-            Looked::Held(Held { generation: Some(generation), others: Vec::new() })
+            Looked::Held(Held { generation: Some(generation), has_siblings: false })
         }
         Found::Ready(_) => Looked::Held(among_variants(exchange, digest, &key)),
         Found::Ask(ask) => Looked::Ask(ask),
@@ -86,8 +87,8 @@ fn among_variants(exchange: &Exchange<'_>, digest: u128, key: &[u8]) -> Held {
     let is_selected = |generation: &&Arc<Generation>| matches(&generation.head().stored.variant, headers);
     let whole = variants.iter().find(|generation| generation.is_whole() && is_selected(generation));
     match whole.or_else(|| variants.iter().find(is_selected)) {
-        Some(generation) => Held { generation: Some(generation.clone()), others: Vec::new() },
-        None => Held { generation: None, others: variants.into_vec() },
+        Some(generation) => Held { generation: Some(generation.clone()), has_siblings: false },
+        None => Held { generation: None, has_siblings: !variants.is_empty() },
     }
 }
 

@@ -18,8 +18,9 @@ pub(crate) fn for_pass(exchange: &Exchange<'_>, route: &Route) -> HeaderMap {
 
 /// The fields of a fill's request: nothing that belongs to one client alone.
 pub(crate) fn for_fill(exchange: &Exchange<'_>, route: &Route) -> HeaderMap {
-    let mut headers = request::towards_origin(&exchange.head.headers, &exchange.from());
-    request::for_fill(&mut headers);
+    let from = exchange.from();
+    let mut headers = request::towards_origin(&exchange.head.headers, &from);
+    request::for_fill(&mut headers, &from, &route.rules.key.headers);
     finish(&mut headers, route);
     headers
 }

@@ -20,6 +20,7 @@ use crate::fill::gap::{End, Errand, GapSeat, Seen};
 use crate::fill::is_windowed;
 use crate::fill::memory::Manner;
 use crate::fill::tail::Tail;
+use crate::observe::Completion;
 use crate::plan::Route;
 
 /// How many holes within one block are looked at.
@@ -50,6 +51,8 @@ pub(crate) enum Confirmed {
     Refused,
     /// It is not to be had in this version.
     Gone,
+    /// Its client has left.
+    Left,
 }
 
 /// Makes sure before a head goes out: the origin is asked for the first byte that is missing of what the request wants. A version
@@ -68,7 +71,15 @@ pub(crate) async fn confirm(
         return Confirmed::Refused;
     }
     let Some(mut refill) = refill(exchange, route, generation) else { return Confirmed::Gone };
-    match refill.confirm(generation, missing).await {
+    let confirmed = tokio::select! {
+        biased;
+        confirmed = refill.confirm(generation, missing) => confirmed,
+        () = exchange.conn.client.gone() => {
+            exchange.facts.completion = Completion::ClientGone;
+            return Confirmed::Left;
+        }
+    };
+    match confirmed {
         Ok(()) if generation.is_whole() => Confirmed::Held,
         Ok(()) => {
             exchange.refill = Some(refill);

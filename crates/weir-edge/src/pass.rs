@@ -15,13 +15,14 @@ use weir_wire::{Framing, Target, print};
 
 use crate::conn::body::{BodyError, Upload};
 use crate::conn::client::ClientEnd;
-use crate::conn::{After, Conn, print_persistence};
+use crate::conn::{After, print_persistence};
 use crate::deliver::send::{Transfer, send_while};
 use crate::deliver::source::Source;
 use crate::exchange::{Exchange, forwarded};
 use crate::fetch::posted::Posted;
-use crate::fill::OriginFailure;
 use crate::fill::judge::strip_of_part;
+use crate::fill::witness::Witness;
+use crate::fill::{Concern, OriginFailure};
 use crate::plan::Route;
 use crate::told::Told;
 use crate::{clock, fetch, limit, local, lookup, outgoing, present, tunnel};
@@ -39,6 +40,9 @@ enum Asked {
 
 /// Passes a request.
 pub(crate) async fn pass(exchange: &mut Exchange<'_>, route: &Arc<Route>, told: Told) -> After {
+    if exchange.count().is_err() {
+        return local::too_many(exchange).await;
+    }
     let Some(upstream) = exchange.running.upstream(route).cloned() else {
         return local::no_upstream(exchange).await;
     };
@@ -85,14 +89,14 @@ async fn ask(exchange: &mut Exchange<'_>, route: &Arc<Route>, upstream: &Arc<Ups
         tokio::select! {
             biased;
             Some(interim) = interims.recv() => {
-                if send_interim(exchange.conn, &interim).await.is_err() {
+                if send_interim(exchange, &interim).await.is_err() {
                     return Asked::Gone;
                 }
             }
             answer = &mut answer => {
                 // Both may come in one piece: what was said first is told first.
                 while let Ok(interim) = interims.try_recv() {
-                    if send_interim(exchange.conn, &interim).await.is_err() {
+                    if send_interim(exchange, &interim).await.is_err() {
                         return Asked::Gone;
                     }
                 }
@@ -124,22 +128,27 @@ fn request(exchange: &Exchange<'_>, route: &Route, body: OutBody) -> OriginReque
         prefer: None,
         upgrade: exchange.head.upgrade.clone(),
         tally: Some(exchange.worker.observer.tally(exchange.facts.site)),
+        client: Some(Witness::of(exchange.client()).number()),
     }
 }
 
-/// Passes an interim response on (RFC 9110 §15.2).
+/// Passes an interim response on (RFC 9110 §15.2), without the fields that the route removes or sets.
 ///
 /// # Errors
 /// The client went away.
-pub(crate) async fn send_interim(conn: &mut Conn, interim: &Interim) -> Result<(), ClientEnd> {
+pub(crate) async fn send_interim(exchange: &mut Exchange<'_>, interim: &Interim) -> Result<(), ClientEnd> {
     if interim.status == StatusCode::CONTINUE {
         return Ok(());
     }
     let mut headers = interim.headers.clone();
     weir_policy::strip_hop_by_hop(&mut headers);
     headers.remove(CONTENT_LENGTH);
-    print::interim(&mut conn.client.out, interim.status, &headers);
-    conn.client.send(&[]).await
+    if let Some(route) = exchange.route {
+        route.strip_response(&mut headers);
+    }
+    let client = &mut exchange.conn.client;
+    print::interim(&mut client.out, interim.status, &headers);
+    client.send(&[]).await
 }
 
 /// Passes a response on to its client as it comes.
@@ -189,7 +198,7 @@ pub(crate) async fn relay(
     let is_counted = posted.is_some();
     let source = match posted {
         Some(posted) => posted.read(body),
-        None => Source::Origin(Box::new(body)),
+        None => Source::Origin(Box::new(body), route.clone()),
     };
     let sent = send_while(&mut conn.client, source, transfer, pace, meanwhile).await;
     if !is_counted {
@@ -206,6 +215,7 @@ fn unplaced() -> OriginFailure {
         word: "unplaced-part",
         origin: None,
         retry_after: None,
+        concern: Concern::Lead,
     }
 }
 
@@ -264,7 +274,7 @@ pub(crate) fn print_head(
 ) {
     let age = headers.get(AGE);
     let age_s = age.and_then(|age| age.to_str().ok()?.parse().ok()).unwrap_or(0);
-    let mut fields = present::fields(headers, route, exchange.reader(age_s));
+    let mut fields = present::fields(headers, status, route, exchange.reader(age_s));
     if let Some(age) = age {
         fields.insert(AGE, age.clone());
     }
@@ -295,7 +305,8 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     kind.len() >= 17 && kind[..17].eq_ignore_ascii_case(b"text/event-stream")
 }
 
-/// Marks what an unsafe request has made invalid.
+/// Marks what an unsafe request has made invalid, where something of it may be held or is on its way. Of what is fetched from here
+/// on the request is sent after the response that is looked at here.
 fn invalidate(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse) {
     let view = exchange.view();
     let targets = weir_policy::invalidation(&view, response.status, &response.headers);
@@ -304,8 +315,14 @@ fn invalidate(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResp
         // Another route may answer for it, with another key.
         let site = exchange.site;
         let route = site.and_then(|site| site.route(&Method::GET, view.scheme, view.path())).unwrap_or(route);
-        let digest = weir_policy::write_url(&route.rules.key, &view, &mut Vec::new());
-        let scope = Scope::Url { site: site.map_or(0, |site| site.mark), digest };
-        exchange.worker.plane.store.invalidate(scope, clock::now());
+        let (key, mut url) = (&route.rules.key, Vec::new());
+        let digest = weir_policy::write_url(key, &view, &mut url);
+        let site = site.map_or(0, |site| site.mark);
+        // Marks are for what there is: else anybody could make so many that they concern everything.
+        let plane = &exchange.worker.plane;
+        let can_tell = key.headers.is_empty() && key.cookies.is_empty();
+        if !can_tell || plane.desk.is_bringing(digest) || plane.store.may_hold(digest, &url, site) {
+            plane.store.invalidate(Scope::Url { site, digest }, clock::now());
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The configuration as requests meet it: compiled once, never changed, swapped whole. Host → [`Site`] → [`Route`].
 //! Must not read the configuration's text or decide about a response; what a route says is `route.rs`.
 
+mod places;
 mod upstreams;
 
 use std::collections::HashMap;
@@ -85,7 +86,7 @@ impl Plan {
             health_path: config.health.path.as_ref().map(|path| path.0.clone().into_boxed_str()),
             listeners: listeners(config),
             trusted: peers(&config.trusted_proxies),
-            limits: client_limits(&config.limits),
+            limits: client_limits(&config.limits, places::places(config, places::open_files())),
             drain: config.limits.drain.0,
             memory_bytes: loaded.memory_bytes(),
             upstreams: upstreams::settings(config),
@@ -216,7 +217,7 @@ pub(crate) fn peers(listed: &[TrustedProxy]) -> Trusted {
     Trusted::new(listed.iter().filter_map(network).collect(), unix)
 }
 
-fn client_limits(limits: &Limits) -> ClientLimits {
+fn client_limits(limits: &Limits, (connections_max, per_client_max): (usize, usize)) -> ClientLimits {
     let bytes = |size: weir_config::value::Size| usize::try_from(size.0).unwrap_or(usize::MAX);
     ClientLimits {
         head: weir_wire::Limits {
@@ -229,6 +230,9 @@ fn client_limits(limits: &Limits) -> ClientLimits {
         idle_time_max: limits.idle.0,
         body_rate_min: limits.body_rate.0,
         send_stall_max: limits.send_stall.0,
+        connections_max,
+        per_client_max,
+        half_close_max: limits.half_close.0,
         tunnel_idle_max: limits.tunnel_idle.0,
     }
 }

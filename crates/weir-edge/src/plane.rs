@@ -12,7 +12,7 @@ use weir_upstream::Upstream;
 use crate::conn::ClientLimits;
 use crate::fill::desk::Desk;
 use crate::fill::waiters::Bells;
-use crate::listen::Trusted;
+use crate::listen::{Clients, Trusted};
 use crate::observe::Observatory;
 use crate::plan::{Plan, Route};
 
@@ -39,6 +39,8 @@ pub(crate) struct Plane {
     pub(crate) object_bytes_max: u64,
     pub(crate) desk: Arc<Desk>,
     pub(crate) bells: Arc<Bells>,
+    /// How much each client has.
+    pub(crate) clients: Arc<Clients>,
     pub(crate) running: ArcSwap<Running>,
     pub(crate) observatory: Arc<Observatory>,
     /// Our own name in `Via` and `CDN-Loop`: `weir-` and eight hex digits, other in every process.
@@ -54,6 +56,7 @@ impl Plane {
             store,
             desk: Arc::new(Desk::new(bells.clone())),
             bells,
+            clients: Arc::default(),
             running: ArcSwap::from_pointee(running),
             observatory,
             own_id: format!("weir-{:08x}", fastrand::u32(..)).into(),

@@ -1,8 +1,8 @@
 //! How a response's fields look to the client: without hop-by-hop fields, with `Via` and with what the
 //! route sets and removes. Pure.
 
-use http::HeaderMap;
-use http::header::AGE;
+use http::header::{ACCEPT_RANGES, AGE};
+use http::{HeaderMap, HeaderValue, StatusCode};
 
 use crate::plan::Route;
 use crate::transform::response::towards_client;
@@ -17,12 +17,30 @@ pub(crate) struct Reader<'a> {
     pub(crate) age_s: u64,
 }
 
-/// The fields for the client; `Age`, `Cache-Status` and framing are printed apart.
-pub(crate) fn fields(headers: &HeaderMap, route: &Route, reader: Reader<'_>) -> HeaderMap {
+/// The fields of a response with this status for the client; `Age`, `Cache-Status` and framing are printed apart.
+pub(crate) fn fields(
+    headers: &HeaderMap,
+    status: StatusCode,
+    route: &Route,
+    reader: Reader<'_>,
+) -> HeaderMap {
+    prepared(headers.clone(), status, route, reader)
+}
+
+/// The fields of a response that is held whole or in part, or will be. Ranges of a 200 are answered from it whatever the origin
+/// does, and so it says (RFC 9110 §14.3).
+pub(crate) fn held(headers: &HeaderMap, status: StatusCode, route: &Route, reader: Reader<'_>) -> HeaderMap {
     let mut fields = headers.clone();
+    if status == StatusCode::OK {
+        fields.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    }
+    prepared(fields, status, route, reader)
+}
+
+fn prepared(mut fields: HeaderMap, status: StatusCode, route: &Route, reader: Reader<'_>) -> HeaderMap {
     fields.remove(AGE);
     towards_client(&mut fields, reader.own_id);
     route.location_back(&mut fields, reader.scheme, reader.host);
-    route.present(&mut fields, reader.age_s);
+    route.present(&mut fields, status, reader.age_s);
     fields
 }

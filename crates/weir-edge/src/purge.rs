@@ -1,8 +1,6 @@
 //! Purging: what is asked for in words becomes marks of the ledger; `PURGE url` of a client that may. It must not look at
 //! what is held: a purge costs the same however much that is.
 
-mod client;
-
 use bytes::Bytes;
 use http::header::ALLOW;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
@@ -184,9 +182,7 @@ pub(crate) fn is_purge(method: &Method) -> bool {
 
 /// Purges the request's own URL, in both schemes, if the client may; answers once that is durable.
 pub(crate) async fn by_client(exchange: &mut Exchange<'_>, route: &Route) -> After {
-    let (peer, trusted) = (exchange.conn.peer, &exchange.running.trusted);
-    let client = client::resolved(peer, trusted, &exchange.head.headers);
-    if !client.is_some_and(|client| route.purgers.contains(&client)) {
+    if !exchange.client().is_some_and(|client| route.purgers.contains(&client)) {
         return refused(exchange).await;
     }
     let url = format!("{}{}", exchange.head.host.as_str(), exchange.path_and_query());

@@ -12,6 +12,7 @@ use crate::exchange::Exchange;
 use crate::fetch;
 use crate::fill::desk::Plan;
 use crate::fill::task::{self, Sharing};
+use crate::fill::witness::Witness;
 use crate::lookup;
 use crate::plan::Route;
 use crate::told::Told;
@@ -34,8 +35,8 @@ pub(crate) async fn now(
             .await;
     }
     let validating = match revalidation.why {
-        RevalidateReason::Refresh => Vec::new(),
-        _ => candidates(exchange, generation),
+        RevalidateReason::Refresh => None,
+        _ => Some(generation),
     };
     fetch::fetch(exchange, route, ask, validating, told).await
 }
@@ -52,7 +53,8 @@ pub(crate) fn in_background(
     let whole = Interval::new(0, u64::MAX);
     let (worker, now) = (exchange.worker, exchange.now.mono);
     let key = (generation.key(), worker.plane.store.ledger());
-    let Plan::Lead(lead) = worker.plane.desk.plan(worker.core, key, whole, headers, now) else { return };
+    let who = (worker.core, Witness::of(exchange.client()));
+    let Plan::Lead(lead) = worker.plane.desk.plan(who, key, whole, headers, now) else { return };
     let found = lookup::at_hand(exchange, route).generation;
     if found.is_none_or(|found| !Arc::ptr_eq(&found, generation) || is_fresh(exchange, &found)) {
         return;
@@ -62,11 +64,10 @@ pub(crate) fn in_background(
     if !worker.plane.desk.upstreams.may_try(again.upstream.name(), now) {
         return;
     }
-    let candidates = candidates(exchange, generation.clone());
-    let mut errand = fetch::errand(exchange, route, &candidates, Sharing::Shared, (again, place));
+    let mut errand = fetch::errand(exchange, route, Some(generation), Sharing::Shared, (again, place));
     if generation.is_part() {
         // Where it has changed, the part that is wanted of it is enough.
-        errand.cold = fetch::cold(exchange, route, ask, generation.key(), &candidates);
+        errand.cold = fetch::cold(exchange, route, ask, generation.key(), Some(generation));
     }
     if let Some(seat) = lead.begin() {
         task::start_in_background(errand, seat);
@@ -75,17 +76,4 @@ pub(crate) fn in_background(
 
 fn is_fresh(exchange: &Exchange<'_>, generation: &Generation) -> bool {
     weir_policy::freshness(&generation.head().stored, exchange.now).is_fresh()
-}
-
-/// What may be confirmed: the generation selected first, then its siblings (RFC 9111 §4.3.1).
-fn candidates(exchange: &Exchange<'_>, generation: Arc<Generation>) -> Vec<Arc<Generation>> {
-    let key = generation.key().clone();
-    let mut all = vec![generation];
-    for sibling in exchange.worker.plane.store.variants(key.digest, &key.full) {
-        let is_ours = lookup::is_usable(&sibling) && lookup::is_of_site(exchange, &sibling);
-        if is_ours && !Arc::ptr_eq(&sibling, &all[0]) {
-            all.push(sibling);
-        }
-    }
-    all
 }

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::VIA;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_config::model::{Config, SchemeName};
 use weir_config::value::{HostRule, OriginScheme};
 use weir_config::{Action, Conditions, PageContent, PageFor, RangeRules, ResolvedRate, ResolvedRoute};
-use weir_policy::{CacheRules, RequestView};
+use weir_policy::{CacheRules, RequestView, is_of_content};
 
 use self::answers::LocalAnswer;
 use self::pattern::PathPattern;
@@ -51,9 +52,19 @@ pub struct Route {
     local: Option<LocalAnswer>,
     pages: Vec<(PageFor, Page)>,
     host: Option<HeaderValue>,
+    via: Via,
     origin_scheme: &'static str,
     request_edits: weir_config::Edits,
     response_edits: weir_config::Edits,
+}
+
+/// Whether origins are sent `Via`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Via {
+    /// As RFC 9110 §7.6.3 has it.
+    Sent,
+    /// Not ours, nor that of those before us.
+    LeftOut,
 }
 
 /// An answer that needs no origin.
@@ -117,6 +128,7 @@ impl Route {
             local,
             pages,
             host,
+            via: via(resolved, config),
             origin_scheme: origin_scheme(resolved, config),
             request_edits: resolved.request_edits.clone(),
             response_edits: resolved.response_edits.clone(),
@@ -150,20 +162,34 @@ impl Route {
         self.host.as_ref()
     }
 
+    /// What the origin is told of the way that a request has come.
+    pub(crate) fn via(&self) -> Via {
+        self.via
+    }
+
     /// Changes the fields of a request on its way to the origin.
     pub fn edit_request(&self, headers: &mut HeaderMap) {
+        if self.via == Via::LeftOut {
+            headers.remove(VIA);
+        }
         edits::apply(&self.request_edits, headers);
     }
 
     /// Changes the fields of a response on its way to the client: what browsers are told of its lifetime, then the fields
     /// that are removed and set.
     ///
-    /// `age_s` is the `Age` that the response goes out with: a browser takes it off the lifetime it is told.
-    pub fn present(&self, headers: &mut HeaderMap, age_s: u64) {
-        if let Some(ttl) = self.rules.browser_ttl {
+    /// `age_s` is the `Age` that the response goes out with: a browser takes it off the lifetime it is told. Of errors and
+    /// redirects it is told what the origin says.
+    pub fn present(&self, headers: &mut HeaderMap, status: StatusCode, age_s: u64) {
+        if let Some(ttl) = self.rules.browser_ttl.filter(|_| is_of_content(status)) {
             edits::browser_ttl(headers, ttl.saturating_add(Duration::from_secs(age_s)));
         }
         edits::apply(&self.response_edits, headers);
+    }
+
+    /// Takes out of an interim response or of trailers what the response does not have from the origin.
+    pub fn strip_response(&self, headers: &mut HeaderMap) {
+        edits::strip(&self.response_edits, headers);
     }
 
     /// Writes a `Location` that names the origin back to the authority that the client used.
@@ -205,6 +231,15 @@ fn host_to_origin(upstream: &str, rule: &HostRule, config: &Config) -> Option<He
         HostRule::Origin => config.upstream.get(upstream)?.origins.first()?.url().authority()?,
     };
     HeaderValue::try_from(name).ok()
+}
+
+/// What the route's upstream is told of the way that a request has come.
+fn via(resolved: &ResolvedRoute, config: &Config) -> Via {
+    let Action::Forward { upstream, .. } = &resolved.action else { return Via::Sent };
+    match config.upstream.get(upstream) {
+        Some(upstream) if !upstream.via => Via::LeftOut,
+        _ => Via::Sent,
+    }
 }
 
 /// The scheme in which the route's origins are spoken to.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_RANGE, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use weir_policy::{Answer, Ask, CacheKey, ContentRange, Freshness, Interval, Reusable, answer};
 use weir_store::{Generation, Head, Printed};
@@ -120,8 +120,8 @@ async fn generation_to(
         Answer::Full => (head.stored.status, Interval::new(0, generation.length().unwrap_or(u64::MAX)), None),
         Answer::Partial(interval, range) => (StatusCode::PARTIAL_CONTENT, interval, Some(Part::One(range))),
         Answer::Parts(parts) => {
-            let mut fields =
-                present::fields(&head.stored.headers, route, exchange.reader(age_s.unwrap_or(0)));
+            let reader = exchange.reader(age_s.unwrap_or(0));
+            let mut fields = present::fields(&head.stored.headers, head.stored.status, route, reader);
             let form = Form::new(parts, fields.remove(CONTENT_TYPE));
             (StatusCode::PARTIAL_CONTENT, form.first(), Some(Part::Several(form)))
         }
@@ -213,7 +213,7 @@ fn whole(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head) {
         return out.extend_from_slice(&printed.head);
     }
     let at = out.len();
-    let fields = present::fields(&head.stored.headers, route, reader);
+    let fields = present::held(&head.stored.headers, head.stored.status, route, reader);
     print::status_line(out, head.stored.status);
     print::fields(out, &fields);
     if is_the_same_for_all {
@@ -226,15 +226,19 @@ fn whole(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head) {
 fn own(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, status: StatusCode, fields: Option<&HeaderMap>) {
     print::status_line(out, status);
     if let Some(fields) = fields {
-        print::fields(out, &present::fields(fields, route, reader));
+        print::fields(out, &present::held(fields, status, route, reader));
     }
 }
 
 fn partial(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head, part: Option<&Part>) {
-    let mut fields = present::fields(&head.stored.headers, route, reader);
+    let mut fields = present::fields(&head.stored.headers, head.stored.status, route, reader);
+    // What the origin says of a range is not of this one.
+    fields.remove(CONTENT_RANGE);
     // They would be of the content that is sent (RFC 9530 §2), and are of the whole.
     fields.remove("content-digest");
     fields.remove("content-md5");
+    // An origin may have said it of the whole, where it means nothing (RFC 9110 §14.4).
+    fields.remove(CONTENT_RANGE);
     if let Some(Part::Several(_)) = part {
         fields.remove(CONTENT_TYPE);
     }
@@ -248,7 +252,7 @@ fn partial(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head, pa
 }
 
 fn not_modified(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head) {
-    let fields = present::fields(&head.stored.headers, route, reader);
+    let fields = present::fields(&head.stored.headers, head.stored.status, route, reader);
     print::status_line(out, StatusCode::NOT_MODIFIED);
     let mut kept = HeaderMap::new();
     for (name, value) in &fields {

@@ -31,7 +31,7 @@ pub(crate) async fn switch(
     exchange.origin = Some(response.origin.name().into());
     let told = told.answered(response.status);
     told.note(&mut exchange.facts);
-    let mut fields = present::fields(&response.headers, route, exchange.reader(0));
+    let mut fields = present::fields(&response.headers, response.status, route, exchange.reader(0));
     if let Some(protocol) = response.headers.get(UPGRADE) {
         fields.insert(UPGRADE, protocol.clone());
     }

@@ -44,7 +44,7 @@ async fn respond(exchange: &mut Exchange<'_>, route: &Arc<Route>) -> After {
         Consult::Use(ask) => ask,
         Consult::Pass(reason) => return pass::pass(exchange, route, Told::pass(reason)).await,
     };
-    let Held { generation, others } = lookup::find(exchange, route).await;
+    let Held { generation, has_siblings } = lookup::find(exchange, route).await;
     let head = generation.as_ref().map(|generation| generation.head());
     let verdict = verdict(&ask, head.as_ref().map(|head| &head.stored), exchange.now);
     drop(head);
@@ -63,14 +63,11 @@ async fn respond(exchange: &mut Exchange<'_>, route: &Arc<Route>) -> After {
         }
         (Verdict::GatewayTimeout, _) => local::only_if_cached(exchange).await,
         (Verdict::Miss(reason), _) => {
-            let (reason, siblings) = match others.is_empty() {
-                true => (reason, others),
-                false => (MissReason::Vary, others),
-            };
-            fetch::fetch(exchange, route, &ask, siblings, Told::miss(reason)).await
+            let reason = if has_siblings { MissReason::Vary } else { reason };
+            fetch::fetch(exchange, route, &ask, None, Told::miss(reason)).await
         }
         // A verdict about a generation is only reached with one.
-        (_, None) => fetch::fetch(exchange, route, &ask, Vec::new(), Told::miss(MissReason::Gone)).await,
+        (_, None) => fetch::fetch(exchange, route, &ask, None, Told::miss(MissReason::Gone)).await,
     }
 }
 
@@ -89,10 +86,11 @@ async fn reuse(
     match parts::confirm(exchange, route, ask, &generation).await {
         Confirmed::Held => serve::held(exchange, route, ask, generation, reusable, told).await,
         Confirmed::Coming => serve::held(exchange, route, ask, generation, reusable, told.completed()).await,
+        Confirmed::Left => After::Cut,
         Confirmed::Refused => local::only_if_cached(exchange).await,
         Confirmed::Gone => {
             exchange.found_gone = true;
-            fetch::fetch(exchange, route, ask, Vec::new(), Told::miss(MissReason::Gone)).await
+            fetch::fetch(exchange, route, ask, None, Told::miss(MissReason::Gone)).await
         }
     }
 }

@@ -10,14 +10,15 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, LocalSet};
 
+use crate::clock;
 use crate::conn::h1;
-use crate::listen::{self, Arrival, Arrivals, Bound, Form, Peer, Seat, Stream};
+use crate::listen::{self, Arrival, Arrivals, Bound, Form, Idle, Peer, Seat, Slot, Stream};
 use crate::observe::Observer;
 use crate::plan::ProxyProtocol;
 use crate::plane::{Plane, Running};
@@ -71,6 +72,8 @@ pub(crate) enum Bidding {
 /// A connection as its worker sees it.
 pub(crate) struct Presence {
     idle: Cell<bool>,
+    /// Its place among the idle.
+    slot: Slot,
     /// It has had a request.
     used: Cell<bool>,
     /// Who waits for a request to begin.
@@ -84,11 +87,6 @@ impl Presence {
         if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
             *waker = Some(cx.waker().clone());
         }
-    }
-
-    /// Between two requests, with nothing received yet.
-    pub(crate) fn set_idle(&self, idle: bool) {
-        self.idle.set(idle);
     }
 
     /// Its first request has come.
@@ -111,6 +109,9 @@ pub(crate) struct Worker {
     pub(crate) key: RefCell<Vec<u8>>,
     running: RefCell<HeldPlan>,
     connections: RefCell<HashMap<u64, (AbortHandle, Rc<Presence>)>>,
+    idle: RefCell<Idle>,
+    /// When it was last said that there is no room.
+    crowded_at: Cell<Option<Instant>>,
     next_connection: Cell<u64>,
     gate: RefCell<Gate>,
     /// What the gate says to a connection; apart from it, so that a request costs one read.
@@ -155,6 +156,56 @@ impl Worker {
         held.clone()
     }
 
+    /// Since when a connection is between two requests, with nothing received yet.
+    pub(crate) fn set_idle(&self, presence: &Presence, since: Option<Instant>) {
+        if presence.idle.replace(since.is_some()) == since.is_some() {
+            return;
+        }
+        let mut idle = self.idle.borrow_mut();
+        match since {
+            Some(since) => idle.push(presence.slot, since),
+            None => idle.remove(presence.slot),
+        }
+    }
+
+    /// Closes the connection that has been idle for the longest, `at_least` so long; false where none has.
+    fn displace(&self, at_least: Duration) -> bool {
+        let Some((longest, since)) = self.idle.borrow().longest() else { return false };
+        let connections = self.connections.borrow();
+        let Some((handle, presence)) = connections.get(&longest) else { return false };
+        if clock::mono().saturating_duration_since(since) < at_least {
+            return false;
+        }
+        // It ends when its task next runs.
+        self.set_idle(presence, None);
+        self.observer.counters().connection_displaced();
+        handle.abort();
+        true
+    }
+
+    /// Makes room for a new connection where there are as many as there may be, here or at another worker; none where it goes
+    /// there or, for want of any that is idle, is closed.
+    fn admit(&self, arrivals: &Arrivals, arrival: Arrival) -> Option<Arrival> {
+        let most = self.running().limits.connections_max;
+        if arrivals.seat().held_by_all() <= most {
+            return Some(arrival);
+        }
+        let now = clock::mono();
+        if self.crowded_at.get().is_none_or(|at| now >= at + CROWDED_PAUSE) {
+            self.crowded_at.set(Some(now));
+            tracing::warn!(most, "no room for more connections of clients: the longest idle are closed");
+        }
+        // Another worker may have one that has been idle for longer.
+        let at_least = if arrivals.is_last(&arrival) { Duration::ZERO } else { LONG_IDLE };
+        if self.displace(at_least) {
+            return Some(arrival);
+        }
+        if !arrivals.pass_on(arrival) {
+            self.observer.counters().connection_refused();
+        }
+        None
+    }
+
     /// Ends the connections that are between two requests, and also those that wait for their first one where `fresh`.
     fn close_idle(&self, fresh: bool) {
         for (handle, presence) in self.connections.borrow().values() {
@@ -164,6 +215,12 @@ impl Worker {
         }
     }
 }
+
+/// A worker closes one that has been idle for less only where no other worker closes one.
+const LONG_IDLE: Duration = Duration::from_secs(1);
+
+/// How often it is said that clients have all the connections that they may.
+const CROWDED_PAUSE: Duration = Duration::from_secs(60);
 
 /// How long a client that has just connected may take to send its request when the process is to end: one that was accepted
 /// a moment before must not lose what is already under way.
@@ -206,6 +263,8 @@ pub(crate) async fn run(start: Start) {
         running: RefCell::new(Rc::new(plane.running.load_full())),
         key: RefCell::default(),
         connections: RefCell::default(),
+        idle: RefCell::default(),
+        crowded_at: Cell::new(None),
         next_connection: Cell::new(0),
         gate: RefCell::new(Gate::Open),
         bidding: Cell::new(Bidding::Begin),
@@ -224,8 +283,14 @@ pub(crate) async fn run(start: Start) {
     loop {
         tokio::select! {
             arrival = arrivals.next(), if worker.bidding() != Bidding::Wait => {
-                let manner = manners.get(&arrival.listener).cloned();
-                receive(&worker, &held, arrival, manner, BytesMut::new());
+                if let Some(arrival) = worker.admit(&arrivals, arrival) {
+                    let manner = manners.get(&arrival.listener).cloned();
+                    receive(&worker, &held, arrival, manner, BytesMut::new());
+                }
+                if arrivals.seat().held_by_all() > worker.running().limits.connections_max {
+                    // What made room gives it back before more is accepted.
+                    tokio::task::yield_now().await;
+                }
             }
             order = orders.recv() => match order {
                 Some(Order::Listen(index, bound, manner)) => {
@@ -272,7 +337,7 @@ fn adopt(worker: &Rc<Worker>, held: &Rc<watch::Sender<usize>>, arrivals: &Arriva
         Err(error) => return tracing::warn!(%error, "connection lost on its way from another process"),
     };
     let seat = arrivals.seat();
-    let arrival = Arrival { stream, peer, listener: usize::MAX, held: seat.hold(seat.worker()) };
+    let arrival = Arrival { stream, peer, listener: usize::MAX, held: seat.hold(seat.worker()), tried: 0 };
     receive(worker, held, arrival, None, BytesMut::from(&input[..]));
 }
 
@@ -286,11 +351,14 @@ fn receive(
 ) {
     let number = worker.next_connection.get();
     worker.next_connection.set(number + 1);
+    let slot = worker.idle.borrow_mut().slot(number);
     let presence =
-        Rc::new(Presence { idle: Cell::new(false), used: Cell::new(false), waker: RefCell::default() });
+        Rc::new(Presence { idle: Cell::new(false), slot, used: Cell::new(false), waker: RefCell::default() });
+    // It waits for its first request also before its task has run.
+    worker.set_idle(&presence, Some(clock::mono()));
     worker.observer.counters().connection_accepted();
     held.send_modify(|held| *held += 1);
-    let leaving = Leaving { worker: worker.clone(), held: held.clone(), number };
+    let leaving = Leaving { worker: worker.clone(), held: held.clone(), number, slot };
     let present = presence.clone();
     let task = tokio::task::spawn_local(async move {
         let leaving = leaving;
@@ -338,10 +406,12 @@ struct Leaving {
     worker: Rc<Worker>,
     held: Rc<watch::Sender<usize>>,
     number: u64,
+    slot: Slot,
 }
 
 impl Drop for Leaving {
     fn drop(&mut self) {
+        self.worker.idle.borrow_mut().leave(self.slot);
         self.worker.connections.borrow_mut().remove(&self.number);
         self.worker.observer.counters().connection_closed();
         if thread::panicking() {

@@ -58,7 +58,7 @@ pub fn strip_named(headers: &mut HeaderMap) {
 
 /// Whether two names are one to an origin behind CGI, for which an underscore is a hyphen (RFC 3875 §4.1.18), though they
 /// are two here.
-pub(crate) fn is_respelled(name: &HeaderName, other: &HeaderName) -> bool {
+pub fn is_respelled(name: &HeaderName, other: &HeaderName) -> bool {
     let hyphenated = |byte: u8| if byte == b'_' { b'-' } else { byte };
     name != other
         && name.as_str().len() == other.as_str().len()

@@ -9,6 +9,8 @@ use crate::targeted::ControlField;
 use http::{HeaderMap, StatusCode, header};
 use std::time::{Duration, SystemTime};
 
+/// The longest lifetime that a route's `ttl` gives an error or a redirect.
+const OTHERS_TTL_MAX: Duration = Duration::from_secs(60);
 /// The longest lifetime guessed from Last-Modified.
 const HEURISTIC_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -194,8 +196,15 @@ fn age_value(headers: &HeaderMap) -> u32 {
     delta_seconds(first).unwrap_or(DELTA_SECONDS_MAX)
 }
 
+/// Whether a status says that this is what was asked for, or that the client has it, and not an error or a redirect: for
+/// these a route names lifetimes.
+pub fn is_of_content(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 200 | 203 | 206 | 304)
+}
+
 /// Lifetime by the route and by the origin, in their order: `ttl_override`, the origin's fields, the route's
-/// `ttl`, the heuristic. Guesses and the route's choices are for statuses that allow it only.
+/// `ttl`, the heuristic. Guesses and the route's choices are for statuses that allow it only; of errors and redirects
+/// `ttl_override` says nothing, and `ttl` a minute at most.
 pub(crate) fn lifetime(
     status: StatusCode,
     headers: &HeaderMap,
@@ -206,7 +215,8 @@ pub(crate) fn lifetime(
 ) -> Option<(Duration, LifetimeSource)> {
     use crate::control::Directives;
     let guessable = is_heuristically_cacheable(status, rules.heuristics);
-    if guessable && let Some(ttl) = rules.ttl_override {
+    let is_content = is_of_content(status);
+    if is_content && let Some(ttl) = rules.ttl_override {
         return Some((ttl, LifetimeSource::Override));
     }
     let explicit = explicit_lifetime(control.0, control.1, headers, received);
@@ -214,6 +224,7 @@ pub(crate) fn lifetime(
         return explicit;
     }
     if guessable && let Some(ttl) = rules.ttl {
+        let ttl = if is_content { ttl } else { ttl.min(OTHERS_TTL_MAX) };
         return Some((ttl, LifetimeSource::Route));
     }
     if rules.heuristics == Heuristics::Off {

@@ -38,8 +38,8 @@ mod verdict;
 pub use answer::{Answer, ContentRange, Parts, answer};
 pub use consult::{Ask, AskKind, Consult, PassReason, consult};
 pub use control::{DELTA_SECONDS_MAX, MaxStale, RequestDirectives};
-pub use fields::{is_hop_by_hop, is_in_304, strip_hop_by_hop, strip_named};
-pub use freshness::{Freshness, LifetimeSource, freshness};
+pub use fields::{is_hop_by_hop, is_in_304, is_respelled, strip_hop_by_hop, strip_named};
+pub use freshness::{Freshness, LifetimeSource, freshness, is_of_content};
 pub use intervals::{Interval, Intervals};
 pub use invalidate::{InvalidationTargets, invalidation};
 pub use key::{CacheKey, forwarded, site_hash, write_key, write_url};
@@ -55,7 +55,7 @@ pub use storable::{BodyEnd, NotStored, Storable, storable};
 pub use stored::{ETag, Facts, Stored, StoredFlags, Validators};
 pub use tags::Tags;
 pub use targeted::SURROGATE_CAPABILITY;
-pub use validate::{HeadEffect, conditional, freshen, head_effect, is_selected_by, may_freshen};
+pub use validate::{HeadEffect, conditional, freshen, head_effect, may_freshen};
 pub use vary::{Selecting, Variant, accept_encoding, matches};
 pub use verdict::{
     Failure, MissReason, Reusable, RevalidateReason, Revalidation, StaleUse, Verdict, error_reusable, joined,

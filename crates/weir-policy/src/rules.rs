@@ -6,12 +6,14 @@ use std::time::Duration;
 /// The caching rules of one route. `Default` is Weir's safe default for every choice.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CacheRules {
-    /// The lifetime where the origin names none (`ttl`). `None`: then only Last-Modified gives one.
+    /// The lifetime where the origin names none (`ttl`), of errors and redirects a minute at most. `None`: then only
+    /// Last-Modified gives one.
     pub ttl: Option<Duration>,
-    /// The lifetime whatever the origin names (`ttl_override`). It never makes storable what no-store, private,
+    /// The lifetime of 200 and 203 whatever the origin names (`ttl_override`). It never makes storable what no-store, private,
     /// Set-Cookie, Authorization or the status forbid, and `no-cache` still asks for validation.
     pub ttl_override: Option<Duration>,
-    /// The lifetime told to browsers (`browser_ttl`) in place of the origin's max-age and Expires.
+    /// The lifetime told to browsers (`browser_ttl`) in place of the origin's max-age and Expires, where the status is
+    /// [`is_of_content`](crate::is_of_content).
     pub browser_ttl: Option<Duration>,
     /// Windows in which a stale response may be used.
     pub stale: StaleRules,
@@ -27,7 +29,7 @@ pub struct CacheRules {
     pub close_delimited: CloseDelimited,
     /// Which statuses a lifetime is guessed for.
     pub heuristics: Heuristics,
-    /// Whether a 5xx may be stored when the origin gives it a lifetime.
+    /// Whether a 5xx or a 400 may be stored when the origin gives it a lifetime.
     pub errors: Errors,
     /// Whether Surrogate-Control counts.
     pub surrogate: Surrogate,
@@ -87,20 +89,22 @@ pub enum Heuristics {
     /// bring about for all others.
     #[default]
     Safe,
-    /// All of RFC 9110 §15.1, with 414 and 501.
+    /// All of RFC 9110 §15.1, with 414, which is never stored otherwise, and 501.
     Whole,
     /// Never from Last-Modified; the route's `ttl` is used as with `Safe`.
     Off,
 }
 
-/// Whether a 5xx may be stored. By heuristics or a route's `ttl` it never is.
+/// Whether a 5xx or a 400 may be stored. By heuristics or a route's `ttl` none ever is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Errors {
-    /// Where the origin itself gives the response a lifetime.
+    /// A 5xx where the origin itself gives it a lifetime; a 400 never, since one client's odd request brings it about.
     #[default]
     Explicit,
-    /// Never.
+    /// Neither.
     NoStore,
+    /// Both where the origin itself gives them a lifetime.
+    Store400,
 }
 
 /// Whether Surrogate-Control (W3C Edge Architecture) takes the place of Cache-Control.

@@ -7,11 +7,11 @@ use crate::freshness::{LifetimeSource, initial_age, lifetime};
 use crate::invalidate::same_origin_target;
 use crate::now::Now;
 use crate::request::RequestView;
-use crate::rules::{CacheRules, CloseDelimited, Errors, SetCookie};
+use crate::rules::{CacheRules, CloseDelimited, Errors, Heuristics, SetCookie};
 use crate::stored::{Facts, Stored, StoredFlags, Validators};
 use crate::tags::Tags;
 use crate::targeted::{ControlField, effective};
-use crate::vary::{Variant, Varies};
+use crate::vary::{Variant, Varies, vary_on_codings};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use std::time::Duration;
 
@@ -34,6 +34,14 @@ impl Storable {
         &self.0
     }
 
+    /// Makes a variant by Accept-Encoding of it, as others under its key are: the origin codes for those who take that, though
+    /// it may not say so where it did not.
+    #[must_use]
+    pub fn beside_codings(mut self, request: &HeaderMap) -> Storable {
+        self.0.variant.vary_on_codings(request, &mut self.0.headers);
+        self
+    }
+
     /// Hands over what is to be stored.
     pub fn into_stored(self) -> Stored {
         self.0
@@ -53,8 +61,8 @@ pub enum NotStored {
     Bypass,
     /// Not a whole response (206, 304), or one that is never stored (511).
     Status,
-    /// The status finds fault with this one request (400, 412, 414, 431, 501, ...), and the origin named no lifetime that
-    /// counts: others will most likely be answered otherwise.
+    /// The status finds fault with this one request (400, 412, 414, 431, 501, ...): others will most likely be answered
+    /// otherwise, whatever lifetime this has. A 501 and a 505 only where they have none of their own.
     Refused,
     /// A 5xx without a lifetime of its own, or on a route that stores none.
     ServerError,
@@ -170,7 +178,7 @@ pub fn storable(
 ) -> Result<Storable, NotStored> {
     let (control, field) = effective(headers, rules);
     request_allows(request, rules)?;
-    status_allows(status, &control)?;
+    status_allows(status, &control, rules)?;
     if control.has(Directives::PRIVATE) {
         return Err(NotStored::Private);
     }
@@ -224,9 +232,9 @@ pub(crate) fn is_refused(control: &ResponseControl) -> bool {
 
 /// What of the status stands against storing, and no-store, which must-understand overrules where the status is
 /// understood (RFC 9111 §5.2.2.3).
-fn status_allows(status: StatusCode, control: &ResponseControl) -> Result<(), NotStored> {
+fn status_allows(status: StatusCode, control: &ResponseControl, rules: &CacheRules) -> Result<(), NotStored> {
     let code = status.as_u16();
-    if !is_whole(code) {
+    if is_never_stored(code, rules) {
         return Err(if is_of_request(code) { NotStored::Refused } else { NotStored::Status });
     }
     let must_understand = control.has(Directives::MUST_UNDERSTAND);
@@ -239,10 +247,16 @@ fn status_allows(status: StatusCode, control: &ResponseControl) -> Result<(), No
     Ok(())
 }
 
-/// Whether a status can be stored at all: not interim ones, parts, answers to a precondition or a range (206, 304,
-/// 412, 416), nor those that RFC 6585 keeps out of caches (428, 429, 431, 511).
-fn is_whole(code: u16) -> bool {
-    code >= 200 && !matches!(code, 206 | 304 | 412 | 416 | 428 | 429 | 431 | 511)
+/// Whether a status is stored whatever the response says: not interim ones, parts (206), answers to a precondition (304,
+/// 412), those that RFC 6585 keeps out of caches (428, 429, 431, 511), nor other refusals of one request, which would be
+/// everybody's for as long as they say; but where the rules want it.
+fn is_never_stored(code: u16, rules: &CacheRules) -> bool {
+    match code {
+        400 => rules.errors != Errors::Store400,
+        414 => rules.heuristics != Heuristics::Whole,
+        0..200 | 206 | 304 | 408 | 411..=417 | 421 | 422 | 425 | 426 | 428 | 429 | 431 | 511 => true,
+        _ => false,
+    }
 }
 
 /// Statuses that find fault with one request, as long, odd or badly framed as it came, and say nothing of the resource.
@@ -319,15 +333,22 @@ fn assemble(
     let facts = facts(status, headers, (&control, field), &validators, (requested, received), rules);
     let mut kept = headers.clone();
     clean(&mut kept, &control, rules, received);
+    if variant.varies_on_codings() {
+        // The caches behind this one must know, too, whatever the origin forgot.
+        vary_on_codings(&mut kept);
+    }
     let tags = Tags::read(&kept);
     Stored { status, headers: kept, validators, variant, facts, tags }
 }
 
-/// Removes what may not be stored (RFC 9111 §3.1) and what is counted anew for each use, and adds the Date that a
-/// recipient with a clock must add (RFC 9110 §6.6.1).
+/// Removes what may not be stored (RFC 9111 §3.1), a Content-Range in bytes, which a whole does not have (RFC 9110 §14.4),
+/// and what is counted anew for each use, and adds the Date that a recipient with a clock must add (RFC 9110 §6.6.1).
 pub(crate) fn clean(headers: &mut HeaderMap, control: &ResponseControl, rules: &CacheRules, received: Now) {
     strip_hop_by_hop(headers);
     headers.remove(header::AGE);
+    if headers.get_all(header::CONTENT_RANGE).iter().any(is_in_bytes) {
+        headers.remove(header::CONTENT_RANGE);
+    }
     for name in &control.withheld {
         headers.remove(name);
     }
@@ -339,6 +360,11 @@ pub(crate) fn clean(headers: &mut HeaderMap, control: &ResponseControl, rules: &
     {
         headers.insert(header::DATE, date);
     }
+}
+
+/// Whether a Content-Range counts in bytes.
+fn is_in_bytes(range: &HeaderValue) -> bool {
+    range.as_bytes().get(..5).is_some_and(|unit| unit.eq_ignore_ascii_case(b"bytes"))
 }
 
 /// Works out what freshness needs.

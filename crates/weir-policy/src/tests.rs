@@ -1,6 +1,7 @@
 //! Properties that hold across the rooms of this crate.
 
 pub(crate) mod given;
+mod served;
 
 use crate::tests::given::{ask, at, at_ms, fields, judged, request};
 use crate::{CacheKey, CacheRules, RequestView, Verdict, forwarded, freshness, verdict, write_key};

@@ -11,15 +11,11 @@ use crate::targeted::effective;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use std::time::Duration;
 
-/// The most entity tags sent in one conditional request.
-const ETAGS_MAX: usize = 32;
-
-/// Makes the fields of a request to the origin conditional on what is held (RFC 9111 §4.3.1). The first of `stored` is
-/// the one that the request selects, if one is: where it has a date and no entity tag, it is asked about by that date
-/// alone, which the tags of others would hide. Else all entity tags go into one If-None-Match, with If-Modified-Since
-/// where one response alone is held. The client's own preconditions are removed: the edge evaluates those on what
-/// comes back.
-pub fn conditional(stored: &[&Stored], headers: &mut HeaderMap) {
+/// Makes the fields of a request to the origin conditional on `stored`, which the request selects of what is held
+/// (RFC 9111 §4.3.1): on its entity tag and its date, as far as it has them. Nothing else that is held is asked about: a 304
+/// that meant another variant could not be told from one that means this one. The client's own preconditions are removed:
+/// the edge evaluates those on what comes back.
+pub fn conditional(stored: Option<&Stored>, headers: &mut HeaderMap) {
     const CONDITIONS: [header::HeaderName; 5] = [
         header::IF_NONE_MATCH,
         header::IF_MODIFIED_SINCE,
@@ -32,53 +28,14 @@ pub fn conditional(stored: &[&Stored], headers: &mut HeaderMap) {
             headers.remove(name);
         }
     }
-    let Some(first) = stored.first() else { return };
-    let modified = first.validators.last_modified.and_then(|_| first.headers.get(header::LAST_MODIFIED));
-    let is_by_date = first.validators.etag.is_none() && modified.is_some();
-    let tags: Vec<&HeaderValue> =
-        stored.iter().filter_map(|held| held.validators.etag.as_ref()).map(ETag::value).collect();
-    if let Some(joined) = joined(&tags).filter(|_| !is_by_date) {
-        headers.insert(header::IF_NONE_MATCH, joined);
+    let Some(stored) = stored else { return };
+    if let Some(tag) = &stored.validators.etag {
+        headers.insert(header::IF_NONE_MATCH, tag.value().clone());
     }
-    if let Some(modified) = modified.filter(|_| is_by_date || stored.len() == 1) {
+    let modified = stored.validators.last_modified.and_then(|_| stored.headers.get(header::LAST_MODIFIED));
+    if let Some(modified) = modified {
         headers.insert(header::IF_MODIFIED_SINCE, modified.clone());
     }
-}
-
-/// Entity tags as one list, none twice.
-fn joined(tags: &[&HeaderValue]) -> Option<HeaderValue> {
-    match tags {
-        [] => None,
-        [only] => Some((*only).clone()),
-        _ => {
-            let mut list: Vec<u8> = Vec::new();
-            for (index, tag) in tags.iter().enumerate().take(ETAGS_MAX) {
-                if tags[..index].contains(tag) {
-                    continue;
-                }
-                if !list.is_empty() {
-                    list.extend_from_slice(b", ");
-                }
-                list.extend_from_slice(tag.as_bytes());
-            }
-            HeaderValue::from_bytes(&list).ok()
-        }
-    }
-}
-
-/// Whether a 304 with these fields speaks of `stored`, among `count` responses that were asked about (RFC 9111
-/// §4.3.4): the only one is meant whatever the 304 says, since it answers that one's validators; of several those
-/// that share its entity tag or, where it has none, its Last-Modified.
-pub fn is_selected_by(stored: &Stored, headers_304: &HeaderMap, count: usize) -> bool {
-    if count == 1 {
-        return true;
-    }
-    let said = Validators::read(headers_304);
-    if let Some(tag) = &said.etag {
-        let held = stored.validators.etag.as_ref();
-        return held.is_some_and(|held| held.matches_weakly(tag.value().as_bytes().trim_ascii()));
-    }
-    said.last_modified.is_some() && stored.validators.last_modified == said.last_modified
 }
 
 /// The stored response as a 304 leaves it: its fields replaced by those of the 304 except what belongs to the body,

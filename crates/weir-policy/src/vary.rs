@@ -1,11 +1,12 @@
 //! Variants: which requests a stored response answers (RFC 9111 §4.1). Values are compared in a normal form where
-//! that changes no meaning: Accept-Encoding, Accept-Language, blanks around commas, several lines as one.
+//! that changes no meaning: Accept-Encoding, Accept-Language, blanks around commas, several lines as one. A response with a
+//! Content-Encoding varies on Accept-Encoding, whether it says so or not.
 
 mod encoding;
 mod language;
 mod members;
 
-use crate::vary::encoding::Codings;
+use crate::vary::encoding::{Coding, Codings};
 use crate::vary::language::{is_normal, normal, prefers};
 use crate::vary::members::{Members, normal_form};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
@@ -21,9 +22,28 @@ pub struct Variant {
     pub selecting: SmallVec<[Selecting; 2]>,
     /// Content-Language, where the response varies on Accept-Language and names one language.
     pub language: Option<HeaderValue>,
+    /// How the response is coded.
+    coding: Coding,
 }
 
 impl Variant {
+    /// The variant as it was written down, of a response with these fields. One that is coded and was stored when nobody
+    /// asked for whom is for those who take that coding, and says so from now on.
+    pub fn from_parts(
+        mut selecting: SmallVec<[Selecting; 2]>,
+        language: Option<HeaderValue>,
+        response: &mut HeaderMap,
+    ) -> Variant {
+        let coding = Coding::read(response);
+        if let Err(place) = place_of_codings(&selecting)
+            && coding != Coding::Identity
+        {
+            selecting.insert(place, Selecting::of_codings(Codings::only(coding)));
+            vary_on_codings(response);
+        }
+        Variant { selecting, language, coding }
+    }
+
     /// The variant that a response to a request with these fields is; `None` where no other request can be known to
     /// want the same (Vary `*`, Cookie, or what cannot be read).
     pub fn of(request: &HeaderMap, response: &HeaderMap) -> Option<Variant> {
@@ -31,6 +51,53 @@ impl Variant {
             Varies::On(variant) => Some(variant),
             Varies::Any | Varies::Cookie => None,
         }
+    }
+
+    /// Whether this variant answers every request that `older`, of the same key, answers: then one that comes later takes its
+    /// place.
+    pub fn covers(&self, older: &Variant) -> bool {
+        if self.selecting == older.selecting && self.language == older.language {
+            return true;
+        }
+        self.coding == older.coding
+            && self.language == older.language
+            && self.selecting.len() == older.selecting.len()
+            && self.selecting.iter().zip(&older.selecting).all(|(own, other)| {
+                own.name == other.name
+                    && match (own.codings, other.codings) {
+                        (Some(own), Some(other)) => own.stand_for(self.coding, other),
+                        _ => own.value == other.value,
+                    }
+            })
+    }
+
+    /// Makes it vary on Accept-Encoding as the request has it, as others of its key do; `response` says so then.
+    pub(crate) fn vary_on_codings(&mut self, request: &HeaderMap, response: &mut HeaderMap) {
+        if let Err(place) = place_of_codings(&self.selecting) {
+            self.selecting.insert(place, Selecting::read(header::ACCEPT_ENCODING, request));
+            vary_on_codings(response);
+        }
+    }
+
+    /// Whether it varies on Accept-Encoding.
+    pub fn varies_on_codings(&self) -> bool {
+        place_of_codings(&self.selecting).is_ok()
+    }
+}
+
+/// Where Accept-Encoding stands among fields that are sorted by name, or would stand.
+fn place_of_codings(selecting: &[Selecting]) -> Result<usize, usize> {
+    selecting.binary_search_by(|field| field.name.as_str().cmp(header::ACCEPT_ENCODING.as_str()))
+}
+
+/// Has a response say that it varies on Accept-Encoding, unless it does.
+pub(crate) fn vary_on_codings(response: &mut HeaderMap) {
+    let members = |line: &HeaderValue| {
+        let mut members = line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+        members.any(|member| member.eq_ignore_ascii_case(header::ACCEPT_ENCODING.as_str().as_bytes()))
+    };
+    if !response.get_all(header::VARY).iter().any(members) {
+        response.append(header::VARY, HeaderValue::from_static("Accept-Encoding"));
     }
 }
 
@@ -48,13 +115,7 @@ impl Selecting {
     /// What `request` has in the field `name`.
     pub fn read(name: HeaderName, request: &HeaderMap) -> Selecting {
         if name == header::ACCEPT_ENCODING {
-            let codings = Codings::read(request);
-            let value = codings.value();
-            return Selecting {
-                name,
-                value: value.map(|value| value.as_bytes().into()),
-                codings: Some(codings),
-            };
+            return Selecting::of_codings(Codings::read(request));
         }
         let value = request.contains_key(&name).then(|| match name == header::ACCEPT_LANGUAGE {
             true => normal(request),
@@ -69,9 +130,14 @@ impl Selecting {
         Selecting { name, value, codings }
     }
 
-    fn matches(&self, request: &HeaderMap) -> bool {
+    fn of_codings(codings: Codings) -> Selecting {
+        let value = codings.value().map(|value| value.as_bytes().into());
+        Selecting { name: header::ACCEPT_ENCODING, value, codings: Some(codings) }
+    }
+
+    fn matches(&self, coding: Coding, request: &HeaderMap) -> bool {
         if let Some(codings) = self.codings {
-            return codings == Codings::read(request);
+            return codings.stand_for(coding, Codings::read(request));
         }
         let Some(held) = &self.value else {
             return !request.contains_key(&self.name);
@@ -116,18 +182,23 @@ impl Varies {
         if names.contains(&header::COOKIE) {
             return Varies::Cookie;
         }
+        let coding = Coding::read(response);
+        if coding != Coding::Identity {
+            names.push(header::ACCEPT_ENCODING);
+        }
         names.sort_by(|a, b| a.as_str().cmp(b.as_str()));
         names.dedup();
         let language = names.contains(&header::ACCEPT_LANGUAGE).then(|| single_language(response)).flatten();
         let selecting = names.into_iter().map(|name| Selecting::read(name, request)).collect();
-        Varies::On(Variant { selecting, language })
+        Varies::On(Variant { selecting, language, coding })
     }
 }
 
-/// Whether a response of this variant answers a request with these fields.
+/// Whether a response of this variant answers a request with these fields: they are those that it was made for, or ones for
+/// which the origin would have given the same ([`Codings::stand_for`], and the language that is liked best).
 pub fn matches(variant: &Variant, request: &HeaderMap) -> bool {
     variant.selecting.iter().all(|field| {
-        field.matches(request)
+        field.matches(variant.coding, request)
             || (field.name == header::ACCEPT_LANGUAGE
                 && variant.language.as_ref().is_some_and(|language| prefers(request, language.as_bytes())))
     })

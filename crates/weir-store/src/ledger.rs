@@ -5,9 +5,10 @@
 //! largest soft one. Responses in flight need no marking. What concerns a generation is found by look-ups whose number
 //! does not depend on how much is held: its site, its URL, each of its tags, each length of prefix that is marked.
 //!
-//! Rooms: `scope` what a mark may concern, `marks` the tables and their limits, `record` the file's form
+//! Rooms: `scope` what a mark may concern, `asked` what is under way, `marks` the tables and their limits, `record` the file's form
 //! (`docs/format/ledger.md`), `files` the six things done to files, `book` the thread that makes marks durable.
 
+mod asked;
 mod book;
 mod files;
 mod marks;
@@ -15,9 +16,12 @@ pub(crate) mod record;
 mod scope;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use weir_policy::{CacheKey, Now, Tags};
 
+pub use asked::Asking;
+use asked::UnderWay;
 use book::Book;
 pub use book::{Acknowledge, Successor, Unwritten};
 pub use files::{LedgerFiles, LedgerFolder};
@@ -33,6 +37,9 @@ pub use scope::{Force, Judged, Mark, PREFIX_BYTES_MAX, Scope, Stamp};
 pub struct Ledger {
     marks: Arc<Marks>,
     book: Option<Book>,
+    under_way: Arc<UnderWay>,
+    /// Another process has the file: what it holds is not known here.
+    is_away: AtomicBool,
 }
 
 /// The ledger cannot be had.
@@ -71,7 +78,7 @@ impl Default for Ledger {
 impl Ledger {
     /// An empty ledger in memory that keeps at most `marks_max` marks of each kind.
     pub fn new(marks_max: usize) -> Ledger {
-        Ledger { marks: Arc::new(Marks::new(marks_max)), book: None }
+        Ledger::of(Arc::new(Marks::new(marks_max)), None)
     }
 
     /// The ledger of a state folder: its marks and its number come back, and what is marked from now on is written.
@@ -82,12 +89,37 @@ impl Ledger {
     pub fn open(marks_max: usize, files: Box<dyn LedgerFiles>, now: Now) -> Result<Ledger, OpenError> {
         let marks = Arc::new(Marks::new(marks_max));
         let book = Book::open(marks.clone(), files, now)?;
-        Ok(Ledger { marks, book: Some(book) })
+        Ok(Ledger::of(marks, Some(book)))
+    }
+
+    fn of(marks: Arc<Marks>, book: Option<Book>) -> Ledger {
+        Ledger { marks, book, under_way: Arc::default(), is_away: AtomicBool::new(false) }
     }
 
     /// The number now. Take it before the origin request is sent.
     pub fn current(&self) -> Stamp {
         self.marks.current()
+    }
+
+    /// The number now, for what is asked of an origin from here on: marks that concern it are kept for as long as it is under way,
+    /// unless they are too many.
+    pub fn ask(&self) -> Asking {
+        self.under_way.hold(|| self.current())
+    }
+
+    /// The same for what has that number already.
+    pub(crate) fn hold(&self, stamp: Stamp) -> Asking {
+        self.under_way.hold(|| stamp)
+    }
+
+    /// Up to where marks concern nothing that is under way, and not beyond `most`.
+    pub(crate) fn settled(&self, most: Stamp) -> Stamp {
+        self.under_way.smallest(most)
+    }
+
+    /// Whether another process has the file, or is about to.
+    pub(crate) fn is_away(&self) -> bool {
+        self.is_away.load(Ordering::Acquire)
     }
 
     /// A number beyond the one now, which is no mark's: what is asked for from here on can be told from what was before.
@@ -165,6 +197,7 @@ impl Ledger {
     /// # Errors
     /// What was marked cannot be written; then the file is kept.
     pub fn release(&self) -> Result<(), Unwritten> {
+        self.is_away.store(true, Ordering::Release);
         self.book.as_ref().map_or(Ok(()), Book::release)
     }
 
@@ -173,6 +206,7 @@ impl Ledger {
         if let Some(book) = &self.book {
             book.resume();
         }
+        self.is_away.store(false, Ordering::Release);
     }
 
     /// Gives what was marked since [`Ledger::release`], and what will be, to the process that writes the file now.
@@ -182,6 +216,11 @@ impl Ledger {
         if let Some(book) = &self.book {
             book.bequeath(successor);
         }
+    }
+
+    /// Whether there are so many marks that those are worth dropping that concern nothing any more.
+    pub(crate) fn is_filling_up(&self) -> bool {
+        self.marks.is_filling_up()
     }
 
     /// How many marks are kept.

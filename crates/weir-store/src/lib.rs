@@ -48,8 +48,8 @@ pub use generation::{Generation, Retirement};
 pub use head::{Head, HeadRef, Printed};
 pub use index::{DigestMap, Folded, VARIANTS_MAX};
 pub use ledger::{
-    Acknowledge, Force, Judged, Ledger, LedgerFiles, LedgerFolder, LedgerState, MARKS_MAX, Mark, OpenError,
-    PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Scope, Stamp, Successor, Unreadable, Unwritten,
+    Acknowledge, Asking, Force, Judged, Ledger, LedgerFiles, LedgerFolder, LedgerState, MARKS_MAX, Mark,
+    OpenError, PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Scope, Stamp, Successor, Unreadable, Unwritten,
 };
 pub use listing::{LISTED_MAX, LOOKED_MAX, Listed, Listing, Page, Unlisted};
 pub use register::{Arrival, Arriving, Opening, Reached, Register};

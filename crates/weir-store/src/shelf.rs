@@ -24,7 +24,7 @@ use crate::ledger::{Judged, Ledger, Stamp};
 use crate::queues::{Queues, Victims};
 use crate::register::Register;
 use crate::store::Settings;
-use crate::tier::{Expecting, Stowing, Tiers};
+use crate::tier::{Expecting, Stowing, Tiers, digest_below};
 use crate::watch::Watched;
 
 /// How many generations one step of the sweeper looks at.
@@ -69,6 +69,8 @@ struct State {
     sweep: Option<Sweep>,
     /// What was there has been stamped anew up to this number.
     swept: Stamp,
+    /// Marks were dropped up to this number.
+    dropped: Stamp,
 }
 
 /// A pass of the sweeper: where it is, and the marks that it will have made superfluous.
@@ -90,7 +92,8 @@ pub(crate) struct Counts {
 impl Shelf {
     pub(crate) fn new(settings: Settings, ledger: Ledger) -> Shelf {
         let swept = ledger.current();
-        let state = State { queues: Queues::new(settings.memory_bytes), sweep: None, swept };
+        let state =
+            State { queues: Queues::new(settings.memory_bytes), sweep: None, swept, dropped: Stamp::of(0) };
         Shelf {
             budget: Budget::new(settings.memory_bytes),
             ledger,
@@ -229,7 +232,7 @@ impl Shelf {
             return;
         }
         for other in self.index.all(newest.label.key.digest) {
-            if other.object() > object && is_other_of_variant(&other.label, &newest.label) {
+            if other.object() > object && takes_place_of(&newest.label, &other.label) {
                 self.drop_below(&other);
             }
         }
@@ -244,7 +247,7 @@ impl Shelf {
         let _state = self.state.lock();
         let is_at_rest = generation.residence() == Residence::Resident && generation.object() == 0;
         let is_newest = |other: &Arc<Generation>| {
-            other.label.sequence <= label.sequence || !is_other_of_variant(&other.label, label)
+            other.label.sequence <= label.sequence || !takes_place_of(&other.label, label)
         };
         let may = is_at_rest
             && !generation.is_alone()
@@ -293,10 +296,12 @@ impl Shelf {
         let all = self.index.all(label.key.digest);
         // What was purged softly does not take the place of what was not, nor a part that of a whole; else the newer one stays.
         let rank = |one: &Generation| (!self.is_soft(&one.label), one.is_whole(), one.label.sequence);
-        for other in all.iter().filter(|other| is_other_of_variant(&other.label, label)) {
+        for other in all.iter().filter(|other| other.label.sequence != label.sequence) {
             if rank(other) < rank(generation) {
-                self.withdraw(state, other, Retirement::Replaced, retired);
-            } else if other.residence() == Residence::Resident {
+                if takes_place_of(label, &other.label) {
+                    self.withdraw(state, other, Retirement::Replaced, retired);
+                }
+            } else if other.residence() == Residence::Resident && takes_place_of(&other.label, label) {
                 self.withdraw(state, generation, Retirement::Replaced, retired);
                 retired.extend(all);
                 return;
@@ -370,20 +375,13 @@ impl Shelf {
         let mut state = self.state.lock();
         let all = self.index.all(newest.label.key.digest);
         let label = &newest.label;
-        let is_older = |other: &Label| other.sequence < label.sequence && is_other_of_variant(other, label);
+        let is_older = |other: &Label| other.sequence < label.sequence && takes_place_of(label, other);
         // A part of it that came up meanwhile is the very same.
         for other in all.iter().filter(|other| is_older(&other.label) && !other.is_same(newest)) {
             self.withdraw(&mut state, other, Retirement::Replaced, &mut retired);
         }
         drop(state);
         drop((retired, all));
-    }
-
-    /// Whether a whole one of a generation's variant is in the index.
-    pub(crate) fn has_whole_of_variant(&self, generation: &Generation) -> bool {
-        let label = &generation.label;
-        let all = self.index.all(label.key.digest);
-        all.iter().any(|other| other.is_whole() && is_other_of_variant(&other.label, label))
     }
 
     /// Settles a generation that came up from the volume, unless it is there already: it is older than all that began here.
@@ -411,6 +409,19 @@ impl Shelf {
         drop(retired);
     }
 
+    /// Whether something of a URL may be held, or be on its way to a volume, by its digest and as it stands in keys that nothing is
+    /// added to. True where that cannot be told: of what a volume that is away holds, or another process.
+    pub(crate) fn may_hold(&self, digest: u128, url: &[u8], site: u64) -> bool {
+        let is_in_memory = || !self.index.all(digest).is_empty();
+        // In the order in which it goes down, and what came up meanwhile at the end.
+        is_in_memory()
+            || self.ledger.is_away()
+            || self.expecting.is_on()
+            || self.register.get().is_some_and(|register| register.is_somebody_away())
+            || self.tiers.may_hold(digest_below(url, site))
+            || is_in_memory()
+    }
+
     /// Takes the dead generations of a digest out.
     pub(crate) fn retire_dead(&self, digest: u128) {
         let mut retired = Victims::new();
@@ -423,10 +434,15 @@ impl Shelf {
         drop((retired, all));
     }
 
-    /// Turns a resting generation into a filling one, for a further writer.
+    /// Turns a resting generation into a filling one, for a further writer. While it is one no sweep stamps it anew, so it is
+    /// stamped now.
     pub(crate) fn refill(&self, generation: &Arc<Generation>) {
+        let until = self.ledger.current();
         let mut state = self.state.lock();
         if generation.residence() == Residence::Resident {
+            if self.judge(&generation.label) == Judged::Alive {
+                generation.label.raise_stamp(until);
+            }
             generation.set_residence(Residence::Filling);
             let owner = state.queues.unlink(generation);
             drop(state);
@@ -516,9 +532,19 @@ impl Shelf {
         let mut state = self.state.lock();
         state.sweep = None;
         state.swept = state.swept.max(until);
-        // Dropping marks makes what is in flight dead: only under need. Where there is a volume, its sweeper drops them.
+        // Where there is a volume, its sweeper drops marks.
         let is_alone = !self.tiers.all().iter().any(|tier| tier.can_sweep());
-        if is_alone && self.ledger.is_crowded() {
+        if !is_alone || !self.ledger.is_filling_up() {
+            return;
+        }
+        let settled = self.ledger.settled(until);
+        if settled > state.dropped {
+            state.dropped = settled;
+            self.drop_marks(settled);
+        }
+        // Dropping those that concern what is in flight makes it dead: only under need.
+        if self.ledger.is_crowded() {
+            state.dropped = until;
             self.drop_marks(until);
         }
     }
@@ -540,11 +566,11 @@ impl Shelf {
     }
 }
 
-/// Whether two generations are of one variant of one key.
-fn is_other_of_variant(other: &Label, of: &Label) -> bool {
-    other.sequence != of.sequence
-        && other.key.full == of.key.full
-        && other.head.load().stored.variant == of.head.load().stored.variant
+/// Whether a newer generation takes the place of another of its key: it answers all requests that the other answers.
+pub(crate) fn takes_place_of(newer: &Label, other: &Label) -> bool {
+    newer.sequence != other.sequence
+        && newer.key.full == other.key.full
+        && newer.head.load().stored.variant.covers(&other.head.load().stored.variant)
 }
 
 /// A share of the memory for windows; given back on drop.

@@ -503,6 +503,13 @@ impl Store {
         stamp
     }
 
+    /// Whether something of a URL may be held, in memory or on a volume, or be on its way down, by the digest that
+    /// [`write_url`](weir_policy::write_url) returns and the text that it writes; `site` is the site's hash. True where that cannot
+    /// be told. Only for URLs whose keys nothing is added to. What is being asked of an origin is not known here.
+    pub fn may_hold(&self, digest: u128, url: &[u8], site: u64) -> bool {
+        self.shelf.may_hold(digest, url, site)
+    }
+
     /// Makes what the marks concern dead or stale, at once, what is in flight included; returns the largest mark.
     /// `acknowledge` is called once they are durable, by the ledger's thread.
     pub fn purge(&self, marks: &[Mark], now: Now, acknowledge: Acknowledge) -> Stamp {

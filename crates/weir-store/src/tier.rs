@@ -131,7 +131,14 @@ pub(crate) struct Tier {
     sweeping: sweeper::Counts,
     pub(crate) thread: Arc<sweeper::Thread>,
     /// What is being written, by its number on the volume; what no longer is stays until it is looked through.
-    going_down: Mutex<HashMap<u64, Weak<Fate>>>,
+    going_down: Mutex<HashMap<u64, GoingDown>>,
+}
+
+/// Something that is being written, and its key's digest.
+#[derive(Debug)]
+struct GoingDown {
+    digest: u128,
+    fate: Weak<Fate>,
 }
 
 impl Tier {
@@ -312,6 +319,19 @@ impl Tier {
         }
     }
 
+    /// Whether there may be something under a digest, or come to be by what is being written; true where that is not known. What
+    /// was to be removed and may be back after a restart is not. Looks at memory alone.
+    pub(crate) fn may_hold(&self, digest: u128) -> bool {
+        let is_going_down = || {
+            let going_down = self.going_down.lock();
+            going_down.values().any(|going| going.digest == digest && going.fate.strong_count() > 0)
+        };
+        self.standing() == Standing::Ejected
+            || self.owes()
+            || is_going_down()
+            || !self.volume.find(digest).is_empty()
+    }
+
     /// Begins to write a generation down; `None` where the volume takes nothing.
     pub(crate) fn begin(self: &Arc<Tier>, generation: &Generation) -> Option<Stowing> {
         Some(Stowing::new(self.begin_put(generation)?, Arc::clone(self)))
@@ -322,15 +342,15 @@ impl Tier {
         let (key, stamp) = (key_below(generation.key()), generation.stamp().number());
         let put = self.volume.begin(&key, Bytes::from(head), stamp, generation.length()).ok()?;
         generation.set_home(put.number(), self);
-        self.note_going_down(put.number(), put.fate());
+        self.note_going_down(put.number(), key.digest, put.fate());
         Some(put)
     }
 
-    fn note_going_down(&self, number: u64, fate: &Arc<Fate>) {
+    fn note_going_down(&self, number: u64, digest: u128, fate: &Arc<Fate>) {
         let mut going_down = self.going_down.lock();
-        going_down.insert(number, Arc::downgrade(fate));
+        going_down.insert(number, GoingDown { digest, fate: Arc::downgrade(fate) });
         if going_down.len() > GOING_DOWN_LOOKED_THROUGH && going_down.len().is_power_of_two() {
-            going_down.retain(|_, fate| fate.strong_count() > 0);
+            going_down.retain(|_, going| going.fate.strong_count() > 0);
         }
     }
 
@@ -339,7 +359,7 @@ impl Tier {
         let going_down = self.going_down.lock();
         going_down
             .get(&generation.object())
-            .and_then(Weak::upgrade)
+            .and_then(|going| going.fate.upgrade())
             .is_some_and(|fate| fate.ended().is_none())
     }
 

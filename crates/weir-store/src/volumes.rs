@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use weir_policy::Now;
 
+use crate::admission::thread::Task;
 use crate::admission::{self, AdmissionMode, AdmissionUsage};
 use crate::catalogue::{Catalogue, CatalogueUsage, Rows};
 use crate::ledger::Stamp;
@@ -171,6 +172,7 @@ impl Store {
             return Err(AttachError::Thread(error));
         }
         share_quotas(&self.shelf);
+        self.shelf.admission.ask(Task::Offer);
         Ok(Attached { tier })
     }
 

@@ -12,6 +12,7 @@ use weir_policy::{Interval, Intervals};
 use crate::body::{Added, BLOCK_BYTES};
 use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge};
 use crate::generation::{Generation, Retirement};
+use crate::ledger::Asking;
 use crate::shelf::{Shelf, Window};
 use crate::tier::{Keeper, Stowing};
 
@@ -47,6 +48,8 @@ pub struct Unsealed {
 pub struct Writer {
     shelf: Arc<Shelf>,
     generation: Arc<Generation>,
+    /// Marks that concern it are kept meanwhile.
+    _asking: Asking,
     /// This writer among those of the generation; `None` once it has left.
     id: Option<u32>,
     start: u64,
@@ -83,6 +86,7 @@ impl Writer {
     ) -> Writer {
         let (at, end) = span;
         Writer {
+            _asking: shelf.ledger.hold(generation.stamp()),
             shelf,
             generation,
             id: Some(id),

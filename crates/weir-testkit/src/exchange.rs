@@ -64,6 +64,8 @@ pub(crate) enum After {
 pub struct Exchange<'a> {
     /// The request.
     pub request: &'a Request,
+    /// Lines behind the last chunk of the request's body; known once that is read.
+    pub trailers: Vec<String>,
     socket: &'a mut Socket,
     buf: &'a mut Vec<u8>,
     after: After,
@@ -83,7 +85,7 @@ impl<'a> Exchange<'a> {
         let length = request.header("content-length").and_then(|v| v.parse().ok()).unwrap_or(0);
         let body_left = if chunked { Left::Chunks } else { Left::Bytes(length) };
         let after = if request.wants_close() { After::Close } else { After::Next };
-        Exchange { request, socket, buf, after, body_left }
+        Exchange { request, trailers: Vec::new(), socket, buf, after, body_left }
     }
 
     /// Sends bytes as they are; `false` where the peer has gone.
@@ -120,7 +122,9 @@ impl<'a> Exchange<'a> {
             let size =
                 usize::from_str_radix(line.split(';').next().unwrap_or_default().trim(), 16).unwrap_or(0);
             if size == 0 {
-                while self.line().is_some_and(|l| !l.is_empty()) {}
+                while let Some(line) = self.line().filter(|line| !line.is_empty()) {
+                    self.trailers.push(line);
+                }
                 break;
             }
             while self.buf.len() < size + 2 && self.fill() {}

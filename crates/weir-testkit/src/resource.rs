@@ -44,6 +44,7 @@ pub struct Resource {
     body: Arc<[u8]>,
     etag: Option<String>,
     last_modified: Option<SystemTime>,
+    is_modified_as_sent: bool,
     shape: Shape,
     head_delay: Duration,
     head_gate: Option<Gate>,
@@ -64,6 +65,7 @@ impl Resource {
             body: body.as_ref().into(),
             etag: None,
             last_modified: None,
+            is_modified_as_sent: false,
             shape: Shape::Length,
             head_delay: Duration::ZERO,
             head_gate: None,
@@ -106,6 +108,13 @@ impl Resource {
     #[must_use]
     pub fn modified_ago(mut self, ago: Duration) -> Self {
         self.last_modified = Some(SystemTime::now() - ago);
+        self
+    }
+
+    /// A Last-Modified that is the Date of each response.
+    #[must_use]
+    pub fn modified_as_it_is_sent(mut self) -> Self {
+        self.is_modified_as_sent = true;
         self
     }
 
@@ -186,9 +195,11 @@ impl Resource {
             gate.pass();
         }
         let mut headers = self.headers.clone();
-        headers.push(("Date".to_owned(), httpdate::fmt_http_date(SystemTime::now())));
+        let now = SystemTime::now();
+        headers.push(("Date".to_owned(), httpdate::fmt_http_date(now)));
         headers.extend(self.etag.iter().map(|tag| ("ETag".to_owned(), tag.clone())));
-        let modified = self.last_modified.map(httpdate::fmt_http_date);
+        let modified = if self.is_modified_as_sent { Some(now) } else { self.last_modified };
+        let modified = modified.map(httpdate::fmt_http_date);
         headers.extend(modified.iter().map(|date| ("Last-Modified".to_owned(), date.clone())));
         if self.is_unmodified(exchange) {
             exchange.send(head(304, &headers));

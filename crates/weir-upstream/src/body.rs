@@ -41,6 +41,8 @@ pub(crate) struct Streaming {
     pub(crate) framing: Framing,
     pub(crate) request: RequestRest,
     pub(crate) origin: Arc<Origin>,
+    /// Who asked.
+    pub(crate) client: Option<u64>,
     pub(crate) between_bytes: Duration,
     pub(crate) keep: Option<Duration>,
     /// Since when the origin is waited for. Time in which nobody asks for bytes is not the origin's.
@@ -110,7 +112,7 @@ impl OriginBody {
         let ended = match streaming.poll_part(cx) {
             Poll::Pending => return Poll::Pending,
             Poll::Ready(Err(error)) => {
-                streaming.origin.failed(&error);
+                streaming.origin.failed(&error, streaming.client);
                 self.state = State::Failed(error.clone());
                 return Poll::Ready(Err(error));
             }

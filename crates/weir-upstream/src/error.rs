@@ -196,9 +196,25 @@ impl OriginError {
         match self {
             Self::BodyAborted => Blame::Client,
             Self::Busy { .. } => Blame::Local,
-            Self::Connect { source } if is_local(source) => Blame::Local,
+            Self::Connect { source } | Self::Lookup { source, .. } if is_local(source) => Blame::Local,
             _ => Blame::Origin,
         }
+    }
+
+    /// Whether it came before any request was sent, so that another request would have met it, too. An error of a TLS session
+    /// does not say when it came.
+    pub fn is_before_request(&self) -> bool {
+        matches!(
+            self,
+            Self::Lookup { .. }
+                | Self::LookupTimeout { .. }
+                | Self::Refused { .. }
+                | Self::Unroutable { .. }
+                | Self::Connect { .. }
+                | Self::ConnectTimeout
+                | Self::Certificate { .. }
+                | Self::Busy { .. }
+        )
     }
 
     /// Seconds for `Retry-After`; only where all connections are in use.

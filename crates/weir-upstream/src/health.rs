@@ -1,5 +1,8 @@
 //! Passive ejection: a pure machine fed with how exchanges end.
 //!
+//! What a request may have caused itself speaks against an origin only when several clients have met it: else one client could have
+//! origins left out for all.
+//!
 //! States: `Up` counts failures in a row; `Ejected` stands outside until its spell is over; `Trial` has one request on
 //! the way that decides. It never makes a request itself.
 
@@ -11,11 +14,44 @@ use crate::settings::Ejection;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Health {
     /// Takes its share; `failures` in a row, the first at `since`.
-    Up { failures: u32, since: Instant },
+    Up { failures: u32, since: Instant, against: Against },
     /// Left out until then.
     Ejected { until: Instant, spell: Duration },
     /// One request is on the way since then. Its loss is not an answer: after another `spell` a new trial may begin.
     Trial { since: Instant, spell: Duration },
+}
+
+/// So many clients must have met failures that a request may have caused.
+pub(crate) const CLIENTS_MIN: usize = 3;
+
+/// What the failures in a row say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Against {
+    /// So many that no request can have caused.
+    sure: u32,
+    /// Of whom the others were.
+    clients: [Option<u64>; CLIENTS_MIN],
+}
+
+impl Against {
+    fn with(mut self, client: Option<u64>) -> Against {
+        let Some(client) = client else {
+            self.sure += 1;
+            return self;
+        };
+        if !self.clients.contains(&Some(client))
+            && let Some(place) = self.clients.iter_mut().find(|place| place.is_none())
+        {
+            *place = Some(client);
+        }
+        self
+    }
+
+    /// Whether so many failures are enough.
+    fn is_enough(&self, failures: u32, failures_min: u32) -> bool {
+        let met = self.clients.iter().flatten().count() + self.sure as usize;
+        self.sure >= failures_min || (failures >= failures_min && met >= CLIENTS_MIN)
+    }
 }
 
 /// What happened at an origin.
@@ -25,8 +61,8 @@ pub(crate) enum Event {
     Answered,
     /// A response came whole.
     Success,
-    /// No connection, no response, or a response that broke off.
-    Failure,
+    /// No connection, no response, or a response that broke off; where the request may be the cause of it the client that it is of.
+    Failure(Option<u64>),
     /// A request was sent to find out.
     TrialBegun,
 }
@@ -34,7 +70,7 @@ pub(crate) enum Event {
 impl Health {
     /// A new origin is taken to be up.
     pub(crate) fn new(now: Instant) -> Self {
-        Self::Up { failures: 0, since: now }
+        Self::Up { failures: 0, since: now, against: Against::default() }
     }
 
     /// The next state.
@@ -42,22 +78,23 @@ impl Health {
         match (self, event) {
             (_, Event::Success) => Self::new(now),
             (Self::Ejected { .. } | Self::Trial { .. }, Event::Answered) => Self::new(now),
-            (Self::Up { failures, since }, Event::Failure) => {
+            (Self::Up { failures, since, against }, Event::Failure(client)) => {
                 let stale = failures == 0 || now.saturating_duration_since(since) > rules.window;
-                let (failures, since) = if stale { (1, now) } else { (failures + 1, since) };
-                if rules.failures > 0 && failures >= rules.failures {
+                let before = if stale { (0, now, Against::default()) } else { (failures, since, against) };
+                let (failures, since, against) = (before.0 + 1, before.1, before.2.with(client));
+                if rules.failures > 0 && against.is_enough(failures, rules.failures) {
                     return Self::Ejected { until: now + rules.spell, spell: rules.spell };
                 }
-                Self::Up { failures, since }
+                Self::Up { failures, since, against }
             }
-            (Self::Trial { spell, .. }, Event::Failure) => {
+            (Self::Trial { spell, .. }, Event::Failure(_)) => {
                 let spell = (spell * 2).min(rules.spell_max.max(rules.spell));
                 Self::Ejected { until: now + spell, spell }
             }
             (Self::Ejected { spell, .. } | Self::Trial { spell, .. }, Event::TrialBegun) => {
                 Self::Trial { since: now, spell }
             }
-            (state @ Self::Ejected { .. }, Event::Failure) => state,
+            (state @ Self::Ejected { .. }, Event::Failure(_)) => state,
             (state @ Self::Up { .. }, Event::TrialBegun | Event::Answered) => state,
         }
     }

@@ -17,6 +17,7 @@ mod connection;
 mod error;
 mod exchange;
 mod health;
+mod notice;
 mod origin;
 mod outgoing;
 mod pick;

@@ -1,5 +1,7 @@
 //! One origin of an upstream: where it is, its connections, its health, and what was counted.
 
+use std::error::Error;
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,8 +13,9 @@ use crate::address::{Addresses, Resolver};
 use crate::clock;
 use crate::error::{Blame, OriginError, UpstreamError};
 use crate::health::{Event, Health};
+use crate::notice::Notice;
 use crate::pool::Pool;
-use crate::retry::Failure;
+use crate::retry::{Failure, Stage};
 use crate::settings::{Ejection, OriginAddress, OriginSettings, Role, UpstreamSettings};
 use crate::snapshot::OriginSnapshot;
 use crate::tls::{self, Tls};
@@ -35,6 +38,7 @@ pub struct Origin {
     pool: Arc<Pool>,
     ejection: Ejection,
     health: Mutex<Health>,
+    notice: Mutex<Notice>,
     /// Whether `health` is anything but up without failures; spares the lock where it is not.
     troubled: AtomicBool,
     pub(crate) counts: Counts,
@@ -90,6 +94,7 @@ impl Origin {
             pool: Pool::new(bounds.connections_max, bounds.queue_max, upstream.timeouts.queue),
             ejection: upstream.ejection,
             health: Mutex::new(Health::new(clock::now())),
+            notice: Mutex::new(Notice::NONE),
             troubled: AtomicBool::new(false),
             counts: Counts::default(),
         })
@@ -122,6 +127,9 @@ impl Origin {
         if matches!(event, Event::Success | Event::Answered) && !self.troubled.load(Ordering::Relaxed) {
             return;
         }
+        if matches!(event, Event::Success | Event::Answered) {
+            self.tell_back();
+        }
         let now = clock::now();
         let mut health = self.health.lock();
         let before = *health;
@@ -133,28 +141,53 @@ impl Origin {
             (Health::Ejected { .. }, Health::Ejected { .. }) => {}
             (_, Health::Ejected { spell, .. }) => {
                 count(&self.counts.ejections);
-                tracing::warn!(origin = %self.name, spell_ms = spell.as_millis() as u64, "origin ejected");
-            }
-            (Health::Ejected { .. } | Health::Trial { .. }, Health::Up { .. }) => {
-                tracing::info!(origin = %self.name, "origin is back");
+                tracing::info!(origin = %self.name, spell_ms = spell.as_millis() as u64, "origin ejected");
             }
             _ => {}
         }
     }
 
-    /// An attempt has failed; whether it speaks against the origin is the failure's to say.
-    pub(crate) fn failed_attempt(&self, failure: &Failure) {
+    /// An attempt has failed; whether it speaks against the origin is the failure's to say. `client` is whose request may have caused
+    /// it.
+    pub(crate) fn failed_attempt(&self, failure: &Failure, client: Option<u64>) {
         if failure.counts() {
             count(&self.counts.failures);
-            self.note(Event::Failure);
+            self.note(Event::Failure(client));
+            if failure.stage == Stage::NotConnected || !self.health().is_up() {
+                self.tell_gone(&failure.error);
+            }
         }
     }
 
-    /// A body has broken off.
-    pub(crate) fn failed(&self, error: &OriginError) {
+    /// Warns that it cannot be used, unless that was said.
+    pub(crate) fn tell_gone(&self, seen: &OriginError) {
+        let mut notice = self.notice.lock();
+        let (next, is_said) = notice.gone(clock::now());
+        *notice = next;
+        drop(notice);
+        if is_said {
+            tracing::warn!(origin = %self.name, seen = %Seen(seen), "origin is gone; requests are tried all the same");
+        }
+    }
+
+    fn tell_back(&self) {
+        let mut notice = self.notice.lock();
+        let (next, lasted) = notice.answered(clock::now());
+        *notice = next;
+        drop(notice);
+        if let Some(lasted) = lasted {
+            tracing::warn!(origin = %self.name, gone_ms = lasted.as_millis() as u64, "origin is back");
+        }
+    }
+
+    /// A body has broken off that this client asked for.
+    pub(crate) fn failed(&self, error: &OriginError, client: Option<u64>) {
         if error.blame() == Blame::Origin {
             count(&self.counts.failures);
-            self.note(Event::Failure);
+            self.note(Event::Failure(client));
+            if !self.health().is_up() {
+                self.tell_gone(error);
+            }
         }
     }
 
@@ -183,6 +216,18 @@ impl Origin {
                 Health::Up { .. } => None,
                 health => Some(health.due(now).saturating_duration_since(now)),
             },
+        }
+    }
+}
+
+/// An error with what caused it.
+struct Seen<'e>(&'e OriginError);
+
+impl fmt::Display for Seen<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.source() {
+            Some(source) => write!(f, "{}: {source}", self.0),
+            None => write!(f, "{}", self.0),
         }
     }
 }

@@ -31,6 +31,9 @@ pub struct OriginRequest {
     pub upgrade: Option<HeaderValue>,
     /// Who is told what is sent and comes.
     pub tally: Option<Arc<dyn Tally>>,
+    /// Of whom it is, by a number of the caller's. What a client's request may have caused speaks against an origin only when
+    /// several clients have met it; `None` is nobody's, which causes nothing.
+    pub client: Option<u64>,
 }
 
 impl OriginRequest {
@@ -46,6 +49,7 @@ impl OriginRequest {
             prefer: None,
             upgrade: None,
             tally: None,
+            client: None,
         }
     }
 }

@@ -102,16 +102,17 @@ impl Upstream {
         async move { tend(upstream, every).await }
     }
 
-    /// Tries a connection to every origin, off the data plane, to warn of those that are down at the start: an entry for
-    /// each that cannot be connected to. The connections are closed again.
-    pub async fn probe(self: &Arc<Self>) -> Vec<(Arc<Origin>, OriginError)> {
-        let mut failed = Vec::new();
+    /// Tries a connection to every origin, off the data plane, to warn of those that are down at the start. The
+    /// connections are closed again. Returns how many are down.
+    pub async fn probe(&self) -> usize {
+        let mut down = 0;
         for origin in &self.origins {
             if let Err(error) = connect(&origin.place, self.timeouts.connect).await {
-                failed.push((origin.clone(), error));
+                origin.tell_gone(&error);
+                down += 1;
             }
         }
-        failed
+        down
     }
 
     /// Sends a request and waits for the head of the response. 1xx responses go to `interim` as they come.
@@ -134,6 +135,9 @@ impl Upstream {
         let mut demand = Demand::Any;
         let preferred = request.prefer.as_deref().and_then(|name| self.preferred(name));
         let mut index = preferred.or_else(|| self.choose(&tried, clock::now())).unwrap_or(0);
+        // What an origin did that had the request says more of it than that another could not be had.
+        let mut had_it: Option<OriginError> = None;
+        let mut doubts = Doubts { origins: &self.origins, failures: Vec::new(), client: request.client };
         loop {
             let origin = &self.origins[index];
             let terms = Terms {
@@ -145,30 +149,40 @@ impl Upstream {
             let (failure, rest) = match attempt(origin, &terms, demand, body).await {
                 Ok(mut response) => {
                     response.times.retries = tries.unconnected + tries.resent;
+                    doubts.clear_request();
                     return Ok(response);
                 }
                 Err(failed) => *failed,
             };
-            origin.failed_attempt(&failure);
             let next = retry::decide(&failure, request.retry, rest.is_some(), tries, self.bounds.retries_max);
-            let Some(rest) = rest else { return Err(failure.error) };
+            let (stage, error) = (failure.stage, failure.error.clone());
+            match stage {
+                Stage::NotConnected => origin.failed_attempt(&failure, None),
+                _ => doubts.failures.push((index, failure)),
+            }
+            let error = match had_it.take() {
+                Some(earlier) if error.is_before_request() => earlier,
+                _ => error,
+            };
+            let Some(rest) = rest else { return Err(error) };
             body = rest;
             tried.push(index);
             let elsewhere = match next {
-                Next::GiveUp => return Err(failure.error),
+                Next::GiveUp => return Err(error),
                 Next::Fresh => None,
                 Next::Elsewhere | Next::ElsewhereOrFresh => self.choose(&tried, clock::now()),
             };
             match (next, elsewhere) {
                 (_, Some(other)) => (index, demand) = (other, Demand::Any),
-                (Next::Elsewhere, None) => return Err(failure.error),
+                (Next::Elsewhere, None) => return Err(error),
                 _ => demand = Demand::Fresh,
             }
             count(&origin.counts.retries);
-            match failure.stage {
+            match stage {
                 Stage::NotConnected => tries.unconnected += 1,
                 _ => tries.resent += 1,
             }
+            had_it = (!error.is_before_request()).then_some(error);
         }
     }
 
@@ -203,6 +217,29 @@ impl Upstream {
         }
         let left = (0..self.origins.len()).filter(|index| !tried.contains(index));
         left.min_by_key(|index| self.origins[*index].health().due(now))
+    }
+}
+
+/// Failures of attempts that the request may have caused. They speak against their origins for sure once another attempt of the
+/// same request is answered, else, when it is given up, as far as its client does.
+struct Doubts<'u> {
+    origins: &'u [Arc<Origin>],
+    failures: Vec<(usize, Failure)>,
+    client: Option<u64>,
+}
+
+impl Doubts<'_> {
+    /// The request has been answered: it was not the cause.
+    fn clear_request(&mut self) {
+        self.client = None;
+    }
+}
+
+impl Drop for Doubts<'_> {
+    fn drop(&mut self) {
+        for (index, failure) in &self.failures {
+            self.origins[*index].failed_attempt(failure, self.client);
+        }
     }
 }
 
@@ -319,6 +356,7 @@ fn respond(
             framing,
             request: RequestRest::after(outgoing, status),
             origin: origin.clone(),
+            client: terms.request.client,
             between_bytes: terms.timeouts.between_bytes,
             keep: keep.filter(|keep| !keep.is_zero()),
             waiting_since: None,

@@ -7,7 +7,10 @@ use crate::fault::Fault;
 use crate::syntax::{is_ows, is_tchar};
 use bytes::Bytes;
 use http::header::{
-    CONNECTION, CONTENT_LENGTH, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, TRANSFER_ENCODING, UPGRADE,
+    AUTHORIZATION, CONNECTION, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_RANGE, CONTENT_TYPE, DATE, EXPECT,
+    FROM, HOST, HeaderMap, HeaderName, HeaderValue, IF_MODIFIED_SINCE, IF_RANGE, IF_UNMODIFIED_SINCE,
+    MAX_FORWARDS, ORIGIN, PROXY_AUTHORIZATION, RANGE, REFERER, SEC_WEBSOCKET_KEY, TRANSFER_ENCODING, UPGRADE,
+    USER_AGENT,
 };
 use memchr::memchr;
 use std::ops::Range;
@@ -113,6 +116,43 @@ fn note(name: &HeaderName, place: Range<usize>, notes: &mut Notes) -> Result<(),
         return Err(Fault::Lookalike);
     }
     Ok(())
+}
+
+/// Fields of a request that have one value (RFC 9110 section 5.3). Of two that differ one peer takes the first, another the
+/// last.
+static SINGLETONS: [HeaderName; 19] = [
+    AUTHORIZATION,
+    CONTENT_LOCATION,
+    CONTENT_RANGE,
+    CONTENT_TYPE,
+    DATE,
+    FROM,
+    IF_MODIFIED_SINCE,
+    IF_RANGE,
+    IF_UNMODIFIED_SINCE,
+    MAX_FORWARDS,
+    ORIGIN,
+    PROXY_AUTHORIZATION,
+    RANGE,
+    REFERER,
+    SEC_WEBSOCKET_KEY,
+    USER_AGENT,
+    HeaderName::from_static("depth"),
+    HeaderName::from_static("destination"),
+    HeaderName::from_static("overwrite"),
+];
+
+/// Refuses a request in which a field of one value has several that differ.
+pub(crate) fn check_singletons(fields: &HeaderMap) -> Result<(), Fault> {
+    // As many names as lines: none comes twice.
+    if fields.len() == fields.keys_len() {
+        return Ok(());
+    }
+    let differs = |name: &HeaderName| {
+        let mut values = fields.get_all(name).iter();
+        values.next().is_some_and(|first| values.any(|other| other != first))
+    };
+    if SINGLETONS.iter().any(differs) { Err(Fault::FieldTwice) } else { Ok(()) }
 }
 
 /// Whether a name other than these two would be one of them to a peer that drops what is not a letter or digit

@@ -23,7 +23,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Reads `name`, `name:port`, `[v6]` or `[v6]:port`. Port 80 is dropped unless `scheme` is https, port 443
+    /// Reads `name`, `name:port`, `[v6]` or `[v6]:port`; a port may be empty. Port 80 is dropped unless `scheme` is https, port 443
     /// only if it is.
     ///
     /// # Errors
@@ -100,7 +100,7 @@ fn parse_name(authority: &[u8]) -> Result<(Spelling, usize, Option<u16>), Fault>
     if name.strip_suffix(b".").unwrap_or(name).len() > NAME_BYTES_MAX {
         return Err(Fault::HostForm);
     }
-    let port = colon.map(|at| parse_port(&authority[at + 1..])).transpose()?;
+    let port = colon.map(|at| parse_port(&authority[at + 1..])).transpose()?.flatten();
     Ok((spelling, name_end, port))
 }
 
@@ -110,20 +110,24 @@ fn parse_literal(authority: &Bytes, scheme: Option<Scheme>) -> Result<Host, Faul
     let address: Ipv6Addr = address.parse().map_err(|_| Fault::HostForm)?;
     let port = match &authority[end + 1..] {
         [] => None,
-        [b':', digits @ ..] => Some(parse_port(digits)?),
+        [b':', digits @ ..] => parse_port(digits)?,
         _ => return Err(Fault::HostForm),
     };
     let name = format!("[{address}]");
     Ok(Host { text: joined(name.as_bytes(), shown_port(port, scheme))?, name_bytes: name.len(), port })
 }
 
-/// RFC 3986 section 3.2.3 allows an empty port and leading zeros; both are refused here, as peers differ on them.
-fn parse_port(digits: &[u8]) -> Result<u16, Fault> {
-    if digits.is_empty() || digits.len() > 5 || digits[0] == b'0' {
+/// What stands behind the colon. RFC 3986 section 3.2.3: an empty port is the default one. Leading zeros, which it allows
+/// too, are refused, as peers differ on them.
+fn parse_port(digits: &[u8]) -> Result<Option<u16>, Fault> {
+    if digits.is_empty() {
+        return Ok(None);
+    }
+    if digits.len() > 5 || digits[0] == b'0' {
         return Err(Fault::HostPort);
     }
     let number = crate::syntax::decimal(digits).ok_or(Fault::HostPort)?;
-    u16::try_from(number).map_err(|_| Fault::HostPort)
+    u16::try_from(number).map(Some).map_err(|_| Fault::HostPort)
 }
 
 fn shown_port(port: Option<u16>, scheme: Option<Scheme>) -> Option<u16> {

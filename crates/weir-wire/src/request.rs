@@ -13,7 +13,7 @@ use crate::syntax::{is_ows, is_tchar};
 use crate::target::{self, Target};
 use bytes::{Buf, Bytes, BytesMut};
 use http::Method;
-use http::header::{EXPECT, HeaderMap, HeaderValue, UPGRADE};
+use http::header::{EXPECT, HOST, HeaderMap, HeaderValue, UPGRADE};
 use memchr::{memchr, memrchr};
 
 /// Empty lines skipped before a request line.
@@ -28,11 +28,11 @@ pub struct RequestHead {
     pub target: Target,
     /// The scheme, where the target was in absolute form.
     pub scheme: Option<Scheme>,
-    /// The host, of `Host` and the absolute form alike; empty only on HTTP/1.0.
+    /// The host of the absolute form, else of `Host`; empty only on HTTP/1.0.
     pub host: Host,
     /// The version of the client.
     pub version: Version,
-    /// All fields as received, `Host` and the hop-by-hop ones included.
+    /// All fields as received, the hop-by-hop ones included; `Host` never says another than [`RequestHead::host`].
     pub headers: HeaderMap,
     /// How long the content is; never [`Framing::Close`].
     pub framing: Framing,
@@ -152,6 +152,7 @@ impl RequestReader {
         let RequestLine { method, target, version, end } = line;
         let mut headers = std::mem::take(&mut self.spare);
         let notes = fields::read(head, end + 2, &self.scan.ends()[1..], &mut headers)?;
+        fields::check_singletons(&headers)?;
         let seen = notes.seen;
         let parsed = target::parse(&method, head.slice(target))?;
         let scheme = parsed.authority.as_ref().map(|(scheme, _)| *scheme);
@@ -159,8 +160,12 @@ impl RequestReader {
         let host = match (parsed.authority, named) {
             (None, named) => named.unwrap_or_default(),
             (Some((_, host)), None) => host,
-            (Some((_, host)), Some(named)) if host.as_str() == named.as_str() => host,
-            (Some(_), Some(_)) => return Err(Fault::HostMismatch),
+            (Some((_, host)), Some(named)) => {
+                if host != named {
+                    replace_host(&mut headers, &host)?;
+                }
+                host
+            }
         };
         let wishes = framing::wishes(&headers, seen, version, Side::Request)?;
         let framing = framing::of_request(&method, framing::declared(&headers, seen, version)?)?;
@@ -213,6 +218,14 @@ fn host_of_fields(
         return host::parse(head.slice(host), scheme).map(Some);
     }
     if version == Version::Http11 { Err(Fault::HostMissing) } else { Ok(None) }
+}
+
+/// RFC 9112 section 3.2.2: beside the absolute form `Host` is ignored, and replaced.
+#[cold]
+fn replace_host(headers: &mut HeaderMap, host: &Host) -> Result<(), Fault> {
+    let value = HeaderValue::from_str(host.as_str()).map_err(|_| Fault::HostForm)?;
+    headers.insert(HOST, value);
+    Ok(())
 }
 
 /// RFC 9110 section 10.1.1: `100-continue` or nothing that Weir can meet; ignored on HTTP/1.0.

@@ -449,7 +449,7 @@ impl Inner {
             }
             Some(Act::Await) => {
                 if slot.why.take().is_some() {
-                    tracing::info!("volume {} is up again", slot.path());
+                    tracing::warn!("volume {} is up again", slot.path());
                 }
                 slot.attached().inspect(|attached| attached.set_slow(false));
             }

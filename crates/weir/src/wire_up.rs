@@ -10,7 +10,7 @@ use anyhow::Context;
 use parking_lot::Mutex;
 use weir_accounts::Accounts;
 use weir_config::model::{self, Log};
-use weir_config::value::PathText;
+use weir_config::value::{HostPattern, PathText};
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
     AskedOrigin, CacheUse, CachedObject, DataPlane, Explained, Holding, Inventory, LedgerState, ListOrder,
@@ -369,6 +369,10 @@ impl DataPlane for House {
         accounts::held(&self.edge)
     }
 
+    fn admin_hosts(&self) -> Vec<HostPattern> {
+        self.loaded.lock().config.admin.hosts.clone()
+    }
+
     fn phase(&self) -> Phase {
         if self.edge.is_draining() { Phase::Draining } else { Phase::Serving }
     }
@@ -422,6 +426,7 @@ fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) -> Explained 
         not_stored: explanation.not_stored.map(str::to_owned),
         failed: explanation.failed.map(str::to_owned),
         stored: explanation.stored.into_iter().map(variant).collect(),
+        hint: explanation.hint.map(str::to_owned),
         bypass: explanation.bypass,
         refresh: explanation.refresh,
     }

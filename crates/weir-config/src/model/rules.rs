@@ -22,13 +22,14 @@ pub struct Rules {
     /// The Host that the origin is sent, in place of the upstream's `host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostRule>,
-    /// The lifetime of responses for which the origin names none. Default: none, so that they are not stored.
+    /// The lifetime of responses for which the origin names none; of errors and redirects a minute at most. Default: none, so
+    /// that they are not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Duration>,
-    /// The lifetime of responses whatever the origin says of it. `no-store`, `private` and the like stay as they are.
+    /// The lifetime of 200, 203 and 206 whatever the origin says of it. `no-store`, `private` and the like stay as they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_override: Option<Duration>,
-    /// The lifetime that browsers are told, in place of the origin's.
+    /// The lifetime that browsers are told of 200, 203, 206 and 304, in place of the origin's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub browser_ttl: Option<Duration>,
     /// For how long responses may be used when they are stale, in place of what the origin says.
@@ -72,7 +73,7 @@ pub struct Rules {
     /// For which statuses a lifetime is taken from `Last-Modified` or `ttl`. Default: `safe`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heuristics: Option<Heuristics>,
-    /// Whether a 5xx is stored. Default: `explicit`.
+    /// Whether a 5xx or a 400 is stored. Default: `explicit`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errors: Option<ErrorStorage>,
     /// Whether `Surrogate-Control` takes the place of `Cache-Control`. Default: `honour`.
@@ -204,14 +205,18 @@ pub enum Heuristics {
     Off,
 }
 
-/// Whether a 5xx is stored.
+/// Whether a 5xx or a 400 is stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ErrorStorage {
-    /// When the origin itself gives it a lifetime.
+    /// A 5xx when the origin itself gives it a lifetime, a 400 never.
     Explicit,
-    /// Never.
+    /// Neither.
     NoStore,
+    /// Both when the origin itself gives them a lifetime. One client's odd request that brings a 400 about denies the URL to
+    /// everybody then.
+    #[serde(rename = "store_400")]
+    Store400,
 }
 
 /// Whether `Surrogate-Control` takes the place of `Cache-Control`.
@@ -228,11 +233,11 @@ pub enum Surrogate {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FieldEdits {
-    /// Fields that are set, in place of any of that name. An inherited one is undone by naming it in `remove`.
+    /// Fields that are set, in place of any of that name, also where that is spelled with `_` for `-`. An inherited one is undone by naming it in `remove`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = { "format": "weir-field-name" }))]
     pub set: BTreeMap<String, Text>,
-    /// Fields that are removed.
+    /// Fields that are removed, also where their names are spelled with `_` for `-`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub remove: Option<Vec<FieldName>>,
 }

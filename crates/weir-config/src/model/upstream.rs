@@ -15,6 +15,10 @@ pub struct Upstream {
     /// the latter two, a `Location` that names the origin is rewritten to the client's host.
     #[serde(default)]
     pub host: HostRule,
+    /// Whether origins are sent `Via`. nginx, by default, compresses nothing for a request that has it (`gzip_proxied`). Without
+    /// it loops are told by `CDN-Loop` alone.
+    #[serde(default = "via_default")]
+    pub via: bool,
     /// How TLS is spoken with `https` origins.
     #[serde(default)]
     pub tls: Tls,
@@ -66,6 +70,7 @@ impl Upstream {
         Upstream {
             origins,
             host: HostRule::default(),
+            via: via_default(),
             tls: Tls::default(),
             connect: connect_default(),
             first_byte: wait_default(),
@@ -83,6 +88,9 @@ impl Upstream {
     }
 }
 
+fn via_default() -> bool {
+    true
+}
 fn connect_default() -> Duration {
     Duration::seconds(3)
 }
@@ -177,7 +185,8 @@ pub struct Tls {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "weir-sni"))]
     pub sni: Option<String>,
-    /// Whether the certificate is verified.
+    /// Whether the certificate is verified. Without, any is taken, of X.509 version 1 too: the connection is encrypted, to nobody
+    /// knows whom.
     pub verify: bool,
     /// The certificates (PEM) that are trusted, in place of the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -200,7 +209,8 @@ impl Default for Tls {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Eject {
-    /// After how many failures in a row: refused or broken connections, timeouts, malformed responses. 0: never.
+    /// After how many failures in a row: refused or broken connections, timeouts, malformed responses. What comes after a request
+    /// counts only if three clients have met it, or if another origin answered the same request. 0: never.
     #[schemars(range(min = 0, max = 1000))]
     pub failures: u32,
     /// A failure that is older does not count.

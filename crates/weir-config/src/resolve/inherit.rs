@@ -120,6 +120,7 @@ impl Rules {
             errors: match self.errors {
                 None | Some(ErrorStorage::Explicit) => weir_policy::Errors::Explicit,
                 Some(ErrorStorage::NoStore) => weir_policy::Errors::NoStore,
+                Some(ErrorStorage::Store400) => weir_policy::Errors::Store400,
             },
             surrogate: match self.surrogate {
                 None | Some(Surrogate::Honour) => weir_policy::Surrogate::Honour,

@@ -4,7 +4,6 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::HeaderMap;
 use tokio::sync::mpsc;
 use weir_upstream::OutPart;
 use weir_wire::{BodyPart, BodyReader, Expect, Framing, Limits, Refusal};
@@ -40,8 +39,8 @@ pub(crate) enum BodyError {
 pub(crate) enum Part {
     /// Bytes.
     Data(Bytes),
-    /// The end, with trailers.
-    End(Option<HeaderMap>),
+    /// The end. Trailers stay here: no rule for fields has seen them (RFC 9110 §6.5.1).
+    End,
 }
 
 /// A request body on its way to an origin.
@@ -76,15 +75,21 @@ impl Upload {
             client.gone().await;
             return Err(BodyError::Gone);
         };
+        let place = tokio::select! {
+            biased;
+            place = parts.clone().reserve_owned() => place,
+            () = client.gone() => return Err(BodyError::Gone),
+        };
         // A closed channel means that the origin wants no more of it.
-        let Ok(place) = parts.reserve().await else {
+        let Ok(place) = place else {
             self.parts = None;
             return Ok(());
         };
+        client.moved();
         match body.next(client).await? {
-            Part::Data(bytes) => place.send(OutPart::Data(bytes)),
-            Part::End(trailers) => {
-                place.send(OutPart::End(trailers));
+            Part::Data(bytes) => drop(place.send(OutPart::Data(bytes))),
+            Part::End => {
+                drop(place.send(OutPart::End(None)));
                 self.parts = None;
             }
         }
@@ -177,7 +182,7 @@ impl RequestBody {
                     }
                     return Ok(Part::Data(bytes));
                 }
-                BodyPart::End(trailers) => return Ok(Part::End(trailers)),
+                BodyPart::End(_) => return Ok(Part::End),
                 BodyPart::More => self.read_more(client).await?,
             }
         }
@@ -216,7 +221,7 @@ impl RequestBody {
             while self.received <= most {
                 match self.next(client).await {
                     Ok(Part::Data(_)) => {}
-                    Ok(Part::End(_)) => return true,
+                    Ok(Part::End) => return true,
                     Err(_) => return false,
                 }
             }

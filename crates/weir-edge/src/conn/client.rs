@@ -11,12 +11,15 @@ use bytes::BytesMut;
 use smallvec::SmallVec;
 use tokio::io::AsyncWriteExt;
 
+use super::ClientLimits;
 use crate::clock::{self, Deadline};
 use crate::listen::Stream;
 use crate::observe::{Counters, SiteId};
 
 /// Pipelined bytes kept while a response is awaited; more stay in the kernel.
 const AHEAD_BYTES_MAX: usize = 64 << 10;
+/// How often it is looked whether a client has left of which no more is read.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Up to this size a piece is copied behind the head and sent with it.
 pub(crate) const COPY_BYTES_MAX: usize = 16 << 10;
 
@@ -43,7 +46,10 @@ pub(crate) struct Client {
     pub(crate) out: Vec<u8>,
     deadline: Deadline,
     send_stall: Duration,
-    is_half_closed: bool,
+    /// How long who has ended its side is taken to be there still.
+    half_close: Duration,
+    /// Since when its side has ended and it took nothing.
+    ended: Option<Instant>,
     counters: Arc<Counters>,
     /// For whom is counted what is written.
     pub(crate) site: SiteId,
@@ -55,16 +61,17 @@ impl Client {
     pub(crate) fn new(
         stream: Stream,
         input: BytesMut,
-        send_stall: Duration,
+        limits: &ClientLimits,
         counters: Arc<Counters>,
     ) -> Client {
         Client {
             stream,
             input,
             out: Vec::with_capacity(1024),
-            deadline: Deadline::after(send_stall),
-            send_stall,
-            is_half_closed: false,
+            deadline: Deadline::after(limits.send_stall_max),
+            send_stall: limits.send_stall_max,
+            half_close: limits.half_close_max,
+            ended: None,
             counters,
             site: SiteId::NONE,
         }
@@ -118,19 +125,37 @@ impl Client {
         poll_fn(|cx| self.poll_gone(cx)).await;
     }
 
+    /// Who leaves and who ends its side and still waits for the response (RFC 9112 §9.6) look alike, until something is
+    /// written: so who has ended its side is waited for, but not for long.
     fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        while self.input.len() < AHEAD_BYTES_MAX {
-            if self.is_half_closed {
-                break;
+        loop {
+            if let Some(ended) = self.ended {
+                self.deadline.set(ended + self.half_close);
+                return self.deadline.poll(cx);
             }
-            match ready!(self.poll_read(cx)) {
-                // A client may end its side and still wait for the response (RFC 9112 §9.6).
-                Ok(0) => self.is_half_closed = true,
-                Err(_) => return Poll::Ready(()),
-                Ok(_) => {}
+            if self.input.len() < AHEAD_BYTES_MAX {
+                match ready!(self.poll_read(cx)) {
+                    Ok(0) => self.ended = Some(clock::mono()),
+                    Err(_) => return Poll::Ready(()),
+                    Ok(_) => {}
+                }
+                continue;
             }
+            if self.stream.is_read_closed() {
+                self.ended = Some(clock::mono());
+                continue;
+            }
+            // Nothing wakes where nothing is read.
+            self.deadline.set(clock::mono() + LOOK_EVERY);
+            ready!(self.deadline.poll(cx));
         }
-        Poll::Pending
+    }
+
+    /// Something of the request under way has moved: who has ended its side is waited for from now on.
+    pub(crate) fn moved(&mut self) {
+        if self.ended.is_some() {
+            self.ended = Some(clock::mono());
+        }
     }
 
     /// Sends `out`, then `piece`, and empties `out`; small pieces go in the same segment as `out`.
@@ -183,6 +208,8 @@ impl Client {
                     self.wrote(bytes as u64);
                     IoSlice::advance_slices(&mut rest, bytes);
                     is_stalled = false;
+                    // One that has left answers with a reset.
+                    self.moved();
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     if !is_stalled {

@@ -12,9 +12,9 @@ use weir_wire::{Refusal, RequestHead, RequestReader};
 
 use super::body::RequestBody;
 use super::client::{Client, ClientEnd};
-use super::{After, Conn};
+use super::{After, ClientLimits, Conn};
 use crate::clock;
-use crate::listen::{Peer, Stream};
+use crate::listen::{Counted, Peer, Stream, TooMany};
 use crate::local;
 use crate::succession::Departed;
 use crate::transform::Trust;
@@ -49,8 +49,15 @@ pub(crate) async fn serve(
         false => Trust::Untrusted,
     };
     drop(running);
+    let _counted = match counted(&worker, peer, trust, &limits) {
+        Ok(counted) => counted,
+        Err(TooMany) => {
+            worker.observer.counters().connection_refused();
+            return None;
+        }
+    };
     let mut conn = Conn {
-        client: Client::new(stream, input, limits.send_stall_max, worker.observer.counters_shared()),
+        client: Client::new(stream, input, &limits, worker.observer.counters_shared()),
         reader: RequestReader::new(limits.head),
         body: RequestBody::none(),
         peer,
@@ -60,9 +67,9 @@ pub(crate) async fn serve(
         free_since: clock::mono(),
     };
     loop {
-        presence.set_idle(conn.client.input.is_empty());
+        worker.set_idle(&presence, conn.client.input.is_empty().then_some(conn.free_since));
         let next = conn.next(&worker, &presence).await;
-        presence.set_idle(false);
+        worker.set_idle(&presence, None);
         presence.set_used();
         let after = match next {
             Next::Request(head) => walk::walk(&worker, &mut conn, head).await,
@@ -84,6 +91,17 @@ pub(crate) async fn serve(
             }
         }
     }
+}
+
+/// Counts a connection for its client; who speaks for others is none.
+fn counted(
+    worker: &Worker,
+    peer: Peer,
+    trust: Trust,
+    limits: &ClientLimits,
+) -> Result<Option<Counted>, TooMany> {
+    let Some(sharer) = peer.sharer().filter(|_| trust == Trust::Untrusted) else { return Ok(None) };
+    worker.plane.clients.count(sharer, limits.per_client_max).map(Some).ok_or(TooMany)
 }
 
 /// Waits until the gate is open or has been left.

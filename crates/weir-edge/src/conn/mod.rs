@@ -30,6 +30,12 @@ pub struct ClientLimits {
     pub body_rate_min: u64,
     /// Without progress in sending.
     pub send_stall_max: Duration,
+    /// From the end of the client's side to the end of the request under way, where the client takes nothing of it.
+    pub half_close_max: Duration,
+    /// Connections of all clients: beyond, the longest idle are closed.
+    pub connections_max: usize,
+    /// Connections of one client, or requests of one that a trusted proxy names: beyond, they are turned away.
+    pub per_client_max: usize,
     /// Without a byte in either direction of a tunnel, or on an event stream.
     pub tunnel_idle_max: Duration,
 }
@@ -43,6 +49,9 @@ impl Default for ClientLimits {
             idle_time_max: Duration::from_secs(60),
             body_rate_min: 256,
             send_stall_max: Duration::from_secs(60),
+            half_close_max: Duration::from_secs(2),
+            connections_max: usize::MAX,
+            per_client_max: usize::MAX,
             tunnel_idle_max: Duration::from_secs(3600),
         }
     }

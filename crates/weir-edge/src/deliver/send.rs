@@ -326,8 +326,8 @@ async fn flush(client: &mut Client, mut sent: Sent, ended: Ended) -> Sent {
 }
 
 fn trailers(body: &mut Source) -> Option<HeaderMap> {
-    match body {
-        Source::Origin(body) => body.trailers(),
-        _ => None,
-    }
+    let Source::Origin(body, route) = body else { return None };
+    let mut trailers = body.trailers()?;
+    route.strip_response(&mut trailers);
+    Some(trailers)
 }

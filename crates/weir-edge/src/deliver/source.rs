@@ -12,6 +12,7 @@ use super::multipart::Multipart;
 use super::{Body, Cut, bytes_of};
 use crate::fill::tail::Tail;
 use crate::parts::{Next, Refill};
+use crate::plan::Route;
 
 /// Where a response's bytes come from.
 pub(crate) enum Source {
@@ -23,8 +24,8 @@ pub(crate) enum Source {
     Held(Held),
     /// Several parts of one.
     Parts(Box<Multipart>),
-    /// An origin's response, passed on.
-    Origin(Box<OriginBody>),
+    /// An origin's response, passed on by a route, which says what of its trailers goes out.
+    Origin(Box<OriginBody>, Arc<Route>),
 }
 
 impl Source {
@@ -32,7 +33,7 @@ impl Source {
     pub(crate) fn turn_to(&mut self, of: Interval) {
         match self {
             Source::Held(held) => held.turn_to(of),
-            Source::Empty | Source::Bytes(_) | Source::Parts(_) | Source::Origin(_) => {}
+            Source::Empty | Source::Bytes(_) | Source::Parts(_) | Source::Origin(..) => {}
         }
     }
 }
@@ -171,7 +172,7 @@ impl Body for Source {
             Source::Bytes(bytes) => Ok(Some(Piece::Bytes(bytes.split_to(bytes.len().min(bytes_max))))),
             Source::Held(held) => held.next(bytes_max).await,
             Source::Parts(parts) => parts.next(bytes_max).await,
-            Source::Origin(body) => match body.next().await {
+            Source::Origin(body, _) => match body.next().await {
                 Ok(bytes) => Ok(bytes.map(Piece::Bytes)),
                 Err(error) => Err(Cut { word: error.word() }),
             },

@@ -11,6 +11,10 @@ use super::StoredVariant;
 /// Tags that are shown.
 const TAGS_SHOWN_MAX: usize = 64;
 
+/// What is said of text that came uncoded although the request takes codings.
+pub(super) const UNCODED: &str = "text that the origin did not compress, though this request takes it compressed: nginx compresses nothing for a \
+     request with Via, unless gzip_proxied allows it (upstream: `via = false` leaves it out)";
+
 /// What the key leaves out of a query.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Dropped {

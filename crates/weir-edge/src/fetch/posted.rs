@@ -21,6 +21,7 @@ use crate::fill::Seat;
 use crate::fill::again::Again;
 use crate::fill::tail::Tail;
 use crate::fill::task::{self, Errand, Sharing};
+use crate::fill::witness::Witness;
 use crate::plan::Route;
 
 /// A response to a POST that is about to be stored.
@@ -65,9 +66,9 @@ pub(crate) fn begin(
     let key = CacheKey { digest, full: full.into(), site };
     let again = Arc::new(for_get(&*again(exchange, route)?));
     let place = place_among_fills(exchange, &again)?;
-    let errand = errand(exchange, route, &[], Sharing::Alone, (again, place));
-    let core = exchange.worker.core;
-    let seat = plane.desk.alone(core, (&key, plane.store.ledger()), now.mono).begin()?;
+    let errand = errand(exchange, route, None, Sharing::Alone, (again, place));
+    let who = (exchange.worker.core, Witness::of(exchange.client()));
+    let seat = plane.desk.alone(who, (&key, plane.store.ledger()), now.mono).begin()?;
     let (generation, writer) = plane.store.begin(storable, key, seat.fill().stamp(), length).ok()?;
     Some(Posted { errand, seat, generation, writer, length })
 }

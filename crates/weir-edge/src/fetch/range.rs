@@ -50,14 +50,14 @@ pub(crate) fn cold(
     route: &Route,
     ask: &Ask,
     key: &CacheKey,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
 ) -> Option<Cold> {
     let headers = &exchange.head.headers;
     let asked = Some(headers).filter(|_| ask.is_range()).and_then(wanted_cold)?;
     let is_whole = |held: &Arc<Generation>| held.is_whole() && matches(&held.head().stored.variant, headers);
     let digest = sharing(ask).digest_of_ranges(key);
     let manner = exchange.worker.plane.desk.memory.manner(digest, exchange.now.mono);
-    if manner.is_some() || validating.iter().any(is_whole) || lookup::at_hand_is_whole(exchange, route) {
+    if manner.is_some() || validating.is_some_and(is_whole) || lookup::at_hand_is_whole(exchange, route) {
         return None;
     }
     Some(match route.range.keeps_alone {
@@ -98,8 +98,10 @@ pub(super) async fn in_part(
     seat: Seat,
     told: Told,
 ) -> After {
-    if let Confirmed::Refused | Confirmed::Gone = parts::confirm(exchange, route, ask, &generation).await {
-        return pass::pass(exchange, route, told).await;
+    match parts::confirm(exchange, route, ask, &generation).await {
+        Confirmed::Held | Confirmed::Coming => {}
+        Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
+        Confirmed::Left => return After::Cut,
     }
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
     let told = told.stored(freshness.left_s(), freshness.source.word());

@@ -23,7 +23,7 @@ pub(super) async fn stale_instead(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     failure: Failure,
     told: Told,
 ) -> Option<After> {
@@ -39,7 +39,7 @@ pub(super) async fn stale_instead(
 pub(super) fn usable(
     exchange: &Exchange<'_>,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     failure: Failure,
 ) -> Option<(Arc<Generation>, Reusable)> {
     let is_good = |generation: &&Arc<Generation>| {
@@ -48,7 +48,7 @@ pub(super) fn usable(
             && matches!(generation.retirement(), None | Some(Retirement::Evicted))
             && matches(&generation.head().stored.variant, &exchange.head.headers)
     };
-    let generation = validating.first().filter(is_good)?;
+    let generation = validating.filter(is_good)?;
     if !exchange.worker.plane.store.may_serve(generation) {
         return None;
     }
@@ -79,7 +79,7 @@ pub(crate) fn instead_of_asking(
     if !upstreams.is_down(route.upstream.as_deref()?, exchange.now.mono) {
         return None;
     }
-    let stale = usable(exchange, ask, std::slice::from_ref(generation), Failure::NoAnswer)?;
+    let stale = usable(exchange, ask, Some(generation), Failure::NoAnswer)?;
     Some(stale.1)
 }
 
@@ -88,7 +88,7 @@ pub(super) fn slow_at(
     exchange: &Exchange<'_>,
     route: &Route,
     ask: &Ask,
-    validating: &[Arc<Generation>],
+    validating: Option<&Arc<Generation>>,
     fill: &Fill,
 ) -> Option<Instant> {
     usable(exchange, ask, validating, Failure::Slow)?;

@@ -10,6 +10,8 @@ use weir_store::Generation;
 use weir_upstream::{OriginBody, OriginRequest, OriginResponse, Tally, Upstream};
 use weir_wire::Framing;
 
+use super::witness::Witness;
+
 use crate::outgoing;
 use crate::plan::Route;
 
@@ -27,6 +29,8 @@ pub(crate) struct Again {
     pub(crate) headers: HeaderMap,
     /// For whom is counted what is sent and comes; of the core that asks.
     pub(crate) tally: Arc<dyn Tally>,
+    /// Whose request it is.
+    pub(crate) client: Witness,
 }
 
 /// The rest of a body.
@@ -40,7 +44,7 @@ impl Again {
     /// A GET with these fields.
     pub(crate) fn request(&self, headers: HeaderMap) -> OriginRequest {
         let request = OriginRequest::new(Method::GET, self.target.clone(), headers);
-        OriginRequest { tally: Some(self.tally.clone()), ..request }
+        OriginRequest { tally: Some(self.tally.clone()), client: Some(self.client.number()), ..request }
     }
 
     /// The bytes of this generation from `start` to its end, if the origin still has the same version.

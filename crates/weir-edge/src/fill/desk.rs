@@ -13,16 +13,21 @@ use weir_policy::{CacheKey, Interval, NotStored, Tags, matches};
 use weir_store::{Folded, Generation, Judged, Ledger};
 
 use super::again::strong;
+use super::bringing::{Bringing, Urls};
 use super::gap::Gaps;
 use super::machine::{End, Event, State};
 use super::memory::{Manner, Memory};
 use super::upstreams::Upstreams;
 use super::waiters::Bells;
+use super::witness::Witness;
 use super::{Fill, FillHead, OriginFailure, Seat};
 
 const SHARDS: usize = 64;
 /// Fills of one key at a time; more variants than that pass.
 const FILLS_PER_KEY_MAX: usize = 32;
+/// Fills of one key that are waited for in vain, before its requests pass; and of these one client's.
+const LATE_PER_KEY_MAX: usize = 3;
+const LATE_PER_CLIENT_MAX: usize = 2;
 
 type Shard = Mutex<HashMap<u128, SmallVec<[Arc<Fill>; 1]>, BuildHasherDefault<Folded>>>;
 
@@ -34,7 +39,7 @@ pub(crate) enum Plan {
     Lead(Lead),
     /// This key's responses were not storable a moment ago.
     Pass(NotStored),
-    /// Too far away from what is being fetched, or too many variants at once: fetch on one's own.
+    /// Too far away from what is being fetched, too many variants at once, or too many fills that hang: fetch on one's own.
     Apart,
     /// The origin failed to answer for this key a moment ago.
     Failed(OriginFailure),
@@ -49,6 +54,8 @@ pub(crate) struct Desk {
     pub(crate) upstreams: Arc<Upstreams>,
     /// What is being brought to generations that are held in part.
     pub(crate) gaps: Gaps,
+    /// What is being asked of origins, on the desk or not.
+    urls: Arc<Urls>,
     /// Generations that are being completed, by their address.
     pub(crate) completing: Mutex<HashSet<usize>>,
     bells: Arc<Bells>,
@@ -64,6 +71,7 @@ impl Desk {
             memory: Memory::new(),
             upstreams: Arc::default(),
             gaps,
+            urls: Arc::default(),
             completing: Mutex::default(),
             bells,
         }
@@ -76,7 +84,7 @@ impl Desk {
     /// Who brings the interval `want` of the variant that `headers` ask for?
     pub(crate) fn plan(
         self: &Arc<Self>,
-        core: usize,
+        (core, client): (usize, Witness),
         (key, ledger): (&CacheKey, &Ledger),
         want: Interval,
         headers: &HeaderMap,
@@ -84,8 +92,15 @@ impl Desk {
     ) -> Plan {
         let mut shard = self.shard(key).lock();
         if let Some(fills) = shard.get(&key.digest) {
-            for fill in fills {
+            let (mut late, mut late_of_client) = (0, 0);
+            // The newest first: what hangs is led again, and who comes joins that one.
+            for fill in fills.iter().rev() {
                 if fill.key().full != key.full || !serves(fill, headers, ledger) {
+                    continue;
+                }
+                if fill.is_late(now) {
+                    late += 1;
+                    late_of_client += usize::from(fill.client() == client);
                     continue;
                 }
                 if !reaches(fill, want, now) && !has_parts(fill) {
@@ -95,7 +110,8 @@ impl Desk {
                     return Plan::Join(seat);
                 }
             }
-            if fills.len() >= FILLS_PER_KEY_MAX {
+            let is_hung = late >= LATE_PER_KEY_MAX || late_of_client >= LATE_PER_CLIENT_MAX;
+            if is_hung || fills.len() >= FILLS_PER_KEY_MAX {
                 return Plan::Apart;
             }
         }
@@ -109,7 +125,7 @@ impl Desk {
         if !is_whole && self.memory.manner(key.digest, now) == Some(Manner::Pass) {
             return Plan::Apart;
         }
-        let fill = Fill::new(key.clone(), ledger.current(), self.bells.clone(), now);
+        let fill = self.fill(client, (key, ledger), now);
         shard.entry(key.digest).or_default().push(fill.clone());
         Plan::Lead(Lead { desk: self.clone(), seat: fill.seat(core) })
     }
@@ -117,12 +133,23 @@ impl Desk {
     /// A fill that no other request may join: its response is not known to be public.
     pub(crate) fn alone(
         self: &Arc<Self>,
-        core: usize,
+        (core, client): (usize, Witness),
         (key, ledger): (&CacheKey, &Ledger),
         now: Instant,
     ) -> Lead {
-        let fill = Fill::new(key.clone(), ledger.current(), self.bells.clone(), now);
+        let fill = self.fill(client, (key, ledger), now);
         Lead { desk: self.clone(), seat: fill.seat(core) }
+    }
+
+    fn fill(&self, client: Witness, (key, ledger): (&CacheKey, &Ledger), now: Instant) -> Arc<Fill> {
+        let bringing = Bringing::begin(&self.urls, key.url_digest(), ledger.ask());
+        Fill::new(key.clone(), bringing, self.bells.clone(), (client, now))
+    }
+
+    /// Whether anything of a URL is being fetched that may be stored, under whatever key; by the URL's digest. What is planned after
+    /// this was asked sends its request later.
+    pub(crate) fn is_bringing(&self, url: u128) -> bool {
+        self.urls.has(url)
     }
 
     /// The fill that is bringing the very generation that `part` is the stored part of.
@@ -155,6 +182,7 @@ impl Desk {
 
     /// Takes a fill off the desk; its readers keep it.
     pub(crate) fn done(&self, fill: &Arc<Fill>) {
+        fill.brought();
         let mut shard = self.shard(fill.key()).lock();
         if let Some(fills) = shard.get_mut(&fill.key().digest) {
             fills.retain(|other| !Arc::ptr_eq(other, fill));

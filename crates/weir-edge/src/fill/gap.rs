@@ -4,6 +4,7 @@
 //! States: `Asking` (request sent, no head) → `Bringing` → `Ended`; `Asking` → `Ended`. `Ended` is final.
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -19,6 +20,7 @@ use super::again::{Again, NoPart, Part};
 use super::cold::chunk_end;
 use super::machine::{AHEAD_BYTES_MAX, REST_BYTES_MAX};
 use super::pace::Pace;
+use super::task::forsaken;
 use super::waiters::{Bells, Waiters};
 use crate::clock;
 use crate::observe::Observer;
@@ -395,6 +397,17 @@ impl Gaps {
         })
     }
 
+    /// Gives up a transfer that nobody waits for; from then on nobody joins it. Says whether it did.
+    fn forsake(&self, gap: &Gap) -> bool {
+        // Seats are taken under this lock.
+        let _running = self.running.lock();
+        let is_forsaken = gap.readers.load(Ordering::Acquire) == 0;
+        if is_forsaken {
+            gap.end.store(gap.start, Ordering::Release);
+        }
+        is_forsaken
+    }
+
     fn done(&self, gap: &Arc<Gap>) {
         let at = Arc::as_ptr(&gap.generation).addr();
         let mut running = self.running.lock();
@@ -477,9 +490,20 @@ impl Errand {
         self.go_on(gap, writer, part).await
     }
 
+    /// Asks the origin, for as long as somebody waits for the answer.
     async fn ask(&self, gap: &Gap, again: &Again) -> Result<Part, NoPart> {
         self.observer.counters().origin_asked();
-        again.part(&gap.generation, Interval::new(gap.start, gap.end())).await
+        let mut part = pin!(again.part(&gap.generation, Interval::new(gap.start, gap.end())));
+        loop {
+            tokio::select! {
+                biased;
+                part = &mut part => return part,
+                () = forsaken(&gap.turn) => {}
+            }
+            if self.plane.desk.gaps.forsake(gap) {
+                return Err(NoPart::Failed("deserted"));
+            }
+        }
     }
 
     async fn go_on(&self, gap: &Gap, mut writer: Writer, part: Part) -> End {

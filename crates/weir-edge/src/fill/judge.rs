@@ -3,15 +3,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT_RANGES, AGE, CONTENT_LENGTH, SET_COOKIE};
+use http::header::{ACCEPT_RANGES, AGE, CONTENT_LENGTH, SET_COOKIE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use weir_policy::{
-    BodyEnd, NotStored, Now, SetCookie, Storable, Variant, is_selected_by, may_freshen, storable,
-};
-use weir_store::{Generation, Retirement, Writer};
+use weir_policy::{BodyEnd, CacheKey, NotStored, Now, SetCookie, Storable, Variant, may_freshen, storable};
+use weir_store::{Generation, NotAdmitted, Retirement, Writer};
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
 use weir_wire::Framing;
 
@@ -21,7 +19,7 @@ use super::gap::{self, Begun};
 use super::machine::Event;
 use super::memory::Manner;
 use super::task::{Errand, Give, Handed, Sharing};
-use super::{Fill, FillHead, OriginFailure, SharedResponse, complete};
+use super::{Concern, Fill, FillHead, OriginFailure, SharedResponse, complete};
 use crate::clock;
 use crate::observe::EventKind;
 use crate::watch;
@@ -38,15 +36,29 @@ const SHARED_TIME_MAX: Duration = Duration::from_secs(5);
 impl Errand {
     /// No response.
     pub(super) fn fail(&self, fill: &Fill, error: &OriginError) {
-        let failure = OriginFailure::of(error);
+        let mut failure = OriginFailure::of(error);
         self.observer.counters().error(failure.word);
-        if error.blame() == Blame::Origin {
-            self.plane.desk.upstreams.failed(self.again.upstream.name(), clock::mono());
+        let (desk, upstream, now) = (&self.plane.desk, self.again.upstream.name(), clock::mono());
+        match failure.concern {
+            Concern::All if error.blame() == Blame::Origin => desk.upstreams.failed(upstream, now),
+            Concern::All => {}
+            Concern::Lead => {
+                desk.upstreams.suspected(upstream, self.client, now);
+                failure.concern = self.concern(fill, now);
+            }
         }
-        if failure.status != StatusCode::SERVICE_UNAVAILABLE {
-            self.plane.desk.memory.fail(fill.key().digest, clock::mono(), failure.clone());
+        if failure.concern == Concern::All && failure.status != StatusCode::SERVICE_UNAVAILABLE {
+            desk.memory.fail(fill.key().digest, now, failure.clone());
         }
         self.end(fill, FillHead::Failed(failure), Event::Failed);
+    }
+
+    /// Whom a failure concerns that the request may have caused.
+    fn concern(&self, fill: &Fill, now: Instant) -> Concern {
+        match self.plane.desk.memory.witnessed(fill.key().digest, self.client, now) {
+            true => Concern::All,
+            false => Concern::Lead,
+        }
     }
 
     /// Judges the head and does what it asks for; true when the fill ended as it should.
@@ -59,6 +71,9 @@ impl Errand {
     ) -> bool {
         let received = clock::now();
         self.plane.desk.upstreams.answered(self.again.upstream.name());
+        if !response.status.is_server_error() {
+            self.plane.desk.memory.answered(fill.key().digest);
+        }
         let _ = fill.origin.set(response.origin.name().into());
         fill.had_age.store(response.headers.contains_key(AGE), Ordering::Relaxed);
         for _ in 0..response.times.retries {
@@ -81,22 +96,13 @@ impl Errand {
         let judged =
             storable(&self.view(), response.status, &response.headers, end, requested, received, rules);
         // An error never takes the place of what may still go out instead of it (RFC 5861 §4).
-        let is_outage = response.status.is_server_error() && !self.validating.is_empty();
+        let is_outage = response.status.is_server_error() && self.validating.is_some();
         let reason = match judged {
             Ok(_) if is_outage => NotStored::ServerError,
             Ok(_) if self.is_too_large(response.framing) => NotStored::TooLarge,
             Ok(storable) => {
-                let length = match response.framing {
-                    Framing::Length(length) => Some(length),
-                    Framing::None => Some(0),
-                    Framing::Chunked | Framing::Close => None,
-                };
-                let (store, key, stamp) = (&self.plane.store, fill.key().clone(), fill.stamp());
-                let begun = match length.filter(|_| self.is_partable(fill, &response)) {
-                    Some(length) => store.begin_partable(storable, key, stamp, length),
-                    None => store.begin(storable, key, stamp, length),
-                };
-                match begun {
+                let length = length(response.framing);
+                match self.begin(fill, storable, &response, length) {
                     Ok((generation, writer)) if generation.is_part() => {
                         let end = length.unwrap_or_default();
                         let part = Part { body: response.body, skip_bytes: 0, end };
@@ -143,7 +149,7 @@ impl Errand {
             self.handle(fill, Manner::Pass);
             return self.no_part(fill, NotStored::Status);
         };
-        if self.validating.first().is_some_and(|held| is_same(held, &response.headers, kept.length)) {
+        if self.validating.as_ref().is_some_and(|held| is_same(held, &response.headers, kept.length)) {
             // It does not look at what it is asked first.
             return self.unchanged(fill, (requested, received), response, give).await;
         }
@@ -191,7 +197,8 @@ impl Errand {
         if let Some(variant) = Variant::of(&self.client_headers, &response.headers) {
             let (status, origin) = (response.status, response.origin.name_shared().clone());
             let (headers, reason) = (response.headers, NotStored::Status);
-            let response = SharedResponse { status, headers, body, reason, origin, variant };
+            let concern = Concern::Lead;
+            let response = SharedResponse { status, headers, body, reason, origin, variant, concern };
             let _ = give.send(Handed::Alone(Box::new(response)));
         }
         self.no_part(fill, NotStored::Status)
@@ -212,6 +219,7 @@ impl Errand {
         give: Give,
     ) -> bool {
         let store = &self.plane.store;
+        let storable = self.beside_others(storable, fill.key());
         let begun = store.begin_part(storable, fill.key().clone(), fill.stamp(), kept.length, kept.interval);
         let Ok((generation, writer)) = begun else { return self.no_part(fill, NotStored::NoRoom) };
         let part = Part { body: response.body, skip_bytes: kept.skip_bytes, end: kept.interval.end };
@@ -247,12 +255,28 @@ impl Errand {
         true
     }
 
+    /// Begins a generation of a whole.
+    fn begin(
+        &self,
+        fill: &Fill,
+        storable: Storable,
+        response: &OriginResponse,
+        length: Option<u64>,
+    ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
+        let storable = self.beside_others(storable, fill.key());
+        let (store, key, stamp) = (&self.plane.store, fill.key().clone(), fill.stamp());
+        match length.filter(|_| self.is_partable(fill, response)) {
+            Some(length) => store.begin_partable(storable, key, stamp, length),
+            None => store.begin(storable, key, stamp, length),
+        }
+    }
+
     /// Whether parts of a whole that has begun to come can be asked for by themselves, as the origin says (RFC 9110 §14.3).
     fn is_partable(&self, fill: &Fill, response: &OriginResponse) -> bool {
         let is_of_bytes = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"bytes");
         let digest = self.shared.digest_of_ranges(fill.key());
         response.status == StatusCode::OK
-            && self.validating.is_empty()
+            && self.validating.is_none()
             && strong(&response.headers).is_some()
             && response.headers.get(ACCEPT_RANGES).is_some_and(is_of_bytes)
             && self.plane.desk.memory.manner(digest, clock::mono()).is_none()
@@ -272,6 +296,15 @@ impl Errand {
     fn no_part(&self, fill: &Fill, reason: NotStored) -> bool {
         self.end(fill, FillHead::Declined(reason, StatusCode::PARTIAL_CONTENT), Event::Declined(reason));
         true
+    }
+
+    /// A response of a key that has variants by coding: an origin that forgets Vary forgets it in what it does not code, too.
+    fn beside_others(&self, storable: Storable, key: &CacheKey) -> Storable {
+        let others = self.plane.store.variants(key.digest, &key.full);
+        match others.iter().any(|held| held.head().stored.variant.varies_on_codings()) {
+            true => storable.beside_codings(&self.client_headers),
+            false => storable,
+        }
     }
 
     fn is_too_large(&self, framing: Framing) -> bool {
@@ -297,7 +330,7 @@ impl Errand {
         let replaces = status.is_success()
             || status.is_redirection()
             || matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
-        let Some(old) = self.validating.first() else { return };
+        let Some(old) = &self.validating else { return };
         if replaces && (reason.is_of_response() || reason == NotStored::NoRoom) {
             self.plane.store.retire(old);
         }
@@ -330,7 +363,8 @@ impl Errand {
             Ok(body) => {
                 let origin = response.origin.name().into();
                 let (status, headers) = (response.status, response.headers);
-                let shared = SharedResponse { status, headers, body, reason, origin, variant };
+                let concern = self.concern(fill, clock::mono());
+                let shared = SharedResponse { status, headers, body, reason, origin, variant, concern };
                 self.end(fill, FillHead::Shared(Arc::new(shared)), Event::Shared);
                 true
             }
@@ -341,7 +375,7 @@ impl Errand {
         }
     }
 
-    /// A 304: every stored variant that it selects is freshened (RFC 9111 §4.3.4).
+    /// A 304: what was asked about, and nothing else that is held, is freshened (RFC 9111 §4.3.4): it is what the request selects.
     async fn unchanged(
         &self,
         fill: &Fill,
@@ -351,36 +385,28 @@ impl Errand {
     ) -> bool {
         // Reading to the end makes the connection usable again.
         let _ = response.body.next().await;
-        let count = self.validating.len();
-        let mut first = None;
-        for generation in &self.validating {
-            let (fresh, is_for_all) = {
-                let stored = &generation.head().stored;
-                let (news, rules) = (&response.headers, &self.route.rules);
-                if !is_selected_by(stored, news, count) {
-                    continue;
-                }
-                let is_for_all = may_freshen(&self.client_headers, stored, news, received, rules);
-                (weir_policy::freshen(stored, news, requested, received, rules), is_for_all)
-            };
-            // What was replaced or invalidated meanwhile stays so; who waits may have it all the same.
-            let is_gone = matches!(
-                generation.retirement(),
-                Some(Retirement::Replaced | Retirement::Outgrown | Retirement::Abandoned)
-            );
-            if !is_gone && is_for_all {
-                self.plane.store.freshen(generation, fresh, fill.stamp());
-                let events = &self.plane.observatory.events;
-                watch::tell(events, EventKind::Revalidated, generation, "304");
-            }
-            first.get_or_insert_with(|| generation.clone());
-        }
-        let Some(generation) = first else {
-            // A 304 that selects nothing that was asked for: the lead asks again on its own.
+        let Some(generation) = &self.validating else {
+            // Nothing was asked about: the lead asks again on its own.
             return self.decline(fill, NotStored::UnaskedNotModified, response, give);
         };
+        let (fresh, is_for_all) = {
+            let stored = &generation.head().stored;
+            let (news, rules) = (&response.headers, &self.route.rules);
+            let is_for_all = may_freshen(&self.client_headers, stored, news, received, rules);
+            (weir_policy::freshen(stored, news, requested, received, rules), is_for_all)
+        };
+        // What was replaced or invalidated meanwhile stays so; who waits may have it all the same.
+        let is_gone = matches!(
+            generation.retirement(),
+            Some(Retirement::Replaced | Retirement::Outgrown | Retirement::Abandoned)
+        );
+        if !is_gone && is_for_all {
+            self.plane.store.freshen(generation, fresh, fill.stamp());
+            let events = &self.plane.observatory.events;
+            watch::tell(events, EventKind::Revalidated, generation, "304");
+        }
         self.plane.desk.memory.accept(fill.key().digest, clock::mono());
-        self.end(fill, FillHead::Unchanged(generation), Event::Unchanged);
+        self.end(fill, FillHead::Unchanged(generation.clone()), Event::Unchanged);
         true
     }
 
@@ -393,7 +419,24 @@ impl Errand {
         if self.route.rules.set_cookie == SetCookie::Strip {
             fields.remove(SET_COOKIE);
         }
-        fields.keys().any(|name| !stored.contains_key(name)).then_some(fields)
+        if !fields.keys().any(|name| !stored.contains_key(name)) {
+            return None;
+        }
+        // The lead may be a cache, too.
+        fields.remove(VARY);
+        for value in stored.get_all(VARY) {
+            fields.append(VARY, value.clone());
+        }
+        Some(fields)
+    }
+}
+
+/// How long a body is, where its framing tells.
+fn length(framing: Framing) -> Option<u64> {
+    match framing {
+        Framing::Length(length) => Some(length),
+        Framing::None => Some(0),
+        Framing::Chunked | Framing::Close => None,
     }
 }
 

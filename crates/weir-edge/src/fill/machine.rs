@@ -3,7 +3,8 @@
 //! returned [`Actions`] say.
 //!
 //! States: `Asking` (request sent, no head) → `Filling` (body arrives) → `Ended`; `Asking` → `Ended`
-//! where the response is not filled (declined, unchanged, shared, failed). `Ended` is final.
+//! where the response is not filled (declined, unchanged, shared, failed) or nobody
+//! waits for it any more. `Ended` is final.
 
 use weir_policy::NotStored;
 
@@ -83,7 +84,7 @@ pub(crate) enum Event {
     Stopped,
     /// Body bytes arrived.
     Bytes(u64),
-    /// The body's clean end.
+    /// The body's clean end; the generation is sealed.
     Finished,
     /// No head, or the body broke off for good.
     Failed,
@@ -99,6 +100,8 @@ pub(crate) enum Event {
     Joined,
     /// A reader left its seat.
     Left,
+    /// Nobody has come back for some time to a fill that nobody waits for.
+    Forsaken,
     /// A reader has read up to this offset.
     Advanced(u64),
 }
@@ -112,7 +115,7 @@ impl Actions {
     pub(crate) const NONE: Actions = Actions(0);
     /// Wake the readers.
     pub(crate) const WAKE: Actions = Actions(1);
-    /// Seal the generation as whole.
+    /// The generation is whole.
     pub(crate) const SEAL: Actions = Actions(2);
     /// Abandon the generation.
     pub(crate) const ABANDON: Actions = Actions(4);
@@ -120,6 +123,9 @@ impl Actions {
     pub(crate) const STOP: Actions = Actions(8);
     /// Ask for the rest of the body.
     pub(crate) const TAKE_OVER: Actions = Actions(16);
+
+    /// Give the fill up, unless somebody comes back soon.
+    pub(crate) const LOOK: Actions = Actions(32);
 
     /// Both sets.
     pub(crate) const fn and(self, other: Actions) -> Actions {
@@ -167,7 +173,9 @@ impl Machine {
         match event {
             Event::Joined => (Machine { readers: self.readers + 1, ..self }, Actions::NONE),
             Event::Left => {
-                Machine { readers: self.readers.saturating_sub(1), ..self }.unless_deserted(Actions::NONE)
+                let left = Machine { readers: self.readers.saturating_sub(1), ..self };
+                let is_alone = left.state == State::Asking && left.readers == 0;
+                left.unless_deserted(if is_alone { Actions::LOOK } else { Actions::NONE })
             }
             Event::Advanced(offset) => (Machine { front: self.front.max(offset), ..self }, Actions::NONE),
             event => self.advance(event),
@@ -185,6 +193,8 @@ impl Machine {
             (State::Asking, Event::Unchanged) => self.ended(End::Unchanged, Actions::WAKE),
             (State::Asking, Event::Withdrawn) => self.ended(End::Withdrawn, Actions::WAKE),
             (State::Asking, Event::Shared) => self.ended(End::Shared, Actions::WAKE),
+            (State::Asking, Event::Forsaken) if self.readers == 0 => self.ended(End::Deserted, Actions::NONE),
+            (State::Asking, Event::Forsaken) => (self, Actions::NONE),
             (State::Asking, Event::Parted) => self.ended(End::Parted, Actions::WAKE),
             (State::Filling { .. }, Event::Stopped) => {
                 self.ended(End::Stopped, Actions::WAKE.and(Actions::STOP))

@@ -9,6 +9,7 @@ use parking_lot::Mutex;
 use weir_policy::NotStored;
 
 use super::OriginFailure;
+use super::witness::{WITNESSED_FOR, Witness, Witnesses};
 
 /// How long a key stays known as not storable, once it has been said twice.
 pub(crate) const DECLINED_FOR: Duration = Duration::from_secs(120);
@@ -107,11 +108,12 @@ pub(crate) struct Memory {
     failed: Table<OriginFailure>,
     manners: Table<Handled>,
     changed: Table<()>,
+    witnesses: Table<Witnesses>,
 }
 
 impl Memory {
-    /// Empty tables: 64 Ki keys not storable, 16 Ki that were a moment ago, 16 Ki that are handled in a special manner, 4 Ki failed,
-    /// 4 Ki changed.
+    /// Empty tables: 64 Ki keys not storable, 16 Ki that were a moment ago, 16 Ki that are handled in a special manner, 4 Ki each
+    /// that failed, were met with failures, or changed.
     pub(crate) fn new() -> Memory {
         Memory {
             declined: Table::new(64 << 10),
@@ -119,6 +121,7 @@ impl Memory {
             failed: Table::new(4 << 10),
             manners: Table::new(16 << 10),
             changed: Table::new(4 << 10),
+            witnesses: Table::new(4 << 10),
         }
     }
 
@@ -164,6 +167,22 @@ impl Memory {
         let is_confirmed = !status.is_client_error() && self.declined.find(digest, now).is_some();
         let until = now + if is_confirmed { DECLINED_FOR } else { DOUBTED_FOR };
         self.declined.put(digest, until + DECLINED_FOR, Declined { reason, until });
+    }
+
+    /// Notes that a request for the key met a failure that it may have caused. True where so many clients have, with no answer in
+    /// between, that it concerns them all.
+    pub(crate) fn witnessed(&self, digest: u128, client: Witness, now: Instant) -> bool {
+        let mut witnesses = self.witnesses.find(digest, now).unwrap_or_else(|| Witnesses::begin(client, now));
+        witnesses.add(client, now);
+        let are_enough = witnesses.are_enough();
+        self.witnesses.put(digest, now + WITNESSED_FOR, witnesses);
+        are_enough
+    }
+
+    /// The key was answered, and not with a server's error: what failed was a request.
+    pub(crate) fn answered(&self, digest: u128) {
+        self.witnesses.clear(digest);
+        self.failed.clear(digest);
     }
 
     /// A storable response clears what was remembered.
@@ -238,6 +257,19 @@ mod tests {
         memory.changed(7, now + RESTLESS);
         assert_eq!(memory.manner(7, now + RESTLESS), Some(Manner::Whole));
         assert_eq!(memory.manner(7, now + RESTLESS + MANNER_FOR), None);
+    }
+
+    #[test]
+    fn one_client_alone_never_makes_a_keys_failure_everybodys() {
+        let memory = Memory::new();
+        let now = crate::clock::mono();
+        let client = Witness::V4;
+        assert!((0..100).all(|_| !memory.witnessed(7, client(1), now)));
+        assert!(!memory.witnessed(7, client(2), now));
+        memory.answered(7);
+        assert!(!memory.witnessed(7, client(3), now), "an answer came in between");
+        assert!(!memory.witnessed(7, client(2), now) && memory.witnessed(7, client(1), now));
+        assert!(memory.witnessed(7, client(1), now), "what is known need not be met by three again");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Fills: one origin transfer into one generation, however many read it. [`machine`] says what happens,
-//! [`task`] does it, `judge` reads heads, [`desk`] knows which fills run, [`upstreams`] how the asked do, [`tail`] reads a fill,
-//! [`waiters`] wakes the readers.
+//! [`task`] does it, `judge` reads heads, [`desk`] knows which fills run, [`upstreams`] how the asked do, [`witness`] whose
+//! failures count, [`tail`] reads a fill, [`waiters`] wakes the readers.
 //! It must not decide what may be stored: that is the policy's.
 
 pub(crate) mod again;
+mod bringing;
 pub(crate) mod cold;
 pub(crate) mod complete;
 pub(crate) mod desk;
@@ -16,6 +17,7 @@ pub(crate) mod tail;
 pub(crate) mod task;
 pub(crate) mod upstreams;
 pub(crate) mod waiters;
+pub(crate) mod witness;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
@@ -26,12 +28,26 @@ use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use weir_policy::{CacheKey, NotStored, Variant};
-use weir_store::{Generation, Retirement, Stamp};
+use weir_store::{Generation, Retirement, Stamp, Writer};
 use weir_upstream::OriginError;
 
+use self::bringing::Bringing;
 use self::machine::{Actions, End, Event, Machine, State};
 use self::pace::Pace;
 use self::waiters::{Bells, Waiters};
+use self::witness::Witness;
+
+/// After this time a fill without a head is waited for no longer by those who joined it: another is led.
+pub(crate) const HEAD_WAIT_MAX: Duration = Duration::from_secs(5);
+
+/// Whom a failure concerns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Concern {
+    /// All who wait: whoever asked would have met it.
+    All,
+    /// The lead alone, whose request may have caused it: the others ask again, one of them leading.
+    Lead,
+}
 
 /// Why there is no response from the origin.
 #[derive(Clone, Debug)]
@@ -46,6 +62,7 @@ pub(crate) struct OriginFailure {
     pub(crate) origin: Option<Arc<str>>,
     /// When to try again, for a 503.
     pub(crate) retry_after: Option<Duration>,
+    pub(crate) concern: Concern,
 }
 
 impl OriginFailure {
@@ -61,6 +78,7 @@ impl OriginFailure {
             word: error.word(),
             origin: None,
             retry_after,
+            concern: if error.is_before_request() { Concern::All } else { Concern::Lead },
         }
     }
 }
@@ -75,6 +93,7 @@ pub(crate) struct SharedResponse {
     pub(crate) origin: Arc<str>,
     /// Which of those waiting it may go to.
     pub(crate) variant: Variant,
+    pub(crate) concern: Concern,
 }
 
 /// What the origin's head made of a fill.
@@ -101,8 +120,12 @@ pub(crate) struct Fill {
     key: CacheKey,
     /// The ledger's number when the fill was planned; it asks after that.
     stamp: Stamp,
+    /// What unsafe requests see of it, until it is held or never will be.
+    bringing: Mutex<Option<Bringing>>,
     /// When it was planned.
     begun: Instant,
+    /// Whose request it is.
+    client: Witness,
     machine: Mutex<Machine>,
     head: OnceLock<FillHead>,
     /// How far the foremost reader is.
@@ -115,7 +138,7 @@ pub(crate) struct Fill {
     broke: OnceLock<&'static str>,
     waiters: Arc<Waiters>,
     bells: Arc<Bells>,
-    /// Told when the transfer must stop, or when a window may go on.
+    /// Told when the transfer must stop, when nobody waits for the head any more, or when a window may go on.
     turn: Notify,
     pace: Pace,
     /// Where it stops before its end, since what comes then is fetched already.
@@ -124,12 +147,19 @@ pub(crate) struct Fill {
 
 impl Fill {
     /// A fill that is about to ask.
-    pub(crate) fn new(key: CacheKey, stamp: Stamp, bells: Arc<Bells>, begun: Instant) -> Arc<Fill> {
+    pub(crate) fn new(
+        key: CacheKey,
+        bringing: Bringing,
+        bells: Arc<Bells>,
+        (client, begun): (Witness, Instant),
+    ) -> Arc<Fill> {
         let waiters = Waiters::new(&bells);
         Arc::new(Fill {
             key,
-            stamp,
+            stamp: bringing.stamp(),
+            bringing: Mutex::new(Some(bringing)),
             begun,
+            client,
             front: AtomicU64::new(0),
             had_age: AtomicBool::new(false),
             machine: Mutex::new(Machine::new()),
@@ -179,6 +209,26 @@ impl Fill {
     /// When it was planned, which is just before it asks.
     pub(crate) fn begun(&self) -> Instant {
         self.begun
+    }
+
+    /// Whose request it is.
+    pub(crate) fn client(&self) -> Witness {
+        self.client
+    }
+
+    /// What it brings is held by now, or will not be.
+    fn brought(&self) {
+        drop(self.bringing.lock().take());
+    }
+
+    /// Until when those who join it wait for its head.
+    pub(crate) fn late_at(&self) -> Instant {
+        self.begun + HEAD_WAIT_MAX
+    }
+
+    /// Whether its head has been waited for long enough: it goes on for its lead alone until it has one.
+    pub(crate) fn is_late(&self, now: Instant) -> bool {
+        self.head.get().is_none() && now >= self.late_at()
     }
 
     /// Whether the origin's response came out of another cache (RFC 9111 §5.1).
@@ -264,10 +314,18 @@ impl Fill {
             *machine = next;
             actions
         };
-        if actions.has(Actions::STOP) {
+        if actions.has(Actions::STOP) || actions.has(Actions::LOOK) {
             self.turn.notify_one();
         }
         actions
+    }
+
+    /// The body's clean end: the generation is sealed before the end is told, so that a reader on another core who sees
+    /// the end finds all that it ends. False where fewer or more bytes came than were declared.
+    pub(crate) fn seal(&self, writer: Writer) -> bool {
+        let is_whole = writer.seal().is_ok();
+        self.apply(if is_whole { Event::Finished } else { Event::Failed });
+        is_whole
     }
 
     /// Wakes the readers of all cores.

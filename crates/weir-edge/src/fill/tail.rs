@@ -11,7 +11,7 @@ use weir_upstream::OriginBody;
 
 use super::again::{Again, Rest};
 use super::machine::{End, State};
-use super::{Seat, is_windowed};
+use super::{Fill, Seat, is_windowed};
 use crate::deliver::{Body, Cut, bytes_of};
 
 /// How often, and how long apart, a reader looks for what is being written to the volume: 2 s in all.
@@ -66,15 +66,7 @@ impl Tail {
         let Some(seat) = &self.seat else { return Read::Gone };
         // A reader whose interval lies ahead of a window pulls it on, as one does that has read everything.
         seat.fill().advance(start, generation);
-        let ready = || {
-            // In this order: what has come before the end is seen. What others bring is not waited for here.
-            let has_ended = matches!(seat.fill().machine().state(), State::Ended(_));
-            match generation.read(start, bytes_max) {
-                Read::NotYet => has_ended.then_some(Read::Gone),
-                read => Some(read),
-            }
-        };
-        seat.fill().wait(seat.core(), ready).await
+        seat.fill().wait(seat.core(), || look(seat.fill(), generation, start, bytes_max)).await
     }
 
     fn is_held_below(&self) -> bool {
@@ -132,6 +124,16 @@ impl Tail {
 
     fn failure(&self) -> Cut {
         Cut { word: self.seat.as_ref().map_or("reader-behind", |seat| seat.fill().failure_word()) }
+    }
+}
+
+/// What a reader finds at an offset; nothing where it has to wait.
+pub(super) fn look(fill: &Fill, generation: &Generation, start: u64, bytes_max: usize) -> Option<Read> {
+    // In this order: what has come before the end is seen. What others bring is not waited for here.
+    let has_ended = matches!(fill.machine().state(), State::Ended(_));
+    match generation.read(start, bytes_max) {
+        Read::NotYet => has_ended.then_some(Read::Gone),
+        read => Some(read),
     }
 }
 

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use weir_policy::{CacheKey, RequestView, conditional};
 use weir_store::{Generation, Writer};
 use weir_upstream::{Blame, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse};
@@ -18,7 +18,8 @@ use super::again::{Again, Rest, strong};
 use super::cold::Cold;
 use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
 use super::upstreams::Place;
-use super::{Fill, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
+use super::witness::Witness;
+use super::{Concern, Fill, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
 use crate::clock;
 use crate::observe::{EventKind, Observer};
 use crate::plan::Route;
@@ -27,6 +28,8 @@ use crate::watch;
 
 /// How long a transfer pauses where the volume alone can keep its body and is behind.
 const VOLUME_PAUSE: Duration = Duration::from_millis(1);
+/// How long an answer is awaited that nobody waits for any more: who reloads a page comes back to it.
+const FORSAKEN_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long a fill waits for readers to free memory before it tries again.
 const MEMORY_WAIT: Duration = Duration::from_millis(5);
 /// How long it waits in all for one piece; then it is given up, and its readers go on by themselves where they can.
@@ -45,8 +48,10 @@ pub(crate) struct Errand {
     pub(crate) host: Arc<str>,
     pub(crate) path_and_query: String,
     pub(crate) client_headers: HeaderMap,
-    /// Stored generations that the request revalidates, the selected one first.
-    pub(crate) validating: Vec<Arc<Generation>>,
+    /// Whose request it is.
+    pub(crate) client: Witness,
+    /// What the request selects of what is held, and revalidates.
+    pub(crate) validating: Option<Arc<Generation>>,
     /// Whether the key is remembered when a response is not storable.
     pub(crate) shared: Sharing,
     /// The range that the origin is asked for, where not for the whole.
@@ -155,6 +160,7 @@ impl Drop for Closing {
                 word: "fill-aborted",
                 origin: None,
                 retry_after: None,
+                concern: Concern::Lead,
             };
             let _ = self.fill.head.set(FillHead::Failed(failure));
             self.fill.apply(Event::Failed);
@@ -173,13 +179,13 @@ async fn run(errand: Errand, fill: Arc<Fill>, interim: Option<InterimSender>, gi
     counters.fill_begun();
     counters.origin_asked();
     let requested = clock::now();
-    let answer = errand.again.upstream.send(errand.request(), interim).await;
-    let whole = match answer {
-        Ok(response) => errand.head(&fill, requested, response, give).await,
-        Err(error) => {
+    let whole = match errand.ask(&fill, interim).await {
+        Some(Ok(response)) => errand.head(&fill, requested, response, give).await,
+        Some(Err(error)) => {
             errand.fail(&fill, &error);
             false
         }
+        None => false,
     };
     errand.count_end(whole);
     drop(closing);
@@ -194,11 +200,31 @@ impl Errand {
         }
     }
 
+    /// Asks the origin. None where nobody waits for the answer any more: a fill that may not even be stored is not worth an
+    /// origin's connection for as long as the origin likes.
+    async fn ask(
+        &self,
+        fill: &Fill,
+        interim: Option<InterimSender>,
+    ) -> Option<Result<OriginResponse, OriginError>> {
+        let mut answer = std::pin::pin!(self.again.upstream.send(self.request(), interim));
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut answer => return Some(answer),
+                () = forsaken(&fill.turn) => drop(fill.apply(Event::Forsaken)),
+            }
+            if let State::Ended(_) = fill.machine().state() {
+                let _ = fill.head.set(FillHead::Withdrawn);
+                return None;
+            }
+        }
+    }
+
     fn request(&self) -> OriginRequest {
         let mut headers = self.again.headers.clone();
-        let heads: Vec<_> = self.validating.iter().map(|generation| generation.head()).collect();
-        let stored: Vec<_> = heads.iter().map(|head| &head.stored).collect();
-        conditional(&stored, &mut headers);
+        let head = self.validating.as_ref().map(|generation| generation.head());
+        conditional(head.as_ref().map(|head| &head.stored), &mut headers);
         if let Some(cold) = self.cold {
             cold.ask(&mut headers);
         }
@@ -267,7 +293,7 @@ impl Errand {
                     fill.fail_with("rest-too-short");
                     fill.apply(Event::Failed);
                 }
-                Ok(None) => drop(fill.apply(Event::Finished)),
+                Ok(None) => return self.whole(fill, writer),
                 Err(error) => {
                     fill.fail_with(error.word());
                     self.observer.counters().error(error.word());
@@ -312,8 +338,20 @@ impl Errand {
         }
     }
 
-    /// Ends the generation as the machine says: what arrived whole is published, and in part what nobody waited for or what
-    /// broke off, if the rest of it can be told to be of the same version.
+    /// Publishes what has arrived whole; true if it is what was declared.
+    fn whole(&self, fill: &Arc<Fill>, writer: Writer) -> bool {
+        let generation = writer.generation().clone();
+        let is_whole = fill.seal(writer);
+        if is_whole {
+            watch::tell(&self.plane.observatory.events, EventKind::Stored, &generation, "");
+        }
+        self.plane.desk.done(fill);
+        fill.wake(self.core);
+        is_whole
+    }
+
+    /// Ends the generation that has not arrived whole as the machine says: what nobody waited for or what broke off is
+    /// published in part, if the rest of it can be told to be of the same version.
     fn close(&self, fill: &Arc<Fill>, writer: Writer, is_sound: bool) -> bool {
         let generation = writer.generation().clone();
         let is_kept = || {
@@ -323,13 +361,6 @@ impl Errand {
                 && strong(&generation.head().stored.headers).is_some()
         };
         let whole = match fill.machine().state() {
-            State::Ended(End::Whole) => {
-                let is_whole = writer.seal().is_ok();
-                if is_whole {
-                    watch::tell(&self.plane.observatory.events, EventKind::Stored, &generation, "");
-                }
-                is_whole
-            }
             State::Ended(End::Stopped) => {
                 writer.rest();
                 true
@@ -407,6 +438,15 @@ impl Errand {
             fill.apply(Event::Sunk);
         }
     }
+}
+
+/// Ready a while after the last who waited for a head has left.
+///
+/// # Cancel safety
+/// Not safe: that the last has left is told once.
+pub(super) async fn forsaken(turn: &Notify) {
+    turn.notified().await;
+    tokio::time::sleep(FORSAKEN_TIME_MAX).await;
 }
 
 /// Whether a body broke off that was well until then: what was not well-formed is not what it says it is, and what this machine

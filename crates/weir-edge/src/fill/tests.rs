@@ -190,10 +190,13 @@ impl Scene {
             target: "/".to_owned(),
             headers: HeaderMap::new(),
             tally: Arc::new(Nobody),
+            client: Witness::Unnamed,
         });
         let whole = Interval::new(0, u64::MAX);
         let now = clock::mono();
-        let Plan::Lead(lead) = desk.plan(0, (&key(), store.ledger()), whole, &HeaderMap::new(), now) else {
+        let Plan::Lead(lead) =
+            desk.plan((0, Witness::Unnamed), (&key(), store.ledger()), whole, &HeaderMap::new(), now)
+        else {
             panic!("nothing else runs")
         };
         let seat = lead.begin().unwrap();
@@ -237,10 +240,8 @@ impl Scene {
         if let State::Ended(end) = self.fill.machine().state()
             && let Some(writer) = self.origin.writer.take()
         {
-            match end {
-                End::Whole => writer.seal().unwrap(),
-                _ => writer.abandon(),
-            }
+            assert_ne!(end, End::Whole, "what is whole is sealed before");
+            writer.abandon();
             self.desk.done(&self.fill);
             self.fill.wake(0);
         }
@@ -318,8 +319,14 @@ impl Scene {
 
     fn finish(&mut self) {
         let position = self.origin.writer.as_ref().map_or(0, Writer::position);
-        if self.is_filling() && self.origin.away == 0 && position == self.origin.length {
-            self.fill.apply(Event::Finished);
+        if self.is_filling()
+            && self.origin.away == 0
+            && position == self.origin.length
+            && let Some(writer) = self.origin.writer.take()
+        {
+            assert!(self.fill.seal(writer));
+            self.desk.done(&self.fill);
+            self.fill.wake(0);
         }
     }
 
@@ -344,7 +351,8 @@ impl Scene {
     fn join(&mut self, core: usize, interval: Interval) {
         let (ledger, now) = (self.store.ledger(), clock::mono());
         if self.readers.len() < 8
-            && let Plan::Join(seat) = self.desk.plan(core, (&key(), ledger), interval, &HeaderMap::new(), now)
+            && let Plan::Join(seat) =
+                self.desk.plan((core, Witness::Unnamed), (&key(), ledger), interval, &HeaderMap::new(), now)
         {
             let task = Task::new(reader(seat, interval, self.again.clone(), self.store.clone()));
             self.readers.push((task, interval));
@@ -423,4 +431,56 @@ proptest! {
         }
         scene.run_out();
     }
+}
+
+/// On two cores at once: one ends a body of unknown length, the other looks for what comes after its last byte.
+#[test]
+fn a_reader_on_another_core_never_takes_the_end_for_a_break() {
+    for _ in 0..1000 {
+        let mut scene = Scene::new(8, false);
+        scene.head();
+        scene.send(8);
+        let Some(FillHead::New(generation)) = scene.fill.head().cloned() else { panic!("a new one") };
+        let writer = scene.origin.writer.take().unwrap();
+        let fill = scene.fill.clone();
+        let begin = std::sync::Barrier::new(2);
+        let read = std::thread::scope(|threads| {
+            let reader = threads.spawn(|| {
+                begin.wait();
+                loop {
+                    if let Some(read) = tail::look(&fill, &generation, 8, 1) {
+                        return read;
+                    }
+                }
+            });
+            begin.wait();
+            assert!(fill.seal(writer));
+            reader.join().unwrap()
+        });
+        assert!(matches!(read, weir_store::Read::End), "{read:?} at the end");
+    }
+}
+
+#[test]
+fn what_hangs_is_led_again_a_few_times_and_who_comes_joins_the_newest() {
+    let scene = Scene::new(8, false);
+    let (ledger, whole, begun) = (scene.store.ledger(), Interval::new(0, u64::MAX), scene.fill.begun());
+    let plan = |client, rounds| {
+        let now = begun + HEAD_WAIT_MAX * rounds;
+        scene.desk.plan((0, Witness::V4(client)), (&key(), ledger), whole, &HeaderMap::new(), now)
+    };
+    let mut led = vec![scene.fill.clone()];
+    let mut seats = Vec::new();
+    for (rounds, client) in [(1, 1), (2, 1)] {
+        let Plan::Lead(lead) = plan(client, rounds) else { panic!("round {rounds} is led again") };
+        let seat = lead.begin().unwrap();
+        led.push(seat.fill().clone());
+        seats.push(seat);
+        let Plan::Join(joined) = plan(2, rounds) else { panic!("others join it") };
+        assert!(Arc::ptr_eq(joined.fill(), led.last().unwrap()));
+    }
+    assert!(matches!(plan(2, 3), Plan::Apart), "three hang");
+    scene.desk.done(&led[0]);
+    assert!(matches!(plan(1, 3), Plan::Apart), "two of its own hang");
+    assert!(matches!(plan(2, 3), Plan::Lead(_)), "another client's does not");
 }

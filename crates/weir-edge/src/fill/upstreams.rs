@@ -1,7 +1,8 @@
 //! What fills know of whole upstreams: how many of them run at each, and that one gave no answer a moment ago, so that
 //! nobody who could have something stale waits for it again. It must not ask anything, nor decide what is usable.
 //!
-//! An outage: it begins with a failure and lasts for a spell of one second. When a spell is over one try is due, without
+//! An outage: it begins with a failure that no request can have caused, or that several clients have met, and lasts for a spell
+//! of one second. When a spell is over one try is due, without
 //! a client; each one that fails doubles the spell. Any answer ends the outage, and so does being left alone for long.
 
 use std::collections::HashMap;
@@ -10,6 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+
+use super::witness::{Witness, Witnesses};
 
 /// Fills at one origin at a time; what is beyond passes, or gets what is stale.
 pub(crate) const FILLS_PER_ORIGIN_MAX: usize = 128;
@@ -60,19 +63,36 @@ impl Outage {
     }
 }
 
+/// What is held against an upstream.
+#[derive(Clone, Debug)]
+enum Trouble {
+    /// Requests went without an answer that may have caused that themselves.
+    Suspected(Witnesses),
+    Out(Outage),
+}
+
 /// One upstream; there is an entry only while there is something to know.
 #[derive(Default)]
 struct Known {
     fills: usize,
-    outage: Option<Outage>,
+    trouble: Option<Trouble>,
+}
+
+impl Known {
+    fn outage(&mut self) -> Option<&mut Outage> {
+        match &mut self.trouble {
+            Some(Trouble::Out(outage)) => Some(outage),
+            Some(Trouble::Suspected(_)) | None => None,
+        }
+    }
 }
 
 /// All upstreams, by name.
 #[derive(Default)]
 pub(crate) struct Upstreams {
     known: Mutex<HashMap<Box<str>, Known>>,
-    /// Upstreams with an outage: what is asked on every answer needs no lock while there are none.
-    outages: AtomicUsize,
+    /// Upstreams with trouble: what is asked on every answer needs no lock while there are none.
+    troubles: AtomicUsize,
 }
 
 impl Upstreams {
@@ -87,28 +107,48 @@ impl Upstreams {
         Some(Place { upstreams: self.clone(), name: name.into() })
     }
 
-    /// It gave no answer.
+    /// It gave no answer, whoever asked.
     pub(crate) fn failed(&self, name: &str, now: Instant) {
+        self.trouble(name, |trouble| match trouble {
+            Some(Trouble::Out(outage)) => Trouble::Out(outage.failed(now)),
+            Some(Trouble::Suspected(_)) | None => Trouble::Out(Outage::begin(now)),
+        });
+    }
+
+    /// It gave no answer to a request of this client that may have been the cause; that is an outage once several clients have
+    /// met it, with no answer in between.
+    pub(crate) fn suspected(&self, name: &str, client: Witness, now: Instant) {
+        self.trouble(name, |trouble| match trouble {
+            Some(Trouble::Out(outage)) => Trouble::Out(outage.failed(now)),
+            Some(Trouble::Suspected(mut witnesses)) => {
+                witnesses.add(client, now);
+                match witnesses.are_enough() {
+                    true => Trouble::Out(Outage::begin(now)),
+                    false => Trouble::Suspected(witnesses),
+                }
+            }
+            None => Trouble::Suspected(Witnesses::begin(client, now)),
+        });
+    }
+
+    fn trouble(&self, name: &str, add: impl FnOnce(Option<Trouble>) -> Trouble) {
         let mut known = self.known.lock();
         let upstream = known.entry(name.into()).or_default();
-        upstream.outage = Some(match upstream.outage {
-            Some(outage) => outage.failed(now),
-            None => {
-                self.outages.fetch_add(1, Ordering::Relaxed);
-                Outage::begin(now)
-            }
-        });
+        if upstream.trouble.is_none() {
+            self.troubles.fetch_add(1, Ordering::Relaxed);
+        }
+        upstream.trouble = Some(add(upstream.trouble.take()));
     }
 
     /// It answered, whatever it said.
     pub(crate) fn answered(&self, name: &str) {
-        if self.outages.load(Ordering::Relaxed) == 0 {
+        if self.troubles.load(Ordering::Relaxed) == 0 {
             return;
         }
         let mut known = self.known.lock();
         let Some(upstream) = known.get_mut(name) else { return };
-        if upstream.outage.take().is_some() {
-            self.outages.fetch_sub(1, Ordering::Relaxed);
+        if upstream.trouble.take().is_some() {
+            self.troubles.fetch_sub(1, Ordering::Relaxed);
         }
         if upstream.fills == 0 {
             known.remove(name);
@@ -117,21 +157,21 @@ impl Upstreams {
 
     /// Whether it failed a moment ago, so that it is not to be waited for.
     pub(crate) fn is_down(&self, name: &str, now: Instant) -> bool {
-        if self.outages.load(Ordering::Relaxed) == 0 {
+        if self.troubles.load(Ordering::Relaxed) == 0 {
             return false;
         }
-        let known = self.known.lock();
-        let outage = known.get(name).and_then(|upstream| upstream.outage);
+        let mut known = self.known.lock();
+        let outage = known.get_mut(name).and_then(Known::outage);
         outage.is_some_and(|outage| !outage.is_forgotten(now))
     }
 
     /// Whether it may be asked without a client: always while it answers, else once a spell. Who is told so does ask.
     pub(crate) fn may_try(&self, name: &str, now: Instant) -> bool {
-        if self.outages.load(Ordering::Relaxed) == 0 {
+        if self.troubles.load(Ordering::Relaxed) == 0 {
             return true;
         }
         let mut known = self.known.lock();
-        let Some(outage) = known.get_mut(name).and_then(|upstream| upstream.outage.as_mut()) else {
+        let Some(outage) = known.get_mut(name).and_then(Known::outage) else {
             return true;
         };
         let Some(tried) = outage.tried(now) else { return false };
@@ -151,7 +191,7 @@ impl Drop for Place {
         let mut known = self.upstreams.known.lock();
         let Some(upstream) = known.get_mut(&self.name) else { return };
         upstream.fills -= 1;
-        if upstream.fills == 0 && upstream.outage.is_none() {
+        if upstream.fills == 0 && upstream.trouble.is_none() {
             known.remove(&self.name);
         }
     }
@@ -196,6 +236,25 @@ mod tests {
         assert!(!upstreams.is_down(NAME, late));
         upstreams.failed(NAME, late);
         assert!(!upstreams.may_try(NAME, late) && upstreams.may_try(NAME, late + SPELL));
+    }
+
+    #[test]
+    fn one_client_alone_does_not_put_an_upstream_out() {
+        let (upstreams, now) = (Upstreams::default(), clock::mono());
+        let client = Witness::V4;
+        for _ in 0..100 {
+            upstreams.suspected(NAME, client(1), now);
+            upstreams.suspected(NAME, client(2), now);
+        }
+        assert!(!upstreams.is_down(NAME, now) && upstreams.may_try(NAME, now));
+        upstreams.answered(NAME);
+        upstreams.suspected(NAME, client(3), now);
+        assert!(!upstreams.is_down(NAME, now), "an answer came in between");
+        upstreams.suspected(NAME, client(2), now);
+        upstreams.suspected(NAME, client(1), now);
+        assert!(upstreams.is_down(NAME, now) && !upstreams.may_try(NAME, now));
+        upstreams.answered(NAME);
+        assert!(!upstreams.is_down(NAME, now) && upstreams.known.lock().is_empty());
     }
 
     #[test]

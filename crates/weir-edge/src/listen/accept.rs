@@ -34,6 +34,8 @@ pub struct Arrival {
     pub listener: usize,
     /// Counts the connection for this worker until dropped.
     pub held: Held,
+    /// How many workers had no room for it.
+    pub(crate) tried: usize,
 }
 
 /// What comes in at one worker.
@@ -135,7 +137,7 @@ impl Arrivals {
         let worker = self.seat.choose();
         let held = self.seat.hold(worker);
         if worker == self.seat.worker() {
-            return Some(Arrival { stream, peer, listener, held });
+            return Some(Arrival { stream, peer, listener, held, tried: 0 });
         }
         let stream = match stream.leave() {
             Ok(stream) => stream,
@@ -144,10 +146,29 @@ impl Arrivals {
                 return None;
             }
         };
-        let back = self.seat.give(Moved { stream, peer, listener, held }).err()?;
+        let back = self.seat.give(Moved { stream, peer, listener, held, tried: 0 }).err()?;
         // The other's inbox is full: the connection stays here and is counted here.
         let held = self.seat.hold(self.seat.worker());
         Moved { held, ..back }.arrive()
+    }
+
+    /// Whether all other workers have been asked for room for a connection.
+    pub(crate) fn is_last(&self, arrival: &Arrival) -> bool {
+        arrival.tried + 1 >= self.seat.workers()
+    }
+
+    /// Hands a connection for which this worker has no room to the next that has not been asked; false where there is none, and
+    /// the connection is closed.
+    pub(crate) fn pass_on(&self, arrival: Arrival) -> bool {
+        let Arrival { stream, peer, listener, held, tried } = arrival;
+        drop(held);
+        let tried = tried + 1;
+        let Some(worker) = self.seat.next_worker().filter(|_| tried < self.seat.workers()) else {
+            return false;
+        };
+        let held = self.seat.hold(worker);
+        let Ok(stream) = stream.leave() else { return false };
+        self.seat.give(Moved { stream, peer, listener, held, tried }).is_ok()
     }
 
     async fn wait(&mut self, error: &io::Error) {
@@ -212,7 +233,10 @@ impl Moved {
             MovedStream::Unix(stream) => UnixStream::from_std(stream).map(Stream::Unix),
         };
         match stream {
-            Ok(stream) => Some(Arrival { stream, peer: self.peer, listener: self.listener, held: self.held }),
+            Ok(stream) => {
+                let Moved { peer, listener, held, tried, .. } = self;
+                Some(Arrival { stream, peer, listener, held, tried })
+            }
             Err(error) => {
                 tracing::warn!(%error, "connection lost on its way from another worker");
                 None

@@ -38,6 +38,7 @@ impl Table {
 #[derive(Debug)]
 pub(super) struct Moved {
     pub(super) stream: MovedStream,
+    pub(super) tried: usize,
     pub(super) peer: Peer,
     pub(super) listener: usize,
     pub(super) held: Held,
@@ -82,6 +83,22 @@ impl Seat {
     /// Connections this worker holds now.
     pub fn held(&self) -> usize {
         self.loads.0[self.worker].0.load(Ordering::Relaxed)
+    }
+
+    /// Connections that all workers hold now.
+    pub(crate) fn held_by_all(&self) -> usize {
+        self.loads.0.iter().map(|load| load.0.load(Ordering::Relaxed)).sum()
+    }
+
+    /// The worker after this one; none where it is the only one.
+    pub(super) fn next_worker(&self) -> Option<usize> {
+        let workers = self.loads.0.len();
+        (workers > 1).then(|| (self.worker + 1) % workers)
+    }
+
+    /// How many workers there are.
+    pub(super) fn workers(&self) -> usize {
+        self.loads.0.len()
     }
 
     /// All the counts.

@@ -2,7 +2,7 @@
 //! the client it speaks for (PROXY protocol, `X-Forwarded-*`).
 
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use ipnet::IpNet;
 
@@ -28,6 +28,15 @@ impl Peer {
             Self::Ip(at) => Some(at.ip()),
             Self::Unix => None,
         }
+    }
+
+    /// Whose share it has: its IPv4 address, or the network of its IPv6 address, 64 bits of which one customer has at least.
+    /// None over a Unix socket, which speaks for many.
+    pub fn sharer(&self) -> Option<IpAddr> {
+        Some(match self.ip()? {
+            IpAddr::V4(address) => IpAddr::V4(address),
+            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        })
     }
 }
 
@@ -75,7 +84,7 @@ impl Default for Trusted {
     /// Loopback, both families, and Unix peers.
     fn default() -> Self {
         let v4 = IpNet::new_assert(IpAddr::from([127, 0, 0, 0]), 8);
-        let v6 = IpNet::new_assert(IpAddr::from(std::net::Ipv6Addr::LOCALHOST), 128);
+        let v6 = IpNet::new_assert(IpAddr::from(Ipv6Addr::LOCALHOST), 128);
         Self::new(vec![v4, v6], UnixPeers::Trusted)
     }
 }

@@ -6,8 +6,8 @@
 use std::cell::RefCell;
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker, ready};
 
 use bytes::BytesMut;
 use rustix::net::{self, RecvFlags, SendFlags};
@@ -142,6 +142,17 @@ impl Stream {
             Self::Tcp(stream) => stream.writable().await,
             Self::Unix(stream) => stream.writable().await,
         }
+    }
+
+    /// Whether the other end has ended its side, or the connection is gone, as far as the kernel knows behind what is still to be
+    /// read. Asks the runtime alone.
+    pub fn is_read_closed(&self) -> bool {
+        let mut cx = Context::from_waker(Waker::noop());
+        let ready = match self {
+            Self::Tcp(stream) => pin!(stream.ready(Interest::READABLE)).poll(&mut cx),
+            Self::Unix(stream) => pin!(stream.ready(Interest::READABLE)).poll(&mut cx),
+        };
+        matches!(ready, Poll::Ready(Ok(ready)) if ready.is_read_closed())
     }
 
     /// As [`Stream::readable`], for code that polls.

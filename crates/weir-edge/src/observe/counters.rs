@@ -94,6 +94,7 @@ pub struct Counters {
     pub(super) connections_accepted: AtomicU64,
     pub(super) connections_closed: AtomicU64,
     pub(super) connections_refused: AtomicU64,
+    pub(super) connections_displaced: AtomicU64,
     pub(super) requests_begun: AtomicU64,
     pub(super) requests_ended: AtomicU64,
     pub(super) tunnels_opened: AtomicU64,
@@ -131,6 +132,7 @@ impl Counters {
             connections_accepted: zero(),
             connections_closed: zero(),
             connections_refused: zero(),
+            connections_displaced: zero(),
             requests_begun: zero(),
             requests_ended: zero(),
             tunnels_opened: zero(),
@@ -219,6 +221,11 @@ impl Counters {
     /// A client's connection was turned away: a limit, or a bad PROXY header.
     pub fn connection_refused(&self) {
         bump(&self.connections_refused, 1);
+    }
+
+    /// A client's idle connection was closed so that another could have its place.
+    pub fn connection_displaced(&self) {
+        bump(&self.connections_displaced, 1);
     }
 
     /// A request's head has been read.

@@ -19,7 +19,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 use serde_json::{Map, Value};
 
-use super::lines::rfc3339;
+use super::lines::{json, rfc3339};
 
 /// How long the thread waits for an event before it looks at states.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -389,8 +389,7 @@ impl Teller {
     }
 
     fn put(&mut self, map: Map<String, Value>) {
-        self.lines.extend_from_slice(Value::Object(map).to_string().as_bytes());
-        self.lines.push(b'\n');
+        json(&map, &mut self.lines);
     }
 
     fn tell_lost(&mut self) {

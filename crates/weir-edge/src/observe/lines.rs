@@ -1,10 +1,13 @@
 //! A record as a line: JSON, the combined format, or the columns a person reads on a terminal. Pure; the caller writes.
 
 use std::fmt::Write as _;
+use std::io::{self, Write};
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use serde::Serialize;
+use serde_json::ser::{Formatter, Serializer};
 
 use super::record::{Completion, Outcome, Record, Sharing, Storing};
 
@@ -19,12 +22,33 @@ pub(super) fn rfc3339(wall: SystemTime) -> String {
 }
 
 /// A JSON object and a line feed.
-pub(super) fn json(record: &Record, out: &mut Vec<u8>) {
+pub(super) fn json(object: &impl Serialize, out: &mut Vec<u8>) {
     let before = out.len();
-    match serde_json::to_writer(&mut *out, record) {
+    match object.serialize(&mut Serializer::with_formatter(&mut *out, Escaping)) {
         Ok(()) => out.push(b'\n'),
         Err(_) => out.truncate(before),
     }
+}
+
+/// JSON in which all that steers a terminal is escaped, beyond what must be: of clients' fields a line is shown as it is.
+struct Escaping;
+
+impl Formatter for Escaping {
+    fn write_string_fragment<W: Write + ?Sized>(&mut self, writer: &mut W, fragment: &str) -> io::Result<()> {
+        let mut shown = 0;
+        for (at, c) in fragment.char_indices().filter(|(_, c)| steers(*c)) {
+            writer.write_all(&fragment.as_bytes()[shown..at])?;
+            write!(writer, "\\u{:04x}", u32::from(c))?;
+            shown = at + c.len_utf8();
+        }
+        writer.write_all(&fragment.as_bytes()[shown..])
+    }
+}
+
+/// Whether a character moves the cursor, ends a line or turns the direction of writing. None is beyond U+FFFF.
+fn steers(c: char) -> bool {
+    c.is_control()
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// The combined format of Apache and nginx, in the zone `zone`.
@@ -206,7 +230,7 @@ pub(super) fn took(duration: Duration) -> String {
 
 /// The text with what would move the cursor replaced, and an ellipsis where it is too long.
 fn shortened(text: &str, columns_max: usize) -> String {
-    let visible = |c: char| if c.is_control() { '?' } else { c };
+    let visible = |c: char| if steers(c) { '?' } else { c };
     if text.chars().count() <= columns_max {
         return text.chars().map(visible).collect();
     }

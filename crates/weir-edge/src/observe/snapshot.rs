@@ -95,6 +95,8 @@ pub struct Snapshot {
     pub connections_open: u64,
     /// Connections turned away.
     pub connections_refused: u64,
+    /// Idle connections closed for others.
+    pub connections_displaced: u64,
     /// Tunnels opened.
     pub tunnels_opened: u64,
     /// Tunnels open now.
@@ -153,6 +155,7 @@ impl Snapshot {
             (&mut self.connections_accepted, &from.connections_accepted),
             (&mut self.connections_open, &from.connections_closed),
             (&mut self.connections_refused, &from.connections_refused),
+            (&mut self.connections_displaced, &from.connections_displaced),
             (&mut self.tunnels_opened, &from.tunnels_opened),
             (&mut self.tunnels_open, &from.tunnels_closed),
             (&mut self.origin_requests, &from.origin_requests),

@@ -185,6 +185,23 @@ fn json_leaves_out_what_is_empty_and_stays_one_line() {
 }
 
 #[test]
+fn a_terminal_that_shows_json_is_not_steered() {
+    let steering = "a\u{1b}[2J\u{7f}\u{80}\u{9b}31m\u{9f}\u{2028}\u{202e}\u{2066}z\u{e9}\u{20ac}\u{1f980}";
+    let mut record = record(steering, miss());
+    record.description.user_agent = Some(steering.to_owned());
+    let mut out = Vec::new();
+    lines::json(&record, &mut out);
+    let text = String::from_utf8(out).unwrap();
+    assert!(text.contains(r"\u0080\u009b31m\u009f\u2028\u202e\u2066zé"), "{text}");
+    assert!(
+        !text.trim_end().contains(|c: char| c.is_control() || ('\u{2028}'..'\u{2070}').contains(&c)),
+        "{text}"
+    );
+    let value: serde_json::Value = serde_json::from_str(&text).unwrap();
+    assert_eq!((value["target"].as_str(), value["user_agent"].as_str()), (Some(steering), Some(steering)));
+}
+
+#[test]
 fn combined_lines_cannot_be_forged() {
     let mut out = Vec::new();
     lines::combined(&record("/\" 200\n", hit()), &TimeZone::UTC, &mut out);

@@ -3,16 +3,29 @@
 use std::time::Duration;
 
 use http::header::{CACHE_CONTROL, EXPIRES};
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use smallvec::SmallVec;
 use weir_config::Edits;
+use weir_policy::is_respelled;
 
 /// Removes, then sets.
 pub(super) fn apply(edits: &Edits, headers: &mut HeaderMap) {
-    for name in &edits.remove {
-        headers.remove(name);
-    }
+    strip(edits, headers);
     for (name, value) in &edits.set {
         headers.insert(name, value.clone());
+    }
+}
+
+/// Takes away all that is removed or set, in whatever spelling: to programs behind CGI `X_Country` is `X-Country`.
+pub(super) fn strip(edits: &Edits, headers: &mut HeaderMap) {
+    let names = || edits.remove.iter().chain(edits.set.iter().map(|(name, _)| name));
+    for name in names() {
+        headers.remove(name);
+    }
+    let respelled: SmallVec<[HeaderName; 2]> =
+        headers.keys().filter(|name| names().any(|edited| is_respelled(name, edited))).cloned().collect();
+    for name in &respelled {
+        headers.remove(name);
     }
 }
 

@@ -111,8 +111,35 @@ fn fields_are_removed_then_set() {
     route.edit_request(&mut fields);
     assert_eq!(fields, headers(&[("x-a", "new"), ("accept", "*")]));
     let mut fields = headers(&[("x-a", "1"), ("server", "s"), ("etag", "e")]);
-    route.present(&mut fields, 0);
+    route.present(&mut fields, StatusCode::OK, 0);
     assert_eq!(fields, headers(&[("x-a", "out"), ("etag", "e")]));
+}
+
+/// Programs behind CGI read `X_Country` as `X-Country`, and whichever comes last.
+#[test]
+fn fields_are_removed_and_set_in_all_spellings() {
+    let edits =
+        "{ set = { X-My-Country = \"de\", own_a = \"1\" }, remove = [\"X-Secret-Key\", \"odd_name\"] }";
+    let route = first(&format!("request_headers = {edits}\nresponse_headers = {edits}\n"));
+    let given = [
+        ("x_my_country", "evil"),
+        ("x-my_country", "evil"),
+        ("x_my-country", "evil"),
+        ("own-a", "evil"),
+        ("x_secret_key", "evil"),
+        ("x-secret_key", "evil"),
+        ("odd-name", "evil"),
+        ("x_my_county", "other"),
+        ("xmycountry", "other"),
+    ];
+    let expect =
+        headers(&[("x_my_county", "other"), ("xmycountry", "other"), ("x-my-country", "de"), ("own_a", "1")]);
+    let mut fields = headers(&given);
+    route.edit_request(&mut fields);
+    assert_eq!(fields, expect);
+    let mut fields = headers(&given);
+    route.present(&mut fields, StatusCode::OK, 0);
+    assert_eq!(fields, expect);
 }
 
 #[test]
@@ -130,9 +157,28 @@ fn browsers_are_told_another_lifetime() {
         if let Some(given) = given {
             fields.insert(CACHE_CONTROL, given.parse().unwrap());
         }
-        route.present(&mut fields, 0);
+        route.present(&mut fields, StatusCode::OK, 0);
         assert_eq!(fields[CACHE_CONTROL], expected);
         assert_eq!(fields.contains_key(EXPIRES), expected != "max-age=60" && !expected.contains("=60"));
+    }
+}
+
+#[test]
+fn browsers_are_told_what_the_origin_says_of_errors_and_redirects() {
+    let route = first("browser_ttl = \"1m\"\n");
+    for (status, expect) in [
+        (200, "max-age=60"),
+        (203, "max-age=60"),
+        (206, "max-age=60"),
+        (304, "max-age=60"),
+        (204, "max-age=5"),
+        (301, "max-age=5"),
+        (404, "max-age=5"),
+        (500, "max-age=5"),
+    ] {
+        let mut fields = headers(&[("cache-control", "max-age=5")]);
+        route.present(&mut fields, StatusCode::from_u16(status).unwrap(), 0);
+        assert_eq!(fields[CACHE_CONTROL], expect, "{status}");
     }
 }
 

@@ -1,6 +1,7 @@
 //! What is changed in heads on their way: [`request`] towards the origin, [`response`] towards the
-//! client. Pure functions; they must not know the cache.
+//! client; [`client`] says who that is. Pure functions; they must not know the cache.
 
+pub(crate) mod client;
 pub mod request;
 pub mod response;
 

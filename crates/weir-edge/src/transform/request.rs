@@ -14,34 +14,53 @@ use smallvec::SmallVec;
 use weir_policy::{SURROGATE_CAPABILITY, Variant, accept_encoding, strip_hop_by_hop};
 
 use super::Trust;
+use super::client::X_FORWARDED_FOR;
 
 /// Fields that are never forwarded: they name another URL, host, scheme or method than the request's own,
-/// so an origin that obeys them answers for what is not in the key. `X-Forwarded-Host` is forwarded where
-/// it is the request's host; `Proxy` would become `HTTP_PROXY` in a CGI's environment.
-pub const STRIPPED: [&str; 27] = [
+/// so an origin that obeys them answers for what is not in the key. `Proxy` would become `HTTP_PROXY` in a CGI's
+/// environment; `Translate` asks IIS for the source of a page.
+pub const STRIPPED: [&str; 45] = [
     "forwarded",
     "front-end-https",
+    "http-host",
     "proxy",
+    "translate",
+    "x-envoy-original-path",
     "x-forwarded",
+    "x-forwarded-base-url",
+    "x-forwarded-method",
     "x-forwarded-path",
     "x-forwarded-prefix",
     "x-forwarded-protocol",
+    "x-forwarded-request-uri",
     "x-forwarded-scheme",
     "x-forwarded-server",
     "x-forwarded-ssl",
     "x-forwarded-uri",
+    "x-forwarded-url",
     "x-host",
+    "x-host-override",
     "x-http-host-override",
     "x-http-method",
     "x-http-method-override",
     "x-http-path-override",
+    "x-invoke-path",
+    "x-matched-path",
+    "x-method",
     "x-method-override",
+    "x-middleware-subrequest",
+    "x-ms-original-url",
+    "x-now-route-matches",
+    "x-orig-url",
     "x-original-host",
     "x-original-method",
     "x-original-path",
     "x-original-uri",
     "x-original-url",
     "x-override-url",
+    "x-proxy-url",
+    "x-real-host",
+    "x-request-uri",
     "x-rewrite-uri",
     "x-rewrite-url",
     "x-scheme",
@@ -49,7 +68,7 @@ pub const STRIPPED: [&str; 27] = [
 ];
 
 /// Fields that say who the client is, or which port it used; believed from trusted peers only, else
-/// removed.
+/// removed. A fill for all carries none of them, but where the key holds it.
 pub const OF_TRUSTED_PEERS: [&str; 8] = [
     "cf-connecting-ip",
     "client-ip",
@@ -73,8 +92,8 @@ const OF_ONE_CLIENT: [HeaderName; 7] = [
     HeaderName::from_static("a-im"),
 ];
 
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 /// The request's name in all logs.
 pub const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -86,6 +105,8 @@ const SURROGATE_CAPABILITY_FIELD: HeaderName = HeaderName::from_static("surrogat
 pub struct From<'a> {
     /// The peer's address; none over a unix socket.
     pub address: Option<IpAddr>,
+    /// The client's address, where a trusted peer names another than its own.
+    pub client: Option<IpAddr>,
     /// Whether its word counts.
     pub trust: Trust,
     /// The scheme the client used.
@@ -151,14 +172,15 @@ fn only<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a [u8]> {
 /// The request id of a trusted peer, if it sent a sane one.
 pub fn known_id(headers: &HeaderMap, trust: Trust) -> Option<&str> {
     let id = only(headers, &X_REQUEST_ID)?;
-    let sane = (1..=128).contains(&id.len()) && id.iter().all(u8::is_ascii_graphic);
+    let is_sane = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~:/+=@;,".contains(byte);
+    let sane = (1..=128).contains(&id.len()) && id.iter().all(is_sane);
     std::str::from_utf8(id).ok().filter(|_| trust == Trust::Trusted && sane)
 }
 
 /// The fields to send to an origin, `Host` still the client's.
 ///
-/// `X-Forwarded-For` is continued if the peer is trusted, else begun anew; `X-Forwarded-Proto`, `X-Request-Id`
-/// and `Host` are written, `Via` and `CDN-Loop` continued. `Expect` is the connection's to answer.
+/// `X-Forwarded-For` is continued if the peer is trusted, else begun anew; `X-Forwarded-Proto`, `X-Forwarded-Host`,
+/// `X-Request-Id` and `Host` are written, `Via` and `CDN-Loop` continued. `Expect` is the connection's to answer.
 pub fn towards_origin(headers: &HeaderMap, from: &From<'_>) -> HeaderMap {
     let mut out = HeaderMap::with_capacity(headers.len() + 6);
     for (name, value) in headers {
@@ -167,9 +189,6 @@ pub fn towards_origin(headers: &HeaderMap, from: &From<'_>) -> HeaderMap {
         }
     }
     strip_hop_by_hop(&mut out);
-    if !only(headers, &X_FORWARDED_HOST).is_some_and(|said| said.eq_ignore_ascii_case(from.host.as_bytes())) {
-        out.remove(X_FORWARDED_HOST);
-    }
     if let Some(left) = forwards_left(headers) {
         put(&mut out, MAX_FORWARDS, left.saturating_sub(1).to_string().as_bytes());
     }
@@ -178,6 +197,7 @@ pub fn towards_origin(headers: &HeaderMap, from: &From<'_>) -> HeaderMap {
     put(&mut out, X_REQUEST_ID, from.request_id.as_bytes());
     continue_list(&mut out, VIA, &["1.1 ", from.own_id]);
     continue_list(&mut out, CDN_LOOP, &[from.own_id]);
+    put(&mut out, X_FORWARDED_HOST, from.host.as_bytes());
     put(&mut out, HOST, from.host.as_bytes());
     out
 }
@@ -193,26 +213,58 @@ fn is_removed(name: &HeaderName, trust: Trust) -> bool {
 /// Whether a name is of the fields that Weir strips, writes, or keys and selects by. A name that becomes one of
 /// them when its underscores are hyphens is the same field to an origin behind CGI (RFC 3875 §4.1.18), past all that.
 fn is_decided_spelling(hyphenated: &str) -> bool {
-    const FAMILIES: [&str; 8] =
-        ["accept-", "cache-", "cdn-", "content-", "if-", "max-", "x-forwarded-", "x-request-"];
+    const FAMILIES: [&str; 10] = [
+        "accept-",
+        "cache-",
+        "cdn-",
+        "content-",
+        "if-",
+        "max-",
+        "proxy-",
+        "surrogate-",
+        "x-forwarded-",
+        "x-request-",
+    ];
     STRIPPED.binary_search(&hyphenated).is_ok()
         || OF_TRUSTED_PEERS.binary_search(&hyphenated).is_ok()
         || FAMILIES.iter().any(|family| hyphenated.starts_with(family))
 }
 
-/// What a fill's request does not carry on, for it belongs to one client alone; and the content codings in
+/// Makes of the fields towards an origin those of a fill, for all: without what belongs to one client alone, but for
+/// the fields that the key holds (`keyed`); with `X-Forwarded-Port` by scheme and host; and with the content codings in
 /// their normal form, so that clients that can do the same ask the same.
-pub fn for_fill(headers: &mut HeaderMap) {
-    let gone: SmallVec<[HeaderName; 4]> =
-        headers.keys().filter(|name| OF_ONE_CLIENT.contains(name)).cloned().collect();
+///
+/// `X-Forwarded-For` is the one address that no client can have written. Without it an origin would count and limit all
+/// clients as one, and take a fill for a request of its own machine.
+pub fn for_fill(headers: &mut HeaderMap, from: &From<'_>, keyed: &[HeaderName]) {
+    let is_gone = |name: &HeaderName| {
+        OF_ONE_CLIENT.contains(name)
+            || (OF_TRUSTED_PEERS.binary_search(&name.as_str()).is_ok() && !keyed.contains(name))
+    };
+    let gone: SmallVec<[HeaderName; 4]> = headers.keys().filter(|name| is_gone(name)).cloned().collect();
     for name in &gone {
         headers.remove(name);
+    }
+    if !keyed.contains(&X_FORWARDED_FOR) {
+        match from.client.or(from.address) {
+            Some(client) => put(headers, X_FORWARDED_FOR, client.to_canonical().to_string().as_bytes()),
+            None => drop(headers.remove(X_FORWARDED_FOR)),
+        }
+    }
+    if !keyed.contains(&X_FORWARDED_PORT) {
+        put(headers, X_FORWARDED_PORT, port(from.scheme, from.host).as_bytes());
     }
     match accept_encoding(headers) {
         Some(normal) => drop(headers.insert(ACCEPT_ENCODING, normal)),
         None => drop(headers.remove(ACCEPT_ENCODING)),
     }
     headers.insert(SURROGATE_CAPABILITY_FIELD, HeaderValue::from_static(SURROGATE_CAPABILITY));
+}
+
+/// The port of a normalised authority, or else the scheme's.
+fn port<'a>(scheme: &str, host: &'a str) -> &'a str {
+    let named = host.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.ends_with(']'));
+    named.unwrap_or(if scheme == "https" { "443" } else { "80" })
 }
 
 /// Of a fill's request what no client has chosen, but where it is what tells what is stored from other variants and objects: the
@@ -224,8 +276,14 @@ pub fn of_nobody(
     variant: &Variant,
     coding: Option<&HeaderValue>,
 ) -> HeaderMap {
-    const OWN: [HeaderName; 5] =
-        [HOST, X_FORWARDED_PROTO, X_FORWARDED_HOST, X_REQUEST_ID, SURROGATE_CAPABILITY_FIELD];
+    const OWN: [HeaderName; 6] = [
+        HOST,
+        X_FORWARDED_PROTO,
+        X_FORWARDED_HOST,
+        X_FORWARDED_PORT,
+        X_REQUEST_ID,
+        SURROGATE_CAPABILITY_FIELD,
+    ];
     let mut out = HeaderMap::new();
     let selecting = variant.selecting.iter().map(|field| &field.name);
     for name in OWN.iter().chain(selecting) {

@@ -1,5 +1,7 @@
 //! What goes through, what does not, and what is added.
 
+use std::net::IpAddr;
+
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use proptest::prelude::*;
 
@@ -24,6 +26,7 @@ fn headers(lines: &[(&str, &str)]) -> HeaderMap {
 fn from(trust: Trust) -> From<'static> {
     From {
         address: Some([192, 0, 2, 7].into()),
+        client: None,
         trust,
         scheme: "http",
         host: "site.example",
@@ -35,7 +38,15 @@ fn from(trust: Trust) -> From<'static> {
 /// What an origin gets of these fields, one line a field, sorted, without those that are always there.
 fn check(trust: Trust, lines: &[(&str, &str)], expect: &[(&str, &str)]) {
     let sent = towards_origin(&headers(lines), &from(trust));
-    let given = ["host", "via", "cdn-loop", "x-request-id", "x-forwarded-for", "x-forwarded-proto"];
+    let given = [
+        "host",
+        "via",
+        "cdn-loop",
+        "x-request-id",
+        "x-forwarded-for",
+        "x-forwarded-proto",
+        "x-forwarded-host",
+    ];
     let mut rest: Vec<_> = sent
         .iter()
         .map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes()).into_owned()))
@@ -60,6 +71,7 @@ fn what_is_always_there() {
     let expect = headers(&[
         ("x-forwarded-for", "192.0.2.7"),
         ("x-forwarded-proto", "http"),
+        ("x-forwarded-host", "site.example"),
         ("x-request-id", "made-here"),
         ("via", "1.1 weir-0123abcd"),
         ("cdn-loop", "weir-0123abcd"),
@@ -113,14 +125,12 @@ fn who_the_client_is_only_trusted_peers_say() {
 }
 
 #[test]
-fn x_forwarded_host_only_if_it_is_the_host() {
+fn x_forwarded_host_is_the_host() {
     let name = "x-forwarded-host";
-    check(Untrusted, &[(name, "Site.Example")], &[(name, "Site.Example")]);
-    for trust in [Trusted, Untrusted] {
-        check(trust, &[(name, "evil.example")], &[]);
-        check(trust, &[(name, "site.example"), (name, "evil.example")], &[]);
-        check(trust, &[(name, "site.example, evil.example")], &[]);
-        check(trust, &[(name, "site.example:8080")], &[]);
+    for said in ["Site.Example", "evil.example", "site.example, evil.example", "site.example:8080"] {
+        for trust in [Trusted, Untrusted] {
+            check(trust, &[(name, said), (name, "evil.example")], &[(name, "site.example")]);
+        }
     }
 }
 
@@ -163,7 +173,8 @@ fn request_ids_are_kept_from_trusted_peers_if_sane() {
         |value: &str, trust| known_id(&headers(&[("x-request-id", value)]), trust).map(ToOwned::to_owned);
     assert_eq!(known("abc-1", Trusted).as_deref(), Some("abc-1"));
     assert_eq!(known("abc-1", Untrusted), None);
-    for odd in ["", "a b", long.as_str(), "caf\u{e9}"] {
+    assert_eq!(known("Root=1-67891233-ab;Self=2", Trusted).as_deref(), Some("Root=1-67891233-ab;Self=2"));
+    for odd in ["", "a b", "\"><script>", long.as_str(), "caf\u{e9}"] {
         assert_eq!(known(odd, Trusted), None, "{odd:?}");
     }
     let sent = towards_origin(&headers(&[("x-request-id", "one"), ("x-request-id", "two")]), &from(Trusted));
@@ -224,18 +235,61 @@ fn a_fill_asks_for_the_whole() {
         ("a-im", "vcdiff"),
         ("accept", "image/webp"),
     ]);
-    for_fill(&mut fill);
+    for_fill(&mut fill, &from(Untrusted), &[]);
     assert_eq!(
         fill,
-        headers(&[("accept", "image/webp"), ("surrogate-capability", "weir=\"Surrogate/1.0\"")])
+        headers(&[
+            ("accept", "image/webp"),
+            ("x-forwarded-for", "192.0.2.7"),
+            ("x-forwarded-port", "80"),
+            ("surrogate-capability", "weir=\"Surrogate/1.0\""),
+        ])
     );
     let normal = |value: &str| {
         let mut fill = headers(&[("accept-encoding", value)]);
-        for_fill(&mut fill);
+        for_fill(&mut fill, &from(Untrusted), &[]);
         fill.get("accept-encoding").cloned()
     };
     assert_eq!(normal("gzip, deflate, br"), normal("br;q=1.0, deflate, gzip"));
     assert_eq!(normal("identity"), None);
+}
+
+/// What a fill carries of the client, where a trusted peer says all that it may say.
+#[test]
+fn a_fill_carries_no_field_that_one_client_has_written() {
+    let said: Vec<_> = OF_TRUSTED_PEERS.iter().map(|name| (*name, "1337")).collect();
+    let of = |scheme, host, client: Option<IpAddr>, keyed: &[HeaderName]| {
+        let from = From { scheme, host, client, ..from(Trusted) };
+        let mut lines = said.clone();
+        lines.push(("x-forwarded-for", "evil, 203.0.113.9"));
+        let mut fill = towards_origin(&headers(&lines), &from);
+        for_fill(&mut fill, &from, keyed);
+        fill
+    };
+    let client = Some([203, 0, 113, 9].into());
+    for (scheme, host, port) in [
+        ("http", "site.example", "80"),
+        ("https", "site.example", "443"),
+        ("https", "site.example:8443", "8443"),
+        ("http", "[2001:db8::1]", "80"),
+        ("http", "[2001:db8::1]:81", "81"),
+    ] {
+        let fill = of(scheme, host, client, &[]);
+        assert_eq!(fill["x-forwarded-port"], port);
+        assert_eq!(fill["x-forwarded-for"], "203.0.113.9");
+        let kept = OF_TRUSTED_PEERS.iter().filter(|name| fill.contains_key(**name)).count();
+        assert_eq!(kept, 1, "{fill:?}");
+    }
+    assert_eq!(of("http", "a", None, &[])["x-forwarded-for"], "192.0.2.7");
+    let keyed = ["x-forwarded-port", "x-real-ip", "x-forwarded-for"].map(HeaderName::from_static);
+    let fill = of("http", "a", client, &keyed);
+    assert_eq!(fill[&keyed[0]], "1337");
+    assert_eq!(fill[&keyed[1]], "1337");
+    assert_eq!(fill[&keyed[2]], "evil, 203.0.113.9, 192.0.2.7");
+    let local = From { address: None, ..from(Trusted) };
+    let mut fill = towards_origin(&headers(&[("x-forwarded-for", "evil")]), &local);
+    for_fill(&mut fill, &local, &[]);
+    assert!(!fill.contains_key("x-forwarded-for"));
 }
 
 #[test]
@@ -304,7 +358,7 @@ proptest! {
     /// Whatever a client sends: no stripped field, one line of each field that is ours, and a loop is seen.
     #[test]
     fn what_leaves_is_ours(
-        lines in prop::collection::vec((0usize..40, "[ -~]{0,12}"), 0..20),
+        lines in prop::collection::vec((0usize..60, "[ -~]{0,12}"), 0..20),
         is_trusted in any::<bool>(),
     ) {
         let others = ["via", "cdn-loop", "x-forwarded-for", "x-forwarded-host", "host", "connection", "accept"];
@@ -319,7 +373,8 @@ proptest! {
         for name in STRIPPED {
             prop_assert!(!sent.contains_key(name));
         }
-        for name in ["via", "cdn-loop", "host", "x-forwarded-for", "x-forwarded-proto", "x-request-id"] {
+        let ours = ["via", "cdn-loop", "host", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-request-id"];
+        for name in ours {
             prop_assert_eq!(sent.get_all(name).iter().count(), 1);
         }
         prop_assert_eq!(&sent["host"], "site.example");
@@ -342,7 +397,7 @@ fn in_nobodys_name_goes_what_no_client_has_chosen() {
         ("via", "1.1 odd, 1.1 weir-0123abcd"),
     ]);
     let mut sent = towards_origin(&sent, &from(Untrusted));
-    for_fill(&mut sent);
+    for_fill(&mut sent, &from(Untrusted), &[]);
     let language = HeaderMap::from_iter([(http::header::VARY, HeaderValue::from_static("accept-language"))]);
     let variant = weir_policy::Variant::of(&sent, &language).unwrap();
     let key = b"http://site.example/\nx-country:CH\nx-absent\ncookie theme=dark\ncookie absent";
@@ -356,6 +411,8 @@ fn in_nobodys_name_goes_what_no_client_has_chosen() {
         ("surrogate-capability", sent["surrogate-capability"].to_str().unwrap()),
         ("via", "1.1 weir-0123abcd"),
         ("x-country", "CH"),
+        ("x-forwarded-host", "site.example"),
+        ("x-forwarded-port", "80"),
         ("x-forwarded-proto", "http"),
         ("x-request-id", "made-here"),
     ]);

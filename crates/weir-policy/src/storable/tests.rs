@@ -66,10 +66,6 @@ fn statuses() {
         check(status, &modified, Err(NotStored::NoFreshness));
         check(status, "cache-control: max-age=9", Ok((MaxAge, 9)));
     }
-    for status in [400, 413, 414] {
-        check(status, &modified, Err(NotStored::Refused));
-        check(status, "cache-control: max-age=9", Ok((MaxAge, 9)));
-    }
     for status in [500, 501, 502, 503, 504, 599] {
         let reason = if status == 501 { NotStored::Refused } else { NotStored::ServerError };
         check(status, &modified, Err(reason));
@@ -79,11 +75,15 @@ fn statuses() {
     for status in [206, 304, 511, 103] {
         check(status, "cache-control: max-age=9", Err(NotStored::Status));
     }
-    for status in [412, 416, 428, 429, 431] {
-        check(status, "cache-control: max-age=9", Err(NotStored::Refused));
-    }
+    let store_400 = CacheRules { errors: Errors::Store400, ..CacheRules::default() };
+    check_by(&store_400, "", 400, "cache-control: max-age=9", Ok((MaxAge, 9)));
+    check_by(&store_400, "", 400, &modified, Err(NotStored::Refused));
+    check_by(&store_400, "", 413, "cache-control: max-age=9", Err(NotStored::Refused));
+    check_by(&store_400, "", 503, "cache-control: max-age=9", Ok((MaxAge, 9)));
     let whole = CacheRules { heuristics: Heuristics::Whole, ..CacheRules::default() };
     check_by(&whole, "", 414, &modified, Ok((Heuristic, 8640)));
+    check_by(&whole, "", 414, "cache-control: max-age=9", Ok((MaxAge, 9)));
+    check_by(&whole, "", 400, "cache-control: max-age=9", Err(NotStored::Refused));
     check_by(&whole, "", 501, &modified, Ok((Heuristic, 8640)));
     check_by(&whole, "", 413, &modified, Err(NotStored::Refused));
     let off = CacheRules { heuristics: Heuristics::Off, ..CacheRules::default() };
@@ -94,6 +94,12 @@ fn statuses() {
     check_by(&ttl, "", 200, &modified, Ok((Route, 5)));
     check_by(&ttl, "", 404, "", Ok((Route, 5)));
     check_by(&ttl, "", 200, "cache-control: max-age=9", Ok((MaxAge, 9)));
+    let long = CacheRules { ttl: Some(Duration::from_secs(500)), ..CacheRules::default() };
+    for (status, expect_s) in [(200, 500), (203, 500), (204, 60), (301, 60), (308, 60), (404, 60), (410, 60)]
+    {
+        check_by(&long, "", status, "", Ok((Route, expect_s)));
+        check_by(&long, "", status, "cache-control: max-age=900", Ok((MaxAge, 900)));
+    }
     check_by(&ttl, "", 503, "", Err(NotStored::ServerError));
     check_by(&ttl, "", 400, "", Err(NotStored::Refused));
 }
@@ -110,7 +116,25 @@ fn an_override_overrides_lifetimes_alone() {
     check_by(&rules, "", 200, "cache-control: no-cache", Err(NotStored::NoCache));
     check_by(&rules, "", 200, "set-cookie: a=b", Err(NotStored::SetCookie));
     check_by(&rules, "authorization: x", 200, "", Err(NotStored::Authorization));
-    check_by(&rules, "", 503, "cache-control: max-age=9", Ok((MaxAge, 9)));
+    check_by(&rules, "", 203, "cache-control: max-age=9", Ok((Override, 5)));
+    for status in [204, 301, 302, 308, 404, 410, 503] {
+        check_by(&rules, "", status, "cache-control: max-age=9", Ok((MaxAge, 9)));
+    }
+    for status in [204, 301, 302, 308, 404, 410] {
+        check_by(&rules, "", status, "", Err(NotStored::NoFreshness));
+    }
+    let both = CacheRules { ttl: Some(Duration::from_secs(500)), ..rules };
+    check_by(&both, "", 404, "", Ok((LifetimeSource::Route, 60)));
+}
+
+#[test]
+fn a_whole_has_no_content_range() {
+    for status in [200, 203, 404] {
+        let lines =
+            format!("date: {DATE}\ncontent-range: x\ncontent-range: Bytes 0-1/9\ncache-control: max-age=9");
+        let stored = judged("", status, &lines, &CacheRules::default()).expect("storable").into_stored();
+        assert!(!stored.headers.contains_key("content-range"), "{status}");
+    }
 }
 
 #[test]
@@ -317,8 +341,14 @@ fn what_finds_fault_with_one_request_is_not_of_the_resource() {
             check_by(&rules, "", status, "", Err(NotStored::Refused));
         }
     }
-    check(412, "cache-control: max-age=9", Err(NotStored::Refused));
-    check(400, "cache-control: max-age=9", Ok((LifetimeSource::MaxAge, 9)));
+    // Whatever they say.
+    let said = "cache-control: public, max-age=9, immutable\ncdn-cache-control: max-age=9\netag: \"a\"";
+    let ttl = Some(Duration::from_secs(9));
+    for status in [400, 408, 411, 412, 413, 414, 415, 416, 417, 421, 422, 425, 426, 428, 429, 431] {
+        for rules in [CacheRules::default(), CacheRules { ttl, ttl_override: ttl, ..CacheRules::default() }] {
+            check_by(&rules, "", status, said, Err(NotStored::Refused));
+        }
+    }
     assert!(!NotStored::Refused.is_of_response() && !NotStored::Refused.may_be_shared());
     check(503, "", Err(NotStored::ServerError));
     check(403, "", Err(NotStored::NoFreshness));

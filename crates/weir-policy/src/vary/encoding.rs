@@ -1,5 +1,6 @@
 //! Accept-Encoding in normal form (RFC 9110 §12.5.3): which known codings a client takes, and in which order it
-//! likes them. Codings that nobody knows are left out: what is sent to the origin leaves them out, too.
+//! likes them; and which of these clients a response answers that came in one of them. Codings that nobody knows are left
+//! out: what is sent to the origin leaves them out, too.
 
 use http::{HeaderMap, HeaderValue, header};
 
@@ -24,7 +25,81 @@ enum Identity {
     Refused,
 }
 
+/// How a response is coded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Coding {
+    /// Not at all.
+    #[default]
+    Identity,
+    /// In one that is known, by its place among [`NAMES`].
+    Known(usize),
+    /// In one that is not known, or in several.
+    Other,
+}
+
+impl Coding {
+    /// The coding of a response with these fields.
+    pub(super) fn read(response: &HeaderMap) -> Coding {
+        let members = response.get_all(header::CONTENT_ENCODING).iter();
+        let members =
+            members.flat_map(|line| line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii));
+        let mut codings = members.filter(|name| !name.is_empty() && !name.eq_ignore_ascii_case(b"identity"));
+        match (codings.next(), codings.next()) {
+            (None, _) => Coding::Identity,
+            (Some(name), None) => place(name).map_or(Coding::Other, Coding::Known),
+            (Some(_), Some(_)) => Coding::Other,
+        }
+    }
+}
+
+/// The place of a coding among those that are known.
+fn place(name: &[u8]) -> Option<usize> {
+    let plain = name.strip_prefix(b"x-").filter(|rest| rest.eq_ignore_ascii_case(b"gzip")).unwrap_or(name);
+    NAMES.iter().position(|known| plain.eq_ignore_ascii_case(known.as_bytes()))
+}
+
 impl Codings {
+    /// A client that takes nothing but a response in this coding.
+    pub(super) fn only(coding: Coding) -> Codings {
+        let mut ranks = [0; 4];
+        if let Coding::Known(place) = coding {
+            ranks[place] = 1;
+        }
+        let identity = if coding == Coding::Other { Identity::Refused } else { Identity::Taken };
+        Codings { ranks, identity }
+    }
+
+    /// Whether what an origin gave in `coding` to a client that takes these is what it would give to one that takes
+    /// `others`. It is where they are the same; where `others` take the coding and it was chosen among all that they take, and
+    /// they like it no less than that client did, since a choice does not depend on what it does not fall on; and where the
+    /// origin codes so without being asked to, if they take it.
+    pub(super) fn stand_for(self, coding: Coding, others: Codings) -> bool {
+        self == others
+            || match coding {
+                Coding::Identity => others.identity == Identity::Taken && others.are_among(self),
+                Coding::Known(place) if others.ranks[place] == 0 => false,
+                Coding::Known(place) if self.ranks[place] == 0 => true,
+                Coding::Known(place) => {
+                    let is_chosen_from_all =
+                        self.identity == Identity::Taken || others.identity == Identity::Refused;
+                    is_chosen_from_all && others.are_among(self) && others.like_as_well(place, self)
+                }
+                Coding::Other => false,
+            }
+    }
+
+    /// Whether all codings that are taken are taken by `others`, too.
+    fn are_among(self, others: Codings) -> bool {
+        self.ranks.iter().zip(others.ranks).all(|(own, other)| *own == 0 || other > 0)
+    }
+
+    /// Whether the coding at `place` is liked as well as `others` like it, beside each that is taken here.
+    fn like_as_well(self, place: usize, others: Codings) -> bool {
+        let among = |ranks: [u8; 4], beside: usize| ranks[beside].cmp(&ranks[place]);
+        let taken = (0..NAMES.len()).filter(|beside| self.ranks[*beside] > 0);
+        taken.into_iter().all(|beside| among(self.ranks, beside) >= among(others.ranks, beside))
+    }
+
     /// Reads the field; one that is absent or empty asks for no coding.
     pub(super) fn read(request: &HeaderMap) -> Codings {
         let mut lines = request.get_all(header::ACCEPT_ENCODING).iter();
@@ -55,17 +130,11 @@ impl Codings {
         for line in lines {
             for member in line.split(|byte| *byte == b',') {
                 let (name, weight) = weighted(member);
-                let name = name
-                    .strip_prefix(b"x-")
-                    .filter(|rest| rest.eq_ignore_ascii_case(b"gzip"))
-                    .unwrap_or(name);
                 if name == b"*" {
                     others = Some(weight);
                 } else if name.eq_ignore_ascii_case(b"identity") {
                     identity = Some(weight);
-                } else if let Some(at) =
-                    NAMES.iter().position(|known| name.eq_ignore_ascii_case(known.as_bytes()))
-                {
+                } else if let Some(at) = place(name) {
                     weights[at] = Some(weight);
                 }
             }

@@ -1,6 +1,6 @@
 //! Variants and the normal forms they are compared in.
 
-use super::{Selecting, Variant, Varies, accept_encoding, matches};
+use super::{Coding, Selecting, Variant, Varies, accept_encoding, matches};
 use crate::tests::given::fields;
 use http::{HeaderMap, HeaderValue, header};
 use proptest::prelude::*;
@@ -163,10 +163,103 @@ fn compares_codings() {
     let vary = "accept-encoding";
     check(vary, "accept-encoding: gzip, br", "accept-encoding: br,gzip", true);
     check(vary, "accept-encoding: gzip, deflate, br", "accept-encoding: br,gzip", true);
-    check(vary, "accept-encoding: gzip", "", false);
+    check(vary, "", "accept-encoding: gzip", false);
     check(vary, "", "accept-encoding: identity", true);
-    check(vary, "accept-encoding: gzip", "accept-encoding: gzip;q=0", false);
-    check(vary, "accept-encoding: br, gzip;q=0.5", "accept-encoding: br, gzip", false);
+    check(vary, "accept-encoding: gzip;q=0", "accept-encoding: gzip", false);
+    check(vary, "accept-encoding: br", "accept-encoding: br, gzip", false);
+}
+
+/// Whether a response in `coding` to a client that takes `made_for` answers one that takes `asked`.
+fn stands(made_for: &str, coding: &str, asked: &str) -> bool {
+    let field = |taken: &str| {
+        fields(&if taken.is_empty() { String::new() } else { format!("accept-encoding: {taken}") })
+    };
+    let coded = if coding.is_empty() { String::new() } else { format!("content-encoding: {coding}") };
+    let variant = Variant::of(&field(made_for), &fields(&format!("vary: accept-encoding\n{coded}"))).unwrap();
+    matches(&variant, &field(asked))
+}
+
+#[test]
+fn one_copy_serves_all_for_whom_the_origin_would_code_alike() {
+    let browser = "gzip, deflate, br, zstd";
+    for (made_for, coding, asked, expect) in [
+        (browser, "gzip", browser, true),
+        (browser, "gzip", "gzip, deflate, br", true),
+        (browser, "gzip", "gzip, deflate", true),
+        (browser, "x-gzip", "GZIP", true),
+        (browser, "gzip", "*", true),
+        (browser, "gzip", "", false),
+        (browser, "gzip", "gzip;q=0", false),
+        (browser, "gzip", "br", false),
+        (browser, "gzip", "gzip, br;q=0.5", true),
+        (browser, "gzip", "br, gzip;q=0.5", false),
+        (browser, "gzip", "deflate, gzip;q=0.5", false),
+        ("br, gzip;q=0.5", "gzip", "gzip, br", true),
+        ("br, gzip;q=0.5", "gzip", "br, gzip;q=0.1", true),
+        ("gzip", "gzip", "gzip, br", false),
+        ("gzip", "gzip", "gzip, identity;q=0", true),
+        ("gzip, identity;q=0", "gzip", "gzip", false),
+        (browser, "", "", true),
+        (browser, "identity", "gzip", true),
+        ("gzip, br", "", "gzip, br, zstd", false),
+        ("gzip, br", "", "gzip, identity;q=0", false),
+        ("", "", "gzip", false),
+        // It was not asked to.
+        ("", "gzip", "", true),
+        ("", "gzip", browser, true),
+        ("", "gzip", "br", false),
+        (browser, "foo", browser, true),
+        (browser, "foo", "gzip", false),
+        (browser, "gzip, gzip", "gzip", false),
+    ] {
+        assert_eq!(stands(made_for, coding, asked), expect, "{coding} for {made_for:?}, to {asked:?}");
+    }
+}
+
+#[test]
+fn what_is_coded_varies_whether_it_says_so_or_not() {
+    let coded = variant("accept-encoding: gzip", "content-encoding: gzip\nvary: origin");
+    let names: Vec<&str> = coded.selecting.iter().map(|field| field.name.as_str()).collect();
+    assert_eq!(names, ["accept-encoding", "origin"]);
+    assert!(!matches(&coded, &fields("")));
+    assert!(!variant("accept-encoding: gzip", "content-encoding: identity").varies_on_codings());
+    let stored = crate::tests::given::stored_for(
+        "accept-encoding: gzip",
+        "cache-control: max-age=9\ncontent-encoding: gzip",
+    );
+    assert_eq!(stored.headers["vary"], "Accept-Encoding");
+    let said = "cache-control: max-age=9\ncontent-encoding: gzip\nvary: foo, accept-encoding";
+    let said = crate::tests::given::stored_for("accept-encoding: gzip", said);
+    assert_eq!(said.headers.get_all("vary").iter().count(), 1);
+}
+
+#[test]
+fn what_was_stored_as_the_same_for_all_is_for_those_who_take_its_coding() {
+    let mut response = fields("content-encoding: gzip");
+    let old = Variant::from_parts(smallvec::SmallVec::new(), None, &mut response);
+    assert_eq!(response["vary"], "Accept-Encoding");
+    for (asked, expect) in [("gzip", true), ("", false), ("gzip, br", false)] {
+        let asked =
+            fields(&if asked.is_empty() { String::new() } else { format!("accept-encoding: {asked}") });
+        assert_eq!(matches(&old, &asked), expect, "{asked:?}");
+    }
+    let mut response = fields("content-encoding: foo");
+    let old = Variant::from_parts(smallvec::SmallVec::new(), None, &mut response);
+    assert!(!matches(&old, &fields("")) && !matches(&old, &fields("accept-encoding: gzip")));
+    let mut plain = fields("x: y");
+    assert_eq!(Variant::from_parts(smallvec::SmallVec::new(), None, &mut plain), Variant::default());
+    assert!(!plain.contains_key("vary"));
+}
+
+#[test]
+fn a_plain_one_beside_coded_ones_is_for_who_asked_for_it() {
+    let given = "cache-control: max-age=9";
+    let plain = crate::tests::given::judged("", 200, given, &crate::CacheRules::default()).unwrap();
+    let plain = plain.beside_codings(&fields("")).into_stored();
+    assert_eq!(plain.headers["vary"], "Accept-Encoding");
+    assert!(
+        matches(&plain.variant, &fields("")) && !matches(&plain.variant, &fields("accept-encoding: gzip"))
+    );
 }
 
 #[test]
@@ -176,7 +269,7 @@ fn selecting_fields_come_back_from_their_parts() {
         let read = Selecting::read(http::HeaderName::from_static(name), &request);
         let back = Selecting::from_parts(read.name.clone(), read.value.clone());
         assert_eq!(back, read);
-        assert!(back.matches(&request));
+        assert!(back.matches(Coding::Identity, &request));
     }
     assert!(Variant::of(&request, &fields("vary: foo")).is_some());
     assert!(Variant::of(&request, &fields("vary: cookie")).is_none());
@@ -223,6 +316,26 @@ proptest! {
             prop_assert!(matches(&variant, &request));
             response.insert(header::VARY, value.clone());
             let _ = Varies::read(&request, &response);
+        }
+    }
+
+    /// What takes the place of another answers all that the other answered.
+    #[test]
+    fn what_covers_answers_all(
+        taken in proptest::collection::vec("(gzip|br|zstd|deflate|identity|\\*)(;q=0\\.[0-9]|)(, (gzip|br|zstd)(;q=0\\.[0-9]|)){0,3}", 2),
+        codings in proptest::collection::vec(prop_oneof![Just(""), Just("gzip"), Just("br"), Just("foo")], 2),
+        asked in "((gzip|br|zstd|deflate|identity|\\*)(;q=0\\.[0-9]|)(, |)){0,4}",
+    ) {
+        let made = |at: usize| {
+            let coded = if codings[at].is_empty() { "" } else { "content-encoding: " };
+            variant(&format!("accept-encoding: {}", taken[at]), &format!("vary: accept-encoding\n{coded}{}", codings[at]))
+        };
+        let (newer, older) = (made(0), made(1));
+        prop_assert!(newer.covers(&newer));
+        let asked = fields(&format!("accept-encoding: {asked}"));
+        let is_other_version = newer.selecting == older.selecting;
+        if newer.covers(&older) && !is_other_version && matches(&older, &asked) {
+            prop_assert!(matches(&newer, &asked), "{newer:?} {older:?}");
         }
     }
 }

@@ -1,7 +1,9 @@
-//! The thread beside the requests: it brings down what has earned its place since it arrived, takes out of the volume what
-//! was replaced by something that stayed in memory, lets the sketch age, tells the volumes the time, and writes down what
-//! is to be remembered. It ends with the shelf.
+//! The thread beside the requests: it brings down what has earned its place since it arrived, also what memory held already when
+//! a volume came, takes out of the volume what was replaced by something that stayed in memory, lets the sketch age, tells the
+//! volumes the time, and writes down what is to be remembered. It ends with the shelf.
 
+use std::cmp::Reverse;
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -16,6 +18,8 @@ use crate::tier::Keeper;
 
 /// How many tasks may wait; one more is not done, and found again at the next use.
 const TASKS_MAX: usize = 1024;
+/// How much of what memory alone holds is offered to a volume that comes: what is used most. The rest is, when it is used again.
+const OFFERED_MAX: usize = 1 << 16;
 /// How often the time is told, and what was written today is written down.
 const TICK: Duration = Duration::from_secs(1);
 /// The sketch is written down so often at most.
@@ -26,6 +30,8 @@ const SKETCH_INTERVAL: Duration = Duration::from_secs(60);
 pub(crate) enum Task {
     /// A generation in memory is used: it may have earned its place below.
     Promote(Weak<Generation>),
+    /// A volume has come: what memory alone holds may go down to it.
+    Offer,
     /// Write down what is to be remembered, and end.
     Stop(Sender<()>),
 }
@@ -77,8 +83,9 @@ pub(crate) fn start(shelf: &Arc<Shelf>, clock: fn() -> Now) -> std::io::Result<(
 
 fn run(shelf: &Weak<Shelf>, tasks: &Receiver<Task>, memory: &mut Memory, clock: fn() -> Now) {
     let mut ticked = None;
+    let mut offered = VecDeque::new();
     loop {
-        let task = tasks.recv_timeout(TICK);
+        let task = tasks.recv_timeout(if offered.is_empty() { TICK } else { Duration::ZERO });
         let Some(shelf) = shelf.upgrade() else { return };
         match task {
             Ok(Task::Promote(generation)) => {
@@ -86,12 +93,19 @@ fn run(shelf: &Weak<Shelf>, tasks: &Receiver<Task>, memory: &mut Memory, clock: 
                     promote(&shelf, &generation);
                 }
             }
+            Ok(Task::Offer) => offered = in_memory_alone(&shelf),
             Ok(Task::Stop(done)) => {
                 memory.write(&shelf, Moment::Last);
                 let _ = done.send(());
                 return;
             }
-            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Timeout) => {
+                if let Some(generation) =
+                    offered.pop_front().and_then(|next: Weak<Generation>| next.upgrade())
+                {
+                    promote(&shelf, &generation);
+                }
+            }
             Err(RecvTimeoutError::Disconnected) => return,
         }
         let now = clock();
@@ -133,6 +147,20 @@ impl Memory {
             self.written_at = now;
         }
     }
+}
+
+/// What memory alone holds, the most used first: it came while there was no volume to take it, and of what is used most no use
+/// is noted any more.
+fn in_memory_alone(shelf: &Shelf) -> VecDeque<Weak<Generation>> {
+    let mut found = Vec::new();
+    shelf.index.each(|generation| {
+        if generation.object() == 0 && generation.body.is_whole() {
+            found.push((Reverse(generation.label.uses()), Arc::downgrade(generation)));
+        }
+    });
+    found.sort_by_key(|(uses, _)| *uses);
+    found.truncate(OFFERED_MAX);
+    found.into_iter().map(|(_, generation)| generation).collect()
 }
 
 /// Brings a generation down that is whole in memory and has earned it.

@@ -152,9 +152,17 @@ impl Marks {
         self.sites.len() + self.tags.len() + self.urls.len() + self.prefixes.len()
     }
 
+    pub(super) fn is_filling_up(&self) -> bool {
+        self.most() * 16 >= self.marks_max || self.is_crowded()
+    }
+
+    /// How many marks there are of the kind of which there are most.
+    fn most(&self) -> usize {
+        self.sites.len().max(self.tags.len()).max(self.urls.len()).max(self.prefixes.len())
+    }
+
     pub(super) fn is_crowded(&self) -> bool {
-        let most = self.sites.len().max(self.tags.len()).max(self.urls.len()).max(self.prefixes.len());
-        most * 2 >= self.marks_max || self.lengths.load().len() * 2 >= PREFIX_LENGTHS_MAX
+        self.most() * 2 >= self.marks_max || self.lengths.load().len() * 2 >= PREFIX_LENGTHS_MAX
     }
 
     /// Where to look for what marks concern that are newer than `since`.

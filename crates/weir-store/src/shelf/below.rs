@@ -23,6 +23,8 @@ impl Shelf {
             _ => tier.can_sweep() || !is_crowded,
         });
         let Some(until) = waited_for.map(|tier| Stamp::of(tier.volume().swept())).min() else { return };
+        // What is in flight is made dead only under need.
+        let until = if is_crowded { until } else { self.ledger.settled(until) };
         if until <= *retired {
             return;
         }

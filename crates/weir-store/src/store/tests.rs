@@ -90,21 +90,26 @@ fn an_abandoned_fill_leaves_the_old_generation() {
 fn a_new_generation_replaces_its_variant_only() {
     let store = Store::new(MEMORY);
     let stamp = store.ledger().current();
-    let vary = [("vary", "accept-encoding")];
-    let begin = |coding: &str| {
-        let proof = proof(&[("accept-encoding", coding)], &vary);
+    let begin = |taken: &str, coding: &str| {
+        let fields = [("vary", "accept-encoding"), ("content-encoding", coding)];
+        let proof = proof(&[("accept-encoding", taken)], &fields);
         let (generation, mut writer) = store.begin(proof, key(1), stamp, Some(10)).unwrap();
         writer.push(body(1, 0, 10)).unwrap();
         writer.seal().unwrap();
         generation
     };
-    let (gzip, plain) = (begin("gzip"), begin("identity"));
-    let again = begin("gzip");
+    let (gzip, plain) = (begin("gzip", "gzip"), begin("identity", "identity"));
+    let again = begin("gzip", "gzip");
     assert_eq!(gzip.retirement(), Some(Retirement::Replaced));
     assert!(!plain.is_retired());
     let found = find_as(&store, &key(1), &accepts_gzip);
     assert!(Arc::ptr_eq(&found.unwrap(), &again));
     assert_eq!(store.variants(key(1).digest, &key(1).full).len(), 2);
+    // One that answers more takes the place of what answers less, and not the other way round.
+    let wide = begin("gzip, br", "gzip");
+    assert_eq!(again.retirement(), Some(Retirement::Replaced));
+    let narrow = begin("gzip", "gzip");
+    assert!(!wide.is_retired() && !narrow.is_retired() && !plain.is_retired());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use super::{SharedPut, Stowing, Tier, digest_below, key_below};
 use crate::admission::thread::Task;
 use crate::admission::{Room, SpentFile};
 use crate::generation::Generation;
-use crate::shelf::Shelf;
+use crate::shelf::{Shelf, takes_place_of};
 use crate::volume::{Named, codec};
 
 /// What went down to a volume.
@@ -43,9 +43,16 @@ impl Shelf {
         }
     }
 
+    /// Whether a whole is in the index whose place a generation will take, and which as a part it does not take.
+    pub(crate) fn has_whole_of_variant(&self, generation: &Generation) -> bool {
+        let label = &generation.label;
+        let all = self.index.all(label.key.digest);
+        all.iter().any(|other| other.is_whole() && takes_place_of(label, &other.label))
+    }
+
     /// Notes what begins to arrive. What a volume has under its key was let down before: what replaces it is as well.
     fn admit(&self, generation: &Generation) -> Verdict {
-        if self.tiers.all().is_empty() {
+        if !self.has_volumes() {
             return Verdict::Stays;
         }
         let digest = digest_of(generation);
@@ -59,13 +66,18 @@ impl Shelf {
         Verdict::Stays
     }
 
+    /// Whether there are volumes, or will be: what is asked for meanwhile counts.
+    fn has_volumes(&self) -> bool {
+        !self.tiers.all().is_empty() || self.expecting.is_on()
+    }
+
     fn has_older_below(&self, digest: u128) -> bool {
         self.tiers.all().iter().any(|tier| tier.count_of(digest) > 0)
     }
 
     /// Notes a use of what is in memory; the thread looks whether it has earned its place below.
     pub(crate) fn note_use(&self, generation: &Arc<Generation>) {
-        if self.tiers.all().is_empty() {
+        if !self.has_volumes() {
             return;
         }
         self.admission.note(digest_of(generation));
@@ -86,6 +98,10 @@ impl Shelf {
         // What is doubted outdoes nothing.
         if !generation.is_whole() || self.is_soft(&generation.label) {
             return;
+        }
+        // Used so much while it came that no further use is noted, and begun before there was a volume for it.
+        if generation.object() == 0 && generation.label.is_used_most() && self.may_go_down(generation) {
+            self.admission.ask(Task::Promote(Arc::downgrade(generation)));
         }
         let (digest, object, home) = (digest_of(generation), generation.object(), generation.home());
         let is_home = |tier: &Arc<Tier>| home.as_ref().is_some_and(|home| Arc::ptr_eq(home, tier));
@@ -152,14 +168,14 @@ impl Tier {
         }
     }
 
-    /// Takes what a generation in memory has replaced out of the volume: of its key and variant, with a number below that. May
+    /// Takes what a generation in memory has replaced out of the volume: of its key and what its variant covers, with a number below that. May
     /// wait for the drive.
     fn outdo_below(&self, key: &CacheKey, variant: &Variant, number_below: u64) {
         let key = key_below(key);
         for candidate in self.volume.find(key.digest) {
             let Ok(Some(record)) = self.volume.record(candidate, &key) else { continue };
             let Ok(stored) = codec::decode(&record.head, self.now()) else { continue };
-            if record.number < number_below && stored.variant == *variant {
+            if record.number < number_below && variant.covers(&stored.variant) {
                 self.remove(Named { digest: key.digest, object: record.number });
             }
         }

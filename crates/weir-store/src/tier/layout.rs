@@ -126,6 +126,11 @@ impl Tiers {
         held > 0 && held > index.all(digest).iter().filter(|generation| generation.object() > 0).count()
     }
 
+    /// Whether a volume may hold something under a key, by its digest as volumes have it, or be writing it. Looks at memory alone.
+    pub(crate) fn may_hold(&self, below: u128) -> bool {
+        self.layout.load().iter().any(|tier| tier.may_hold(below))
+    }
+
     /// Takes a generation out wherever it may lie. Where even that cannot be said, it is outdone when it comes up again.
     pub(crate) fn remove(&self, generation: &Generation) {
         let object = generation.object();

@@ -344,3 +344,37 @@ fn the_key_below_has_its_own_digest() {
     assert_eq!(below.digest, super::digest_below(&key.full, key.site));
     assert_ne!(below.digest, super::key_below(&CacheKey { site: 78, ..key }).digest);
 }
+
+#[test]
+fn whether_something_of_a_url_may_be_held_is_told_wherever_it_lies() {
+    let may_hold = |store: &Store, number| {
+        let key = key(number);
+        store.may_hold(key.digest, &key.full, key.site)
+    };
+    let folder = Folder::new("tier");
+    let store = open(&folder);
+    put(&store, 1, 1000);
+    assert!(may_hold(&store, 1) && !may_hold(&store, 2));
+    store.close();
+    drop(store);
+    let store = open(&folder);
+    assert!(may_hold(&store, 1) && !may_hold(&store, 2), "on the volume alone");
+    // What is too long for memory is in none of its lists.
+    let length = MEMORY * 3 / 4;
+    let stamp = store.ledger().current();
+    let (_, mut writer) = store.begin(proof(&[], &[]), key(3), stamp, Some(length)).unwrap();
+    assert!(may_hold(&store, 3), "on its way");
+    let mut bytes = body(3, 0, length as usize);
+    while let Err(full) = writer.push(bytes) {
+        bytes = full.rest;
+        writer.should_pause();
+        assert!(may_hold(&store, 3));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    writer.seal().unwrap();
+    assert!(may_hold(&store, 3), "from its end on");
+    store.expect_volumes();
+    assert!(may_hold(&store, 2), "what will come is not known");
+    store.end_expecting();
+    assert!(!may_hold(&store, 2));
+}

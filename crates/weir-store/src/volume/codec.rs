@@ -90,7 +90,7 @@ pub fn decode(bytes: &Bytes, now: Now) -> Result<Stored, Unreadable> {
     cursor.u8()?;
     let status = StatusCode::from_u16(cursor.u16()?).map_err(|_| Unreadable::Damaged)?;
     let facts = facts(&mut cursor, source, flags, now)?;
-    let headers = headers(&mut cursor, bytes)?;
+    let mut headers = headers(&mut cursor, bytes)?;
     let etag = value(&mut cursor, bytes)?;
     let etag = etag.map(|tag| ETag::read(&tag).ok_or(Unreadable::Damaged)).transpose()?;
     let validators = Validators { etag, last_modified: date(&mut cursor)?, date: date(&mut cursor)? };
@@ -104,8 +104,9 @@ pub fn decode(bytes: &Bytes, now: Now) -> Result<Stored, Unreadable> {
     if cursor.left() != 0 {
         return Err(Unreadable::Damaged);
     }
+    let variant = Variant::from_parts(selecting, language, &mut headers);
     let tags = Tags::read(&headers);
-    Ok(Stored { status, headers, validators, variant: Variant { selecting, language }, facts, tags })
+    Ok(Stored { status, headers, validators, variant, facts, tags })
 }
 
 fn headers(cursor: &mut Cursor<'_>, bytes: &Bytes) -> Result<HeaderMap, Unreadable> {

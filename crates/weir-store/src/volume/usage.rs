@@ -103,13 +103,23 @@ pub(crate) struct Counters {
 const STOPPED_WRITING: u64 = 1;
 const STOPPED_ALL: u64 = 2;
 
+/// Whether an error is of this process or machine, and not of a drive: no descriptor or no memory is left.
+pub(crate) fn is_ours(error: &io::Error) -> bool {
+    use rustix::io::Errno;
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE | Errno::NOMEM))
+}
+
 impl Counters {
     pub(crate) fn add(count: &AtomicU64, by: u64) {
         count.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// Counts an error of writing; true where it says only that there is no room.
+    /// Counts an error of writing; true where it says only that there is no room, or that this process may open nothing more,
+    /// which is no fault of the drive.
     pub(crate) fn note_write(&self, error: &io::Error) -> bool {
+        if is_ours(error) {
+            return true;
+        }
         let is_full = matches!(
             error.kind(),
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge

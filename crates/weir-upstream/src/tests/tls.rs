@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use rustls::pki_types::PrivateKeyDer;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
+use rustls::sign::{CertifiedKey, SingleCertAndKey};
 use rustls::{RootCertStore, ServerConfig};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
@@ -71,22 +73,26 @@ impl Authority {
         } else {
             builder.unwrap().with_no_client_auth()
         };
-        let config = builder.with_single_cert(vec![certificate.der().clone()], key).unwrap();
-        let acceptor = TlsAcceptor::from(Arc::new(config));
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let task = tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let acceptor = acceptor.clone();
-                tokio::spawn(async move {
-                    let Ok(stream) = acceptor.accept(stream).await else { return };
-                    let sni = stream.get_ref().1.server_name().unwrap_or("none").to_owned();
-                    Peer::new(Box::new(stream), 0, Arc::new(Mutex::new(Vec::new()))).answer_all(&sni).await;
-                });
-            }
-        });
-        (port, task)
+        accept(builder.with_single_cert(vec![certificate.der().clone()], key).unwrap()).await
     }
+}
+
+/// An https origin on a port of localhost that is given back; it answers with the name that it was asked by.
+async fn accept(config: ServerConfig) -> (u16, tokio::task::JoinHandle<()>) {
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let task = tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let acceptor = acceptor.clone();
+            tokio::spawn(async move {
+                let Ok(stream) = acceptor.accept(stream).await else { return };
+                let sni = stream.get_ref().1.server_name().unwrap_or("none").to_owned();
+                Peer::new(Box::new(stream), 0, Arc::new(Mutex::new(Vec::new()))).answer_all(&sni).await;
+            });
+        }
+    });
+    (port, task)
 }
 
 impl Drop for Authority {
@@ -164,6 +170,27 @@ async fn a_wrong_name_and_an_unknown_issuer_are_refused_but_not_without_verifica
     let trusting = TlsSettings { verify: Verify::Nothing, ..TlsSettings::default() };
     assert_eq!(fetch(&upstream("localhost", port, trusting), get("/")).await.unwrap(), "localhost");
     serving.abort();
+}
+
+/// `openssl x509 -req` of Debian 12 makes them where no extension is asked for.
+#[tokio::test]
+async fn without_verification_a_certificate_of_version_1_is_taken() {
+    for version in [&rustls::version::TLS12, &rustls::version::TLS13] {
+        let certificate = CertificateDer::from_pem_slice(include_bytes!("v1/certificate.pem")).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(include_bytes!("v1/key.pem")).unwrap();
+        let provider = rustls::crypto::aws_lc_rs::default_provider();
+        let key = provider.key_provider.load_private_key(key).unwrap();
+        let shown = SingleCertAndKey::from(CertifiedKey::new(vec![certificate], key));
+        let builder = ServerConfig::builder_with_provider(Arc::new(provider))
+            .with_protocol_versions(&[version])
+            .unwrap();
+        let (port, serving) = accept(builder.with_no_client_auth().with_cert_resolver(Arc::new(shown))).await;
+        let trusting = TlsSettings { verify: Verify::Nothing, ..TlsSettings::default() };
+        assert_eq!(fetch(&upstream("localhost", port, trusting), get("/")).await.unwrap(), "localhost");
+        let error = fetch(&upstream("localhost", port, TlsSettings::default()), get("/")).await.unwrap_err();
+        assert!(matches!(error, OriginError::Certificate { .. }), "{error:?}");
+        serving.abort();
+    }
 }
 
 #[tokio::test]

@@ -16,6 +16,9 @@ fn hosts_have_one_spelling() {
     check("a.", "a");
     check("a.:80", "a");
     check("a:80", "a");
+    check("a:", "a");
+    check("A.:", "a");
+    check("[::1]:", "[::1]");
     check("a:443", "a:443");
     check("A:8080", "a:8080");
     check("127.0.0.1:65535", "127.0.0.1:65535");
@@ -35,13 +38,14 @@ fn what_is_no_host() {
     for given in ["u@a", "u:p@a", "@a", "a@", "a:80@b"] {
         check(given, "host-userinfo");
     }
-    for given in ["a:", "a:0", "a:080", "a:65536", "a:100000", "a:+80", "a:8 0", "a:80:80", "a:x", "a:-1"] {
+    for given in ["a:0", "a:080", "a:65536", "a:100000", "a:+80", "a:8 0", "a:80:80", "a:x", "a:-1"] {
         check(given, "host-port");
     }
     for given in [":80", "[::1", "[::1]x", "[]", "[1.2.3.4]", "[fe80::1%25eth0]", "[v1.x]", "[::g]"] {
         check(given, "host");
     }
-    check("[::1]:", "host-port");
+    check(":", "host");
+    check("[::1]::80", "host-port");
     check(&"a".repeat(256), "host");
     check("::1", "host");
     check("::1]", "host");

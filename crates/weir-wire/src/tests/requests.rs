@@ -51,8 +51,10 @@ fn absolute_form_names_scheme_and_host() {
     check("GET http://a?q=/ HTTP/1.1\r\nHost: a\r\n\r\n", "GET /?q=/ @a 1.1 none keep scheme=http");
     check("OPTIONS http://a HTTP/1.1\r\nHost: a\r\n\r\n", "OPTIONS * @a 1.1 none keep scheme=http");
     check("GET http://a/ HTTP/1.0\r\n\r\n", "GET / @a 1.0 none end scheme=http");
-    check("GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n", "400 host-mismatch");
-    check("GET http://a:81/ HTTP/1.1\r\nHost: a\r\n\r\n", "400 host-mismatch");
+    check("GET http://b/ HTTP/1.1\r\nHost: a\r\n\r\n", "GET / @b 1.1 none keep scheme=http");
+    check("GET http://a:81/ HTTP/1.1\r\nHost: a\r\n\r\n", "GET / @a:81 1.1 none keep scheme=http");
+    check("GET http://b/ HTTP/1.1\r\nHost: a/\r\n\r\n", "400 host");
+    check("GET http://b/ HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "400 host-twice");
     check("GET http://a/ HTTP/1.1\r\n\r\n", "400 host-missing");
     check("GET http://u@a/ HTTP/1.1\r\nHost: a\r\n\r\n", "400 host-userinfo");
     check("GET http://u:p@a/ HTTP/1.1\r\nHost: a\r\n\r\n", "400 host-userinfo");
@@ -62,6 +64,27 @@ fn absolute_form_names_scheme_and_host() {
     check("GET a HTTP/1.1\r\nHost: a\r\n\r\n", "400 target");
     check("GET a:80 HTTP/1.1\r\nHost: a\r\n\r\n", "400 target");
     check("GET * HTTP/1.1\r\nHost: a\r\n\r\n", "400 target");
+}
+
+/// RFC 9112 section 3.2.2: nothing behind the parser can still read the other one.
+#[test]
+fn host_is_ignored_beside_the_absolute_form() {
+    for (request, expect) in [
+        ("GET http://B.example/ HTTP/1.1\r\nhost: a\r\n\r\n", "b.example"),
+        ("GET https://a:80/ HTTP/1.0\r\nHost: a\r\n\r\n", "a:80"),
+        ("GET http://a/ HTTP/1.1\r\nHost: A:80\r\n\r\n", "a"),
+        ("GET http://[::1]:81/ HTTP/1.1\r\nX: y\r\nHost: a:\r\n\r\n", "[::1]:81"),
+    ] {
+        let mut buf = BytesMut::from(request);
+        let head = RequestReader::new(Limits::default()).read(&mut buf).unwrap().unwrap();
+        assert_eq!(
+            (head.host.as_str(), head.headers.get_all("host").iter().count()),
+            (expect, 1),
+            "{request}"
+        );
+        let field = head.headers["host"].to_str().unwrap().to_lowercase();
+        assert_eq!(field.trim_end_matches(":80"), expect.trim_end_matches(":80"), "{request}");
+    }
 }
 
 #[test]
@@ -155,6 +178,34 @@ fn there_is_one_host() {
     check_fields("GET", "Host: a", "400 host-twice");
     check_fields("GET", "host: b", "400 host-twice");
     check("GET / HTTP/1.0\r\nHost: a\r\nHost: a\r\n\r\n", "400 host-twice");
+}
+
+#[test]
+fn fields_of_one_value_have_one() {
+    for name in [
+        "Authorization",
+        "Content-Location",
+        "Content-Range",
+        "Content-Type",
+        "Date",
+        "Destination",
+        "If-Modified-Since",
+        "If-Range",
+        "If-Unmodified-Since",
+        "Origin",
+        "Range",
+        "Referer",
+        "User-Agent",
+    ] {
+        check_fields("PUT", &format!("{name}: a\r\nX: y\r\n{}: b", name.to_lowercase()), "400 field-twice");
+        check_fields("PUT", &format!("{name}: a\r\n{name}: a\r\n{name}:"), "400 field-twice");
+        check_fields("PUT", &format!("{name}: a\r\n{name}: \ta"), "PUT / @a 1.1 none keep");
+    }
+    for list in
+        ["Accept", "Cookie", "If-None-Match", "If-Match", "Cache-Control", "Via", "X-Forwarded-For", "X-Own"]
+    {
+        check_fields("PUT", &format!("{list}: a\r\n{list}: b"), "PUT / @a 1.1 none keep");
+    }
 }
 
 #[test]

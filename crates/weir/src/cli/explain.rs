@@ -94,6 +94,7 @@ fn show(question: &Question, explained: &Explained) -> String {
     for variant in &explained.stored {
         page.lines("stored", variant_text(variant));
     }
+    page.line_if("hint", explained.hint.as_deref());
     if let Some(word) = &explained.not_stored {
         page.line("not stored", &format!("{word}  (the last response to this key)"));
     }

@@ -137,7 +137,7 @@ impl Slot {
         };
         match (&before, &self.why) {
             (None, Some(why)) => tracing::warn!("volume {path} stores nothing more: {why}"),
-            (Some(_), None) => tracing::info!("volume {path} is up again"),
+            (Some(_), None) => tracing::warn!("volume {path} is up again: it stores again"),
             _ => {}
         }
     }

@@ -459,3 +459,25 @@ fn the_variants_of_a_key_are_bounded() {
     assert!((1.0..=32.0).contains(&objects), "{objects} variants");
     assert!(client.get("x", "/", &[("X-Own", "99")]).is_hit());
 }
+
+#[test]
+fn what_one_request_is_refused_for_is_for_nobody_else() {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        let status = exchange.request.path()[1..].parse().unwrap();
+        let is_odd = exchange.request.header("x-odd").is_some();
+        let fresh = [("Cache-Control", "public, max-age=600")];
+        exchange.reply(if is_odd { status } else { 200 }, &fresh, if is_odd { "odd" } else { "clean" });
+    });
+    let after_an_odd_one = |weir: &Weir, status: u16| {
+        let path = format!("/{status}");
+        assert_eq!(weir.get_with(&path, &[("X-Odd", "1")]).status(), status);
+        weir.get(&path).status()
+    };
+    let weir = before(&origin);
+    for status in [408, 411, 413, 414, 415, 417, 421, 422, 425, 426, 431] {
+        assert_eq!(after_an_odd_one(&weir, status), 200, "{status}");
+    }
+    // What is not about one request is for all.
+    assert_eq!(after_an_odd_one(&weir, 404), 404);
+}

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use weir_testkit::{Client, Origin, Resource, Trouble, Weir, pattern};
 
-use crate::house::{before, house};
+use crate::house::{before, house, setup};
 
 fn echoing() -> (Origin, Weir) {
     let origin = Origin::start();
@@ -352,6 +352,60 @@ fn conditional_and_ranged_passes_reach_the_origin_as_they_are() {
     let text = weir.get_with("/x", &headers).text().to_lowercase();
     for line in ["range: bytes=0-1", "if-none-match: \"1\"", "accept: text/html", "cookie: a=b"] {
         assert!(text.contains(line), "{line} is not in {text}");
+    }
+}
+
+/// RFC 9112 §3.2.2: route, key, Vary and what the origin is told are of the target's authority.
+#[test]
+fn host_is_ignored_beside_the_absolute_form() {
+    let origins = [Origin::start(), Origin::start()];
+    for (name, origin) in ["a", "b"].iter().zip(&origins) {
+        origin.otherwise(move |exchange| {
+            let host = exchange.request.header("host").unwrap_or_default();
+            let fields = [("Cache-Control", "max-age=600"), ("Vary", "Host, X-Forwarded-Host")];
+            exchange.reply(200, &fields, format!("{name}: {host}"));
+        });
+    }
+    let text = format!(
+        "[admin]\nlisten = \"{{admin}}\"\n[[listen]]\naddress = \"{{listen}}\"\n\
+         [upstream.a]\norigins = [\"{}\"]\n[upstream.b]\norigins = [\"{}\"]\n\
+         [[site]]\nhosts = [\"a.example\"]\nupstream = \"a\"\n\
+         [[site]]\nhosts = [\"b.example\"]\nupstream = \"b\"\n[site.key]\nheaders = [\"Host\"]\n",
+        origins[0].url(),
+        origins[1].url()
+    );
+    let weir = setup().run_config(&text);
+    let mut client = weir.client();
+    for (line, host, expect) in [
+        ("http://a.example/x", "b.example", "a: a.example"),
+        ("http://b.example/x", "a.example", "b: b.example"),
+        ("http://b.example/x", "evil.example", "b: b.example"),
+        ("/x", "b.example", "b: b.example"),
+        ("/x", "a.example", "a: a.example"),
+    ] {
+        client.send(format!("GET {line} HTTP/1.1\r\nHost: {host}\r\n\r\n"));
+        assert_eq!(client.recv().unwrap().text(), expect, "{line} {host}");
+    }
+    assert_eq!(origins.map(|origin| origin.total()), [1, 1]);
+}
+
+#[test]
+fn request_trailers_do_not_reach_the_origin() {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        exchange.body();
+        let trailers = exchange.trailers.join(", ");
+        exchange.reply(200, &[("Cache-Control", "no-store")], format!("[{trailers}]"));
+    });
+    let edits = "request_headers = { remove = [\"X-Country\"], set = { X-Mine = \"1\" } }";
+    let weir = house(&[&origin]).site(edits).start();
+    let mut client = weir.client();
+    for trailers in
+        ["X-Real-IP: evil\r\n", "X-Country: evil\r\nX-Mine: evil\r\n", "Proxy: evil\r\nX-Sum: 1\r\n", ""]
+    {
+        let head = "POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+        client.send(format!("{head}5\r\nhello\r\n0\r\n{trailers}\r\n"));
+        assert_eq!(client.recv().unwrap().text(), "[]", "{trailers}");
     }
 }
 

@@ -244,6 +244,58 @@ fn lifetimes_are_given_overridden_and_told() {
     assert!(!ask(&weir, "x", "/never", &[]).is_hit());
 }
 
+/// A 404 of a file that comes a moment later was kept for a year, here and in browsers.
+#[test]
+fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
+    let origin = Origin::start();
+    let control = "max-age=7";
+    for status in [200, 203, 301, 302, 404, 410, 500] {
+        let resource = Resource::new("x").status(status).etag("\"1\"");
+        origin.put(&format!("/said/{status}"), resource.clone().header("Cache-Control", control));
+        origin.put(&format!("/none/{status}"), resource);
+    }
+    let site = "ttl = \"365d\"\n[[site.route]]\nprefix = \"/said/\"\nttl_override = \"365d\"\nbrowser_ttl = \"365d\"\n";
+    let weir = house(&[&origin]).site(site).start();
+    let year = 365 * 24 * 3600;
+    for (path, told_s, ttl_s) in [
+        ("/said/200", Some(year), Some(year)),
+        ("/said/203", Some(year), Some(year)),
+        ("/said/301", Some(7), Some(7)),
+        ("/said/302", Some(7), Some(7)),
+        ("/said/404", Some(7), Some(7)),
+        ("/said/500", Some(7), Some(7)),
+        ("/none/200", None, Some(year)),
+        ("/none/301", None, Some(60)),
+        ("/none/302", None, None),
+        ("/none/404", None, Some(60)),
+        ("/none/410", None, Some(60)),
+        ("/none/500", None, None),
+    ] {
+        ask(&weir, "x", path, &[]);
+        let second = ask(&weir, "x", path, &[]);
+        assert_eq!(second.is_hit(), ttl_s.is_some(), "{path}: {:?}", second.head);
+        if let Some(ttl_s) = ttl_s {
+            let left_s = number_behind(&second.cache_status(), "ttl=").unwrap();
+            assert!((ttl_s - 5..=ttl_s).contains(&left_s), "{path}: {left_s}");
+        }
+        let told = second.header("cache-control").map(|told| number_behind(&told, "max-age=").unwrap());
+        assert_eq!(told.is_some(), told_s.is_some(), "{path}");
+        // Browsers take the age off that a response comes with.
+        let expect_s = told_s.unwrap_or_default();
+        assert!((expect_s..expect_s + 5).contains(&told.unwrap_or_default()), "{path}: {told:?}");
+    }
+    let unchanged = ask(&weir, "x", "/said/200", &[("If-None-Match", "\"1\"")]);
+    assert_eq!(unchanged.status(), 304);
+    let told_s = number_behind(&unchanged.header("cache-control").unwrap(), "max-age=").unwrap();
+    assert!(told_s >= year, "{told_s}");
+}
+
+/// The number that stands behind a word.
+fn number_behind(text: &str, word: &str) -> Option<i64> {
+    let (_, rest) = text.split_once(word)?;
+    rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
+}
+
 #[test]
 fn cookies_of_responses_are_handled_as_the_route_says() {
     let origin = Origin::start();

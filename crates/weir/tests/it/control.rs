@@ -166,7 +166,7 @@ fn explain_names_what_the_log_and_cache_status_name() {
         assert!(held.contains(expected), "no {expected} in:\n{held}");
     }
     let other = explain("/x?a=1", &["-H", "Accept-Language: fr"]);
-    assert!(other.contains("miss: vary") && other.contains("if-none-match: \"1\""), "{other}");
+    assert!(other.contains("miss: vary") && !other.contains("if-none-match"), "{other}");
     let past = explain("/x?a=1", &["-H", "Cookie: session1=2"]);
     assert!(past.contains("pass: bypass-cookie") && past.contains("cookie session* (this one)"), "{past}");
     weir.get("/private");

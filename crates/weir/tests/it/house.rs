@@ -4,7 +4,12 @@ use weir_testkit::{Origin, Setup, Weir};
 
 /// A Weir of the binary under test, not yet started. `WEIR_BINARY` names another build, such as the release.
 pub fn setup() -> Setup {
-    Setup::new(std::env::var("WEIR_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_weir").to_owned()))
+    Setup::new(binary())
+}
+
+/// The binary under test.
+pub fn binary() -> String {
+    std::env::var("WEIR_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_weir").to_owned())
 }
 
 /// `weir run` in front of one origin.

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use http_desync_guardian::RequestSafetyTier;
 use http_desync_guardian::request_analyzer::HttpRequestData;
+use weir_edge::transform::request::{OF_TRUSTED_PEERS, STRIPPED};
 use weir_testkit::{Client, Exchange, Origin, Random, Trouble, Weir, until};
 
 use crate::house::before;
@@ -267,7 +268,7 @@ fn rows_have_names_of_their_own() {
 }
 
 /// For each stripped name: an origin that reflects it into a response that may be stored, a client that sends it,
-/// and a second one that does not.
+/// and a second one that does not. Clients come from this machine, which is trusted: so do those behind a proxy there.
 #[test]
 fn what_a_stripped_field_makes_an_origin_say_is_not_seen_by_others() {
     let origin = Origin::start();
@@ -280,9 +281,9 @@ fn what_a_stripped_field_makes_an_origin_say_is_not_seen_by_others() {
         exchange.reply(200, &[("Cache-Control", "max-age=3600")], format!("[{}]", reflected.join(", ")));
     });
     let weir = before(&origin);
-    let also = ["x-forwarded-host"];
+    let also = ["x-forwarded-host", "x-forwarded-for", "x-forwarded-proto"];
     let mut wrong = Vec::new();
-    for name in weir_edge::transform::request::STRIPPED.iter().chain(&also) {
+    for name in STRIPPED.iter().chain(&OF_TRUSTED_PEERS).chain(&also) {
         for spelled in [(*name).to_owned(), name.to_uppercase(), name.replace('-', "_")] {
             let target = format!("/{name}?{spelled}");
             weir.get_with(&target, &[(&spelled, "poison.example")]);

@@ -107,9 +107,29 @@ fn a_log_line_cannot_be_forged() {
     });
     for format in ["json", "combined"] {
         let weir = logged(&origin, format);
-        weir.get_with("/a%0ab\"\\", &[("User-Agent", "a\\\"\tb\u{e9}")]);
+        weir.get_with("/a%0ab\"\\", &[("User-Agent", "a\\\"\tb\u{e9}\u{9b}2J")]);
         weir.get("/second");
-        assert_eq!(lines(&weir.folder().join("access.log"), 2).len(), 2);
+        let lines = lines(&weir.folder().join("access.log"), 2);
+        assert_eq!(lines.len(), 2);
+        assert!(!lines.concat().contains(char::is_control), "{lines:?}");
+    }
+}
+
+#[test]
+fn the_log_names_the_client_that_a_trusted_proxy_names() {
+    let origin = origin();
+    for format in ["json", "combined"] {
+        let weir = logged(&origin, format);
+        let mut client = weir.client();
+        for forwarded in ["192.0.2.7", "unknown, 192.0.2.8, 127.0.0.9", "nobody"] {
+            client.get("localhost", "/x", &[("X-Forwarded-For", forwarded)]);
+        }
+        let lines = lines(&weir.folder().join("access.log"), 3);
+        for (line, expect) in lines.iter().zip(["192.0.2.7", "192.0.2.8", "127.0.0.1"]) {
+            let named =
+                if format == "json" { field(line, "client") } else { line.split(' ').next().unwrap() };
+            assert_eq!(named, expect, "{line}");
+        }
     }
 }
 

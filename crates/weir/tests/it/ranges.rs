@@ -199,7 +199,7 @@ fn if_range_never_stands_by_a_weak_validator() {
     for resource in [
         |body: &[u8]| Resource::fresh(body).etag("W/\"1\""),
         // Changed within the second in which it was sent.
-        |body: &[u8]| Resource::fresh(body).modified_ago(Duration::ZERO),
+        |body: &[u8]| Resource::fresh(body).modified_as_it_is_sent(),
         |body: &[u8]| Resource::fresh(body),
     ] {
         let (_origin, weir, body) = holding(resource);
@@ -459,4 +459,71 @@ fn a_part_without_a_validator_may_be_kept_by_itself() {
     assert!(before.body == newer[310_000..320_000], "{}", before.cache_status());
     assert!(weir.get("/x").body == newer);
     assert!(ranged(&weir, "/x", "bytes=0-9").is_hit());
+}
+
+#[test]
+fn a_200_says_that_ranges_of_it_are_answered_whatever_was_asked_for_first() {
+    let (origin, body) = (Origin::start(), pattern(5, 300_000));
+    // nginx says so in its 200s and not in its 206s; some say `none` and some nothing.
+    let paths = ["/first", "/none", "/nothing", "/missing"];
+    let whole = body.clone();
+    origin.otherwise(move |exchange| {
+        let path = exchange.request.path().to_owned();
+        let mut fields = vec![("Cache-Control", "max-age=600"), ("ETag", "\"1\"")];
+        if path == "/none" {
+            fields.push(("Accept-Ranges", "none"));
+        }
+        if path == "/missing" {
+            exchange.reply(404, &fields, "not here");
+            return;
+        }
+        match exchange.request.header("range").filter(|_| path == "/first") {
+            Some(range) => {
+                let (first, last) = range["bytes=".len()..].split_once('-').unwrap();
+                let first: usize = first.parse().unwrap();
+                let last = last.parse().map_or(whole.len(), |last: usize| whole.len().min(last + 1));
+                let placed = format!("bytes {first}-{}/{}", last - 1, whole.len());
+                fields.push(("Content-Range", &placed));
+                exchange.reply(206, &fields, &whole[first..last]);
+            }
+            None => {
+                exchange.reply(200, &fields, &whole);
+            }
+        }
+    });
+    let weir = before(&origin);
+    assert_eq!(ranged(&weir, "/first", "bytes=0-9").status(), 206);
+    for path in paths {
+        for round in ["cold", "warm"] {
+            let answer = weir.get(path);
+            let expect = (path != "/missing").then_some("bytes");
+            assert_eq!(
+                answer.header("accept-ranges").as_deref(),
+                expect,
+                "{path} {round}: {:?}",
+                answer.head
+            );
+        }
+        if path != "/missing" {
+            assert_eq!(ranged(&weir, path, "bytes=5-9").body, body[5..10], "{path}");
+        }
+    }
+    let mut client = weir.client();
+    client.send("HEAD /first HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(client.recv_head().unwrap().header("accept-ranges").as_deref(), Some("bytes"));
+}
+
+#[test]
+fn a_part_says_once_where_it_lies_whatever_the_whole_said() {
+    let origin = Origin::start();
+    let stray = [("Cache-Control", "max-age=60"), ("ETag", "\"1\""), ("Content-Range", "bytes 7-8/9")];
+    origin.on("/x", move |exchange| {
+        exchange.reply(200, &stray, pattern(1, LENGTH));
+    });
+    let weir = before(&origin);
+    assert_eq!(weir.get("/x").status(), 200);
+    let found = ranged(&weir, "/x", "bytes=5-9");
+    assert_eq!((found.status(), found.head.all("content-range")), (206, vec!["bytes 5-9/10000"]));
+    let found = ranged(&weir, "/x", "bytes=5-9,5000-5001");
+    assert_eq!((found.status(), found.head.all("content-range")), (206, vec![]));
 }

@@ -67,7 +67,10 @@ fn an_origin_that_gave_no_answer_is_not_waited_for_again() {
     for path in ["/x", "/y", "/z"] {
         origin.put(path, Resource::fresh("new").etag("\"2\"").head_gate(&gate));
     }
-    assert_eq!(weir.get("/x").text(), "old");
+    // What one client's requests meet may be their own doing.
+    for client in ["192.0.2.1", "192.0.2.2", "192.0.2.3"] {
+        assert_eq!(weir.get_with("/x", &[("X-Forwarded-For", client)]).text(), "old");
+    }
     let (begun, asks) = (Instant::now(), 40);
     for number in 0..asks {
         let answer = weir.get(if number % 2 == 0 { "/y" } else { "/x" });
@@ -75,7 +78,7 @@ fn an_origin_that_gave_no_answer_is_not_waited_for_again() {
         assert!(answer.cache_status().contains("stale-if-error"), "{:?}", answer.head);
     }
     assert!(begun.elapsed() < Duration::from_secs(asks / 2), "each would wait a second");
-    assert!(origin.total() < 10, "{} requests", origin.total());
+    assert!(origin.total() < 12, "{} requests", origin.total());
     // What is not held is asked for as usual.
     assert_eq!(weir.get("/z").status(), 504);
     gate.open();

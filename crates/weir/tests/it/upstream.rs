@@ -64,6 +64,25 @@ fn an_origin_that_fails_is_left_out_and_taken_back() {
 }
 
 #[test]
+fn an_origin_that_dies_and_comes_back_is_spoken_of_once_each() {
+    let origin = named("a");
+    let address = origin.addr();
+    let weir = house(&[&origin]).start();
+    assert_eq!(answers(&weir, 1), "a");
+    drop(origin);
+    (0..3).for_each(|_| assert_eq!(weir.get("/").status(), 502));
+    weir.await_stderr("origin is gone");
+    assert!(weir.stderr().contains("connection refused"), "{}", weir.stderr());
+    let again = Origin::listen(&address.to_string());
+    again.put("/", Resource::new("a").header("Cache-Control", "no-store"));
+    until("it is asked again", || weir.get("/").status() == 200);
+    weir.await_stderr("origin is back");
+    assert_eq!(answers(&weir, 3), "aaa");
+    let said = |text: &str| weir.stderr().matches(text).count();
+    assert_eq!((said("origin is gone"), said("origin is back")), (1, 1), "{}", weir.stderr());
+}
+
+#[test]
 fn an_idempotent_request_is_tried_again_and_another_is_not() {
     let origin = Origin::start();
     let fails = Arc::new(AtomicUsize::new(0));

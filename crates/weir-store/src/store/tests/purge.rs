@@ -197,3 +197,47 @@ fn the_windows_of_staleness_open_when_it_is_purged() {
     let at = |seconds: u64| Now { mono: later.mono + Duration::from_secs(seconds), ..later };
     assert_eq!(freshness(stored, at(7)).staleness(), Duration::from_secs(7));
 }
+
+#[test]
+fn marks_are_dropped_as_far_as_they_concern_nothing_under_way() {
+    let store = Store::with(Settings { marks_max: 64, ..Settings::of(MEMORY) });
+    let mark = |digest| store.invalidate(Scope::Url { site: 5, digest }, now());
+    let asking = store.ledger().ask();
+    for digest in 100..105 {
+        mark(digest);
+    }
+    while store.sweep() {}
+    assert_eq!(store.usage().marks, 5, "they are newer than what is under way");
+    let begun = store.begin(proof(&[], &[]), key(1), asking.stamp(), Some(10)).unwrap();
+    let (_, mut writer) = begun;
+    writer.push(body(1, 0, 10)).unwrap();
+    writer.seal().unwrap();
+    drop(asking);
+    assert!(find(&store, 1).is_some());
+    mark(105);
+    while store.sweep() {}
+    assert_eq!(store.usage().marks, 0);
+    assert!(find(&store, 1).is_some(), "what lives was stamped anew");
+}
+
+#[test]
+fn what_is_being_completed_outlives_the_marks_that_do_not_concern_it() {
+    let store = Store::with(Settings { marks_max: 64, ..Settings::of(MEMORY) });
+    let stamp = store.ledger().current();
+    let first = Interval::new(0, 10);
+    let (part, mut writer) = store.begin_part(proof(&[], &[]), key(1), stamp, 20, first).unwrap();
+    writer.push(body(1, 0, 10)).unwrap();
+    writer.rest();
+    for digest in 100..110 {
+        store.invalidate(Scope::Url { site: 5, digest }, now());
+    }
+    let mut writer = store.resume(&part, Interval::new(10, 20)).unwrap();
+    for digest in 110..115 {
+        store.invalidate(Scope::Url { site: 5, digest }, now());
+    }
+    while store.sweep() {}
+    assert_eq!(store.usage().marks, 5, "those that are newer than its further transfer");
+    writer.push(body(1, 10, 10)).unwrap();
+    writer.rest();
+    assert!(find(&store, 1).is_some_and(|found| found.is_whole()));
+}

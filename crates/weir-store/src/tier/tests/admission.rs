@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::{DISK, MEMORY, find, find_key, until};
 use crate::samples::{Folder, body, key, now, proof, put, url};
+use crate::tier::Seating;
 use crate::volume::{Clock, OsDisk, Volume, VolumeSettings};
 use crate::{AdmissionMode, AdmissionSettings, Ledger, MARKS_MAX, Settings, Store, VolumeState};
 
@@ -22,6 +23,28 @@ fn open(folder: &Folder, mode: AdmissionMode, write_budget_bytes: Option<u64>) -
     let admission = AdmissionSettings { mode, folder: Some(state), volumes_bytes: DISK };
     let settings = Settings { admission, ..Settings::of(MEMORY) };
     Store::with_volume(settings, Ledger::new(MARKS_MAX), volume, None, now).unwrap()
+}
+
+#[test]
+fn what_was_used_most_before_the_volume_came_goes_down_without_another_use() {
+    for mode in [AdmissionMode::Always, AdmissionMode::Auto, AdmissionMode::Second] {
+        let folder = Folder::new("admission");
+        let admission = AdmissionSettings { mode, folder: None, volumes_bytes: DISK };
+        let settings = Settings { admission, ..Settings::of(MEMORY) };
+        let store = Store::with(settings);
+        store.expect_volumes();
+        (0..20).for_each(|number| drop(put(&store, number, 10_000)));
+        // A use more than is counted: the next is noted nowhere.
+        (0..8).for_each(|_| (0..20).for_each(|number| drop(find(&store, number))));
+        let since = now().mono;
+        let mut settings = VolumeSettings::of(DISK, Clock::new(move || now().mono.duration_since(since)));
+        settings.queue_bytes = MEMORY / 4;
+        let disk = Arc::new(OsDisk::take(&folder.path().join("volume")).unwrap());
+        let (volume, _) = Volume::open(disk, &settings).unwrap();
+        drop(store.attach(volume, None, Seating::of("volume", 1), now).unwrap());
+        store.end_expecting();
+        until_promoted(&store, 20);
+    }
 }
 
 fn state(store: &Store) -> VolumeState {

@@ -30,6 +30,8 @@ fn sample(now: Now) -> Stored {
     let mut request = HeaderMap::new();
     request.insert(header::ACCEPT_ENCODING, HeaderValue::from_static("br, gzip"));
     let selecting = [header::ACCEPT_ENCODING, header::ACCEPT_LANGUAGE];
+    let selecting = selecting.into_iter().map(|name| Selecting::read(name, &request)).collect();
+    let variant = Variant::from_parts(selecting, Some(HeaderValue::from_static("de")), &mut headers);
     Stored {
         status: StatusCode::NOT_FOUND,
         tags: Tags::read(&headers),
@@ -39,10 +41,7 @@ fn sample(now: Now) -> Stored {
             last_modified: Some(SystemTime::UNIX_EPOCH - Duration::from_millis(1500)),
             date: None,
         },
-        variant: Variant {
-            selecting: selecting.into_iter().map(|name| Selecting::read(name, &request)).collect(),
-            language: Some(HeaderValue::from_static("de")),
-        },
+        variant,
         facts: Facts {
             lifetime: Duration::from_secs(600),
             source: LifetimeSource::SMaxage,
@@ -215,6 +214,7 @@ prop_compose! {
             Selecting::from_parts(HeaderName::from_bytes(name.as_bytes()).unwrap(), value.map(Into::into))
         });
         let duration = |at: usize| Duration::new(u64::from(seconds[at]), seconds[at] % 1_000_000_000);
+        let variant = Variant::from_parts(selecting.collect(), language, &mut headers);
         let stored = Stored {
             status: StatusCode::from_u16(status).unwrap(),
             tags: Tags::read(&headers),
@@ -224,7 +224,7 @@ prop_compose! {
                 last_modified,
                 date,
             },
-            variant: Variant { selecting: selecting.collect(), language },
+            variant,
             facts: Facts {
                 lifetime: duration(0),
                 source: source_of(source).unwrap(),

@@ -200,3 +200,19 @@ fn an_abandoned_object_is_gone_although_its_storing_had_failed_before() {
     world.sync();
     assert!(world.reopen(Crash::Power).find(object).is_none());
 }
+
+#[test]
+fn what_this_process_cannot_open_is_no_fault_of_the_drive() {
+    let world = World::new(CrashDisk::new(5), settings(4 << 20, 1 << 20)).unwrap();
+    let counters = &world.shared.counters;
+    for errno in [rustix::io::Errno::MFILE, rustix::io::Errno::NFILE, rustix::io::Errno::NOMEM] {
+        for _ in 0..WRITE_ERRORS_MAX {
+            assert!(counters.note_write(&errno.into()), "storing rests, as where there is no room");
+        }
+    }
+    assert_eq!(counters.health(), Health::Well);
+    for _ in 0..WRITE_ERRORS_MAX {
+        counters.note_write(&rustix::io::Errno::IO.into());
+    }
+    assert_eq!(counters.health(), Health::ReadOnly);
+}

@@ -32,6 +32,7 @@ pub fn rows() -> Vec<Row> {
         deception(),
         denial(),
         denial_with_lifetimes(),
+        denial_for_long(),
         contents(),
         parameters(),
         reflected(),
@@ -278,6 +279,41 @@ fn denial_with_lifetimes() -> Vec<Row> {
     rows
 }
 
+/// A refusal that says that it may be kept.
+fn refuses_for_long<const STATUS: u16>(exchange: &mut Exchange<'_>) {
+    let fields = [("Cache-Control", "public, max-age=3600"), ("ETag", "\"evil\"")];
+    respond_refusing(exchange, STATUS, &fields);
+}
+
+/// One request is refused, and the refusal would be everybody's for an hour.
+fn denial_for_long() -> Vec<Row> {
+    const REFUSALS: [(&str, Script); 16] = [
+        ("400", refuses_for_long::<400>),
+        ("408", refuses_for_long::<408>),
+        ("411", refuses_for_long::<411>),
+        ("412", refuses_for_long::<412>),
+        ("413", refuses_for_long::<413>),
+        ("414", refuses_for_long::<414>),
+        ("415", refuses_for_long::<415>),
+        ("416", refuses_for_long::<416>),
+        ("417", refuses_for_long::<417>),
+        ("421", refuses_for_long::<421>),
+        ("422", refuses_for_long::<422>),
+        ("425", refuses_for_long::<425>),
+        ("426", refuses_for_long::<426>),
+        ("428", refuses_for_long::<428>),
+        ("429", refuses_for_long::<429>),
+        ("431", refuses_for_long::<431>),
+    ];
+    REFUSALS
+        .into_iter()
+        .map(|(status, refusal)| {
+            let name = format!("denial: {status} for an hour");
+            row(name, vec![get("/x", "X-Odd: evil\r\n")], refusal, get("/x", "")).sees(200, "clean")
+        })
+        .collect()
+}
+
 /// Answers with the content of the request.
 fn echo(exchange: &mut Exchange<'_>) {
     let body = exchange.body();
@@ -381,6 +417,18 @@ fn reflected() -> Vec<Row> {
         "X-Forwarded-Host: localhost, evil.example\r\n",
         "X-Forwarded-Host: localhost\r\nX-Forwarded-Host: evil.example\r\n",
         "X-Forwarded-For: evil\r\n",
+        "X-Forwarded-For: evil, 192.0.2.7\r\n",
+        "Fastly-Client-IP: evil\r\n",
+        "X-Cluster-Client-IP: evil\r\n",
+        "X_Real_IP: evil\r\n",
+        "X-HTTP-Method-Override: evil\r\n",
+        "X-Envoy-Original-Path: /evil\r\n",
+        "X-MS-Original-URL: /evil\r\n",
+        "X-Forwarded-Url: /evil\r\n",
+        "X-Forwarded-Request-Uri: /evil\r\n",
+        "X-Middleware-Subrequest: evil\r\n",
+        "Http-Host: evil.example\r\n",
+        "Translate: evil\r\n",
         "X-Forwarded-Port: evil\r\n",
         "X-Forwarded-Proto: evil\r\n",
         "X-Forwarded-Scheme: evil\r\n",

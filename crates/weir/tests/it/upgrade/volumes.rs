@@ -102,6 +102,35 @@ fn no_request_fails_while_the_volume_goes_over() {
 }
 
 #[test]
+fn what_the_new_process_fetched_before_it_had_the_volume_outlives_a_kill() {
+    let origin = origin();
+    let mut weir = on_disk(&origin, "64MiB").start();
+    let hot: Vec<String> = (0..20).map(|number| format!("/hit?{number}")).collect();
+    let load = Load::start(&weir, 8, 4);
+    load.go_on(400);
+    upgraded(&mut weir, &[]);
+    await_volume(&weir);
+    load.go_on(400);
+    let (done, failures) = load.end();
+    assert!(failures.is_empty(), "{} of {done} failed: {:?}", failures.len(), failures.first());
+    until("all that is hot lies on the volume", || {
+        let listed = weir.command(&["list", "--json", "--prefix", "x/hit", "--limit", "100"]).stdout;
+        let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+        let objects = listed["objects"].as_array().unwrap();
+        objects.len() == hot.len() && objects.iter().all(|object| object["volume"] == true)
+    });
+    // What was handed to the volume is on the drive after a moment.
+    std::thread::sleep(Duration::from_millis(1500));
+    let pid = weir.main_pid().to_string();
+    assert!(std::process::Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
+    weir.restart();
+    for path in &hot {
+        let answer = weir.client().get("x", path, &[]);
+        assert!(answer.is_hit(), "{path}: {}", answer.cache_status());
+    }
+}
+
+#[test]
 fn a_reader_of_the_volume_gets_its_bytes_from_the_old_process() {
     const LENGTH: usize = 40_000_000;
     let origin = origin();

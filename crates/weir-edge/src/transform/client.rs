@@ -1,4 +1,4 @@
-//! Who has sent a request, for what not everybody may do. It must not believe anybody but trusted peers.
+//! The client of a request: the peer, or whom a trusted peer names. It must not believe anybody else.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,12 +7,14 @@ use http::{HeaderMap, HeaderName};
 
 use crate::listen::{Peer, Trusted};
 
-const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The peer, or whom trusted peers speak for: the last address in `X-Forwarded-For` that is not a trusted peer's own, or
-/// the first where all are. `None` where it cannot be known: an address that is none, or a trusted peer that passes a
-/// request on without saying for whom.
-pub(super) fn resolved(peer: Peer, trusted: &Trusted, headers: &HeaderMap) -> Option<Peer> {
+/// The client: the peer, or the one that a trusted peer names, which is the last address in `X-Forwarded-For` that is
+/// not a trusted peer's own, or the first where all are. What stands left of it anybody may have written.
+///
+/// `None` where it cannot be known: an address that is none, or a trusted peer that passes a request on without saying
+/// for whom. `Forwarded` (RFC 7239) is not read: who writes the one field mostly lets a client's other one through.
+pub(crate) fn client_of(peer: Peer, trusted: &Trusted, headers: &HeaderMap) -> Option<Peer> {
     if !trusted.contains(&peer) {
         return Some(peer);
     }
@@ -25,11 +27,10 @@ pub(super) fn resolved(peer: Peer, trusted: &Trusted, headers: &HeaderMap) -> Op
         let is_passed_on = headers.contains_key(FORWARDED) || headers.contains_key(VIA);
         return (!is_passed_on).then_some(peer);
     }
-    let lines: Vec<&str> =
-        headers.get_all(X_FORWARDED_FOR).iter().map(|line| line.to_str().ok()).collect::<Option<_>>()?;
+    let lines = headers.get_all(X_FORWARDED_FOR).into_iter().rev();
     let mut first = None;
-    for member in lines.iter().rev().flat_map(|line| line.rsplit(',')) {
-        let client = Peer::at(address(member.trim())?);
+    for member in lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b',')) {
+        let client = Peer::at(address(std::str::from_utf8(member.trim_ascii()).ok()?)?);
         if !trusted.contains(&client) {
             return Some(client);
         }
@@ -71,7 +72,7 @@ mod tests {
             .iter()
             .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()));
         let headers: HeaderMap = headers.collect();
-        let found = resolved(peer(of), &Trusted::default(), &headers).map(|found| found.to_string());
+        let found = client_of(peer(of), &Trusted::default(), &headers).map(|found| found.to_string());
         assert_eq!(found.as_deref(), expect, "{of} {fields:?}");
     }
 
@@ -93,6 +94,8 @@ mod tests {
         check("127.0.0.1", &[("x-forwarded-for", "127.0.0.3, 127.0.0.9")], Some("127.0.0.3"));
         let lines = [("x-forwarded-for", "127.0.0.1"), ("x-forwarded-for", "2001:db8::1")];
         check("127.0.0.1", &lines, Some("2001:db8::1"));
+        // What the client itself has written does not hide it.
+        check("127.0.0.1", &[("x-forwarded-for", "caf\u{e9}, unknown, 192.0.2.7")], Some("192.0.2.7"));
         check("127.0.0.1", &[("x-forwarded-for", "192.0.2.7:4711")], Some("192.0.2.7"));
         check("127.0.0.1", &[("x-forwarded-for", "[2001:db8::1]:80")], Some("2001:db8::1"));
     }

@@ -1,0 +1,154 @@
+//! Places for connections of one server of the control plane. Nobody waits for one: where all are taken the connection that has
+//! been idle longest is closed, and where none is idle there are some more, on which health alone is answered.
+//!
+//! A connection is idle while no request of it is being answered: before its first request came whole, between two, and while
+//! its client is slow to take a response.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+/// Connections that may have requests answered at a time.
+pub(crate) const PLACES_MAX: usize = 64;
+/// Connections beyond these, while all of them have requests under way.
+const MORE_MAX: usize = 16;
+
+/// The places of one server.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    taken: Mutex<Vec<Arc<Taken>>>,
+    working: AtomicUsize,
+    turns: AtomicU64,
+}
+
+#[derive(Debug)]
+struct Taken {
+    /// The number of its last change between idle and working; the smallest has waited longest.
+    since: AtomicU64,
+    /// Requests of it that are being answered.
+    working: AtomicUsize,
+    closes: Notify,
+}
+
+/// A connection's place, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Place {
+    places: Arc<Places>,
+    taken: Arc<Taken>,
+}
+
+/// A request of a connection that is being answered. Its connection is idle again when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Work<'p> {
+    place: &'p Place,
+    /// Whether there was a place among those for all requests, or one for health alone.
+    pub(crate) is_for_all: bool,
+}
+
+impl Places {
+    /// A place; none where that many connections all have requests under way.
+    pub(crate) fn take(self: &Arc<Places>) -> Option<Place> {
+        let mut all = self.taken.lock();
+        if all.len() >= PLACES_MAX {
+            let idle = all.iter().filter(|taken| taken.working.load(Ordering::Acquire) == 0);
+            match idle.min_by_key(|taken| taken.since.load(Ordering::Acquire)) {
+                Some(idlest) => {
+                    let idlest = Arc::clone(idlest);
+                    all.retain(|taken| !Arc::ptr_eq(taken, &idlest));
+                    idlest.closes.notify_one();
+                }
+                None if all.len() >= PLACES_MAX + MORE_MAX => return None,
+                None => {}
+            }
+        }
+        let since = AtomicU64::new(self.turn());
+        let taken = Arc::new(Taken { since, working: AtomicUsize::new(0), closes: Notify::new() });
+        all.push(Arc::clone(&taken));
+        Some(Place { places: Arc::clone(self), taken })
+    }
+
+    /// Whether nobody has one.
+    pub(crate) fn are_free(&self) -> bool {
+        self.taken.lock().is_empty()
+    }
+
+    fn turn(&self) -> u64 {
+        self.turns.fetch_add(1, Ordering::Relaxed)
+    }
+}
+
+impl Place {
+    /// Says that a request is being answered.
+    pub(crate) fn work(&self) -> Work<'_> {
+        self.taken.working.fetch_add(1, Ordering::AcqRel);
+        let is_for_all = self.places.working.fetch_add(1, Ordering::AcqRel) < PLACES_MAX;
+        Work { place: self, is_for_all }
+    }
+
+    /// Ready when the place is taken away.
+    pub(crate) async fn closed(&self) {
+        self.taken.closes.notified().await;
+    }
+}
+
+impl Drop for Work<'_> {
+    fn drop(&mut self) {
+        let Place { places, taken } = self.place;
+        taken.since.store(places.turn(), Ordering::Release);
+        taken.working.fetch_sub(1, Ordering::AcqRel);
+        places.working.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.taken.lock().retain(|taken| !Arc::ptr_eq(taken, &self.taken));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_closed(place: &Place) -> bool {
+        let mut closed = std::pin::pin!(place.closed());
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        closed.as_mut().poll(&mut cx).is_ready()
+    }
+
+    #[test]
+    fn the_longest_idle_gives_way() {
+        let places = Arc::new(Places::default());
+        let all: Vec<Place> = (0..PLACES_MAX).map(|_| places.take().unwrap()).collect();
+        drop(all[0].work());
+        let _busy = all[1].work();
+        let next = places.take().unwrap();
+        let closed: Vec<usize> = (0..all.len()).filter(|index| is_closed(&all[*index])).collect();
+        assert_eq!(closed, [2], "not the one that has just been used, nor the one that works");
+        assert!(next.work().is_for_all);
+    }
+
+    #[test]
+    fn where_all_work_there_are_some_for_health_alone() {
+        let places = Arc::new(Places::default());
+        let all: Vec<Place> = (0..PLACES_MAX).map(|_| places.take().unwrap()).collect();
+        let works: Vec<Work<'_>> = all.iter().map(Place::work).collect();
+        assert!(works.iter().all(|work| work.is_for_all));
+        let more: Vec<Place> = (0..MORE_MAX)
+            .map(|_| {
+                let place = places.take().unwrap();
+                // For as long as the test goes on.
+                std::mem::forget(place.work());
+                place
+            })
+            .collect();
+        assert!(more.iter().all(|place| !place.work().is_for_all));
+        assert!(places.take().is_none());
+        drop(works);
+        assert!(more[0].work().is_for_all);
+        drop((all, more));
+        assert!(places.are_free());
+    }
+}

@@ -1,0 +1,61 @@
+//! What is being fetched, by URL and by the ledger's number, from when it is planned until it is held or never will be. An
+//! unsafe request marks its URL only where something of it may be held or is on its way (RFC 9111 §4.4).
+
+use std::collections::HashMap;
+use std::hash::BuildHasherDefault;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use weir_store::{Asking, Folded, Stamp};
+
+const SHARDS: usize = 16;
+
+type Counts = HashMap<u128, usize, BuildHasherDefault<Folded>>;
+
+/// How much is being fetched of each URL, by its digest.
+#[derive(Debug, Default)]
+pub(crate) struct Urls([Mutex<Counts>; SHARDS]);
+
+impl Urls {
+    fn shard(&self, url: u128) -> &Mutex<Counts> {
+        &self.0[(url >> 64) as usize % SHARDS]
+    }
+
+    /// Whether something of that URL is.
+    pub(crate) fn has(&self, url: u128) -> bool {
+        self.shard(url).lock().contains_key(&url)
+    }
+}
+
+/// One that is.
+#[derive(Debug)]
+pub(crate) struct Bringing {
+    urls: Arc<Urls>,
+    url: u128,
+    asking: Asking,
+}
+
+impl Bringing {
+    /// Begins, before the request is sent.
+    pub(crate) fn begin(urls: &Arc<Urls>, url: u128, asking: Asking) -> Bringing {
+        *urls.shard(url).lock().entry(url).or_default() += 1;
+        Bringing { urls: urls.clone(), url, asking }
+    }
+
+    /// The ledger's number.
+    pub(crate) fn stamp(&self) -> Stamp {
+        self.asking.stamp()
+    }
+}
+
+impl Drop for Bringing {
+    fn drop(&mut self) {
+        let mut counts = self.urls.shard(self.url).lock();
+        if let Some(count) = counts.get_mut(&self.url) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.url);
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! How many connections clients may have, where nobody says so: what the process may open, less what it needs itself.
+
+use rustix::process::{Resource, getrlimit};
+use weir_config::model::Config;
+
+/// Logs, ledger, accounts, the admin listener, listeners' own sockets.
+const OWN_FILES: u64 = 128;
+/// A volume's journals and folders, and segments that are being read after they were dropped.
+const VOLUME_FILES: u64 = 64;
+/// A volume's segments are no longer than this, and at least so many.
+const SEGMENT_BYTES: u64 = 1 << 30;
+const SEGMENTS_MIN: u64 = 64;
+/// One client may have this share of all.
+const CLIENT_SHARE: u64 = 8;
+const CLIENT_MIN: u64 = 16;
+
+/// The most files that this process may have open.
+pub(super) fn open_files() -> u64 {
+    getrlimit(Resource::Nofile).current.unwrap_or(1 << 20)
+}
+
+/// The most connections of all clients, and of one. Never less than a quarter of what may be opened is left to clients.
+pub(super) fn places(config: &Config, open_files: u64) -> (usize, usize) {
+    let origins = config.upstream.values().map(|upstream| {
+        let each = u64::from(upstream.connections);
+        each.saturating_mul(upstream.origins.len() as u64)
+    });
+    let volumes = config.cache.volume.iter().map(|volume| {
+        let segments = volume.size.map_or(SEGMENTS_MIN, |size| size.0 / SEGMENT_BYTES);
+        segments.max(SEGMENTS_MIN) + VOLUME_FILES
+    });
+    let needed = origins.chain(volumes).fold(OWN_FILES, u64::saturating_add);
+    let all = config.limits.connections.map_or_else(
+        || open_files.saturating_sub(needed).max(open_files / 4),
+        |named| u64::from(named.get()),
+    );
+    let one = config
+        .limits
+        .connections_per_client
+        .map_or_else(|| (all / CLIENT_SHARE).max(CLIENT_MIN), |named| u64::from(named.get()));
+    let count = |number| usize::try_from(number).unwrap_or(usize::MAX);
+    (count(all.max(1)), count(one))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::load;
+    use super::*;
+
+    fn check(files: u64, more: &str, expect: (usize, usize)) {
+        let text = format!(
+            "{more}\n[upstream.a]\norigins = [\"http://a:1\", \"http://b:1\"]\nconnections = 100\n[[site]]\nhosts = [\"*\"]\nupstream = \"a\"\n"
+        );
+        assert_eq!(places(&load(&text).config, files), expect, "{more}");
+    }
+
+    #[test]
+    fn what_is_needed_is_left_and_clients_have_the_rest() {
+        check(4096, "", (4096 - 128 - 200, 471));
+        let volume = "[[cache.volume]]\npath = \"/v\"\nsize = \"100GiB\"";
+        check(4096, volume, (4096 - 128 - 200 - 164, 450));
+        check(256, volume, (64, 16));
+        check(256, "[limits]\nconnections = 1000", (1000, 125));
+        check(256, "[limits]\nconnections_per_client = 2", (64, 2));
+    }
+}

@@ -1,0 +1,246 @@
+//! What a cache serves by these rules beside what its origin gives: random variants, tags, 304s and requests.
+
+use super::given::{EPOCH_S, at, fields, request};
+use crate::{
+    BodyEnd, CacheRules, Stored, accept_encoding, conditional, freshen, freshness, matches, storable,
+};
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use proptest::prelude::*;
+use std::time::{Duration, SystemTime};
+
+const LIFETIME_S: u64 = 4;
+const TAKEN: [&str; 10] = [
+    "",
+    "gzip",
+    "br",
+    "gzip, br",
+    "gzip, br, zstd",
+    "br, gzip;q=0.5",
+    "gzip, br;q=0.5",
+    "*",
+    "gzip;q=0",
+    "gzip, identity;q=0",
+];
+const OWN: [&str; 3] = ["", "shop", "evil"];
+
+/// How an origin says which version a response is of.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Tags {
+    /// A strong tag for each coding.
+    Strong,
+    /// A weak one of what is coded, and 304s with the strong one of what is not: as nginx.
+    Weak,
+    /// One strong tag, whatever was negotiated.
+    Shared,
+    /// None: a date.
+    Dated,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Says {
+    Vary,
+    Nothing,
+}
+
+#[derive(Clone, Debug)]
+struct Origin {
+    tags: Tags,
+    /// The codings that it has, liked best first.
+    codings: Vec<&'static str>,
+    /// Whether it goes by what the client likes best.
+    asks: bool,
+    /// Whether it codes for whoever does not ask for it.
+    always: bool,
+    says: Says,
+    varies_on_own: bool,
+}
+
+/// What a body is.
+#[derive(Clone, Debug, PartialEq)]
+struct Body {
+    version: u64,
+    coding: &'static str,
+    own: String,
+}
+
+/// The weight of a coding in a field of the tests, in tenths; of identity 1 where nothing else is said.
+fn weight(taken: &str, coding: &str) -> u32 {
+    let of = |name: &str| {
+        taken.split(", ").find_map(|member| {
+            let (named, weight) = member.split_once(";q=").unwrap_or((member, "1"));
+            (named == name).then(|| (weight.parse::<f32>().unwrap() * 10.0) as u32)
+        })
+    };
+    of(coding).or_else(|| of("*")).unwrap_or(u32::from(coding == "identity"))
+}
+
+impl Origin {
+    fn body(&self, taken: &str, own: &str, version: u64) -> Body {
+        let mut codings = self.codings.clone();
+        if !self.always {
+            codings.retain(|coding| weight(taken, coding) > 0);
+        }
+        if self.asks {
+            codings.sort_by_key(|coding| std::cmp::Reverse(weight(taken, coding)));
+        }
+        let own = if self.varies_on_own { own.to_owned() } else { String::new() };
+        Body { version, coding: codings.first().copied().unwrap_or("identity"), own }
+    }
+
+    fn tag(&self, body: &Body) -> Option<String> {
+        let Body { version, coding, .. } = body;
+        match self.tags {
+            Tags::Strong => Some(format!("\"{version}-{coding}\"")),
+            Tags::Weak if *coding != "identity" => Some(format!("W/\"{version}\"")),
+            Tags::Weak | Tags::Shared => Some(format!("\"{version}\"")),
+            Tags::Dated => None,
+        }
+    }
+
+    /// Answers a request with these fields as it would go to it.
+    fn answer(&self, asked: &HeaderMap, version: u64) -> (StatusCode, HeaderMap, Body) {
+        let text = |name: &str| asked.get(name).map_or("", |value| value.to_str().unwrap());
+        let body = self.body(text("accept-encoding"), text("x-own"), version);
+        let date = SystemTime::UNIX_EPOCH + Duration::from_secs(EPOCH_S - 100_000 + version);
+        let mut said = fields(&format!("cache-control: max-age={LIFETIME_S}\nx-for: {}", body.own));
+        let mut put = |name, value: &str| {
+            said.append(name, HeaderValue::from_str(value).unwrap());
+        };
+        let date = httpdate::fmt_http_date(date);
+        put(header::LAST_MODIFIED, &date);
+        let tag = self.tag(&body);
+        let plain = |tag: &str| tag.trim_start_matches("W/").to_owned();
+        let is_same = match (&tag, asked.get(header::IF_NONE_MATCH)) {
+            (Some(tag), Some(list)) => list.to_str().unwrap().split(", ").any(|one| plain(one) == plain(tag)),
+            (_, Some(_)) => false,
+            (_, None) => asked.get(header::IF_MODIFIED_SINCE).is_some_and(|since| *since == date.as_str()),
+        };
+        if let Some(tag) = &tag {
+            put(header::ETAG, &if is_same && self.tags == Tags::Weak { plain(tag) } else { tag.clone() });
+        }
+        if self.says == Says::Vary {
+            put(header::VARY, "Accept-Encoding");
+        }
+        if self.varies_on_own {
+            put(header::VARY, "X-Own");
+        }
+        if body.coding != "identity" && !is_same {
+            put(header::CONTENT_ENCODING, body.coding);
+        }
+        (if is_same { StatusCode::NOT_MODIFIED } else { StatusCode::OK }, said, body)
+    }
+}
+
+/// A cache of one key by the rules of this crate, newest last.
+#[derive(Default)]
+struct Cache(Vec<(Stored, Body)>);
+
+enum How {
+    Hit,
+    Asked,
+}
+
+impl Cache {
+    fn serve(
+        &mut self,
+        origin: &Origin,
+        asked: &HeaderMap,
+        now_s: u64,
+        version: u64,
+    ) -> (HeaderMap, Body, How) {
+        let now = at(now_s);
+        let anew = asked.contains_key(header::CACHE_CONTROL);
+        let found = self.0.iter().rposition(|(stored, _)| matches(&stored.variant, asked));
+        let held = found.map(|place| &self.0[place]);
+        if let Some((stored, body)) = held.filter(|(stored, _)| !anew && freshness(stored, now).is_fresh()) {
+            return (stored.headers.clone(), body.clone(), How::Hit);
+        }
+        let mut sent = asked.clone();
+        sent.remove(header::ACCEPT_ENCODING);
+        sent.extend(accept_encoding(asked).map(|value| (header::ACCEPT_ENCODING, value)));
+        conditional(held.map(|(stored, _)| stored), &mut sent);
+        let (status, said, body) = origin.answer(&sent, version);
+        let rules = CacheRules::default();
+        if status == StatusCode::NOT_MODIFIED {
+            let (stored, body) = &mut self.0[found.expect("nothing was asked about")];
+            *stored = freshen(stored, &said, now, now, &rules);
+            return (stored.headers.clone(), body.clone(), How::Asked);
+        }
+        let view = request(&Method::GET, "/a", asked);
+        let judged = storable(&view, status, &said, BodyEnd::Framed, now, now, &rules);
+        let mut storable = judged.expect("it may be stored");
+        if self.0.iter().any(|(stored, _)| stored.variant.varies_on_codings()) {
+            storable = storable.beside_codings(asked);
+        }
+        let stored = storable.into_stored();
+        self.0.retain(|(older, _)| !stored.variant.covers(&older.variant));
+        let headers = stored.headers.clone();
+        self.0.push((stored, body.clone()));
+        (headers, body, How::Asked)
+    }
+}
+
+fn origins() -> impl Strategy<Value = Origin> {
+    let tags = prop_oneof![Just(Tags::Strong), Just(Tags::Weak), Just(Tags::Shared), Just(Tags::Dated)];
+    let codings = Just(vec!["gzip", "br", "zstd"]).prop_shuffle();
+    (tags, codings, 0..=3_usize, any::<[bool; 3]>(), 0..4).prop_map(
+        |(tags, mut codings, count, [asks, says, varies_on_own], always)| {
+            codings.truncate(count);
+            // What codes alike for everybody has no reason to vary.
+            let always = always == 0;
+            let says = if says && !always { Says::Vary } else { Says::Nothing };
+            Origin { tags, codings, asks, always, says, varies_on_own }
+        },
+    )
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    /// What is served is what the origin gives to this request, or gave within its lifetime, in a coding that this client
+    /// takes or that the origin itself would choose for it; and with the fields that were made for this request.
+    #[test]
+    fn what_is_served_is_what_the_origin_gives(
+        origin in origins(),
+        steps in proptest::collection::vec((0..TAKEN.len(), 0..OWN.len(), 0..4_u8, 0..3_u64, 0..4_u8), 1..40),
+    ) {
+        let mut cache = Cache::default();
+        let mut now_s = 0;
+        let mut versions = vec![(0, 0)];
+        for (taken, own, anew, pause_s, changes) in steps {
+            now_s += pause_s;
+            if changes == 0 {
+                versions.push((now_s, versions.len() as u64));
+            }
+            let version = versions[versions.len() - 1].1;
+            let mut lines = String::new();
+            for (name, value) in [("accept-encoding", TAKEN[taken]), ("x-own", OWN[own])] {
+                if !value.is_empty() {
+                    lines.push_str(&format!("{name}: {value}\n"));
+                }
+            }
+            let plain = fields(&lines);
+            let mut asked = plain.clone();
+            if anew == 0 {
+                asked.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+            }
+            let (said, body, _) = cache.serve(&origin, &asked, now_s, version);
+            let normal = accept_encoding(&asked);
+            let normal = normal.as_ref().map_or("", |value| value.to_str().unwrap());
+            let own = if origin.varies_on_own { OWN[own] } else { "" };
+            let right = origin.body(normal, own, version);
+            let text = |name: &str| said.get(name).map_or("", |value| value.to_str().unwrap());
+            prop_assert_eq!((&*body.own, text("x-for")), (own, own), "{:?}", asked);
+            prop_assert_eq!(text("content-encoding"), if body.coding == "identity" { "" } else { body.coding });
+            // Who refuses what is not coded may get it all the same: most of what there is has no other form.
+            let is_taken = body.coding == "identity" || weight(TAKEN[taken], body.coding) > 0;
+            prop_assert!(is_taken || body.coding == right.coding, "{:?} for {:?}, not {:?}", body, asked, right);
+            // It was the newest at some moment of the lifetime.
+            let ended_s = versions.iter().find(|(_, number)| *number == body.version + 1).map(|(at, _)| *at);
+            prop_assert!(ended_s.is_none_or(|ended_s| ended_s + LIFETIME_S > now_s), "{:?} at {}", body, now_s);
+            let (_, again, how) = cache.serve(&origin, &plain, now_s, version);
+            prop_assert!(matches!(how, How::Hit), "{:?}", asked);
+            prop_assert_eq!(again, body);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! What unsafe requests make invalid (RFC 9111 §4.4), and that nobody can make of them what concerns others.
+
+use weir_testkit::{Client, Gate, Origin, Resource, Weir, pattern};
+
+use crate::house::{before, house};
+
+/// Beyond so many marks the ledger dropped them, and all that was in flight with them.
+const POSTS: usize = 8400;
+const LANES: usize = 4;
+
+fn post(weir: &Weir, client: &mut Client, target: &str) {
+    client.send(format!("POST {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"));
+    let answer = client.recv().unwrap();
+    assert_eq!(answer.status(), 204, "{target} of {}", weir.addr());
+}
+
+/// Unsafe requests to as many URLs.
+fn flood(weir: &Weir) {
+    std::thread::scope(|scope| {
+        for lane in 0..LANES {
+            scope.spawn(move || {
+                let mut client = weir.client();
+                for number in 0..POSTS / LANES {
+                    post(weir, &mut client, &format!("/post/{lane}/{number}"));
+                }
+            });
+        }
+    });
+}
+
+fn origin() -> Origin {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        exchange.reply(204, &[], "");
+    });
+    origin
+}
+
+#[test]
+fn unsafe_requests_to_what_is_not_held_keep_no_download_out_of_the_cache() {
+    let (origin, gate, body) = (origin(), Gate::new(), pattern(1, 200_000));
+    origin.put("/film", Resource::fresh(&body).body_gate(100_000, &gate));
+    let weir = before(&origin);
+    let mut reader = weir.client();
+    reader.send_get("localhost", "/film", &[]);
+    origin.await_count("/film", 1);
+    flood(&weir);
+    assert_eq!(weir.metric("weir_ledger_marks"), Some(0.0));
+    gate.open();
+    assert!(reader.recv().unwrap().body == body);
+    assert!(weir.get("/film").is_hit());
+    assert_eq!(origin.count("/film"), 1);
+}
+
+#[test]
+fn an_unsafe_request_outdates_what_is_in_flight() {
+    let (origin, gate) = (Origin::start(), Gate::new());
+    let inner = gate.clone();
+    origin.on("/x", move |exchange| {
+        if exchange.request.method == "POST" {
+            exchange.reply(204, &[], "");
+            return;
+        }
+        inner.pass();
+        exchange.reply(200, &[("Cache-Control", "max-age=60")], "page");
+    });
+    let weir = before(&origin);
+    let mut reader = weir.client();
+    reader.send_get("localhost", "/x", &[]);
+    origin.await_count("/x", 1);
+    post(&weir, &mut weir.client(), "/x");
+    gate.open();
+    assert_eq!(reader.recv().unwrap().text(), "page");
+    assert!(!weir.get("/x").is_hit(), "it was asked for before");
+    assert!(weir.get("/x").is_hit());
+}
+
+#[test]
+fn an_unsafe_request_outdates_what_is_held_under_every_key() {
+    let origin = Origin::start();
+    origin.on("/x", |exchange| match exchange.request.method.as_str() {
+        "POST" => drop(exchange.reply(204, &[], "")),
+        _ => drop(exchange.reply(200, &[("Cache-Control", "max-age=60")], "page")),
+    });
+    let weir = house(&[&origin]).site("key = { headers = [\"X-Country\"] }").start();
+    let get = |country| weir.get_with("/x", &[("X-Country", country)]);
+    for country in ["de", "fr"] {
+        assert!(!get(country).is_hit());
+        assert!(get(country).is_hit());
+    }
+    post(&weir, &mut weir.client(), "/x");
+    assert!(!get("de").is_hit() && !get("fr").is_hit());
+}

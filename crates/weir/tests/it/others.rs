@@ -1,0 +1,202 @@
+//! What one client's requests that the origin does not answer make of everybody else's.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use weir_testkit::{Client, Exchange, Gate, Origin, Resource, Weir, until};
+
+use crate::house::{before, house};
+
+const CLEAN: usize = 50;
+/// What makes the origin drop a request, as some put in front of applications do.
+const ODD: (&str, &str) = ("X-Odd", "<script>");
+
+fn is_odd(exchange: &Exchange<'_>) -> bool {
+    exchange.request.header(ODD.0).is_some()
+}
+
+fn client(weir: &Weir, target: &str, headers: &[(&str, &str)]) -> Client {
+    let mut client = weir.client();
+    client.send_get("localhost", target, headers);
+    client
+}
+
+fn await_running(weir: &Weir, n: usize) {
+    until(&format!("{n} requests under way"), || {
+        weir.metric("weir_requests_running").is_some_and(|now| now >= n as f64)
+    });
+}
+
+/// Clean requests that wait for what an odd one of another client asks for, and what they get.
+fn wait_for_an_odd_one(weir: &Weir, origin: &Origin, gate: &Gate) -> Vec<u16> {
+    let mut odd = client(weir, "/x", &[ODD]);
+    origin.await_count("/x", 1);
+    let mut clean: Vec<Client> = (0..CLEAN).map(|_| client(weir, "/x", &[])).collect();
+    await_running(weir, CLEAN + 1);
+    gate.open();
+    assert!(odd.recv().unwrap().status() >= 500);
+    clean.iter_mut().map(|client| client.recv().unwrap().status()).collect()
+}
+
+#[test]
+fn one_clients_failure_is_not_given_to_those_who_wait() {
+    type Fail = fn(&mut Exchange<'_>);
+    let failures: [(&str, Fail); 4] = [
+        ("closes", |exchange| exchange.close()),
+        ("resets", |exchange| exchange.reset()),
+        ("is malformed", |exchange| {
+            exchange.send("HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n");
+        }),
+        ("says 500", |exchange| {
+            exchange.reply(500, &[], "odd");
+        }),
+    ];
+    for (name, fail) in failures {
+        let (origin, gate) = (Origin::start(), Gate::new());
+        let inner = gate.clone();
+        origin.on("/x", move |exchange| {
+            if is_odd(exchange) {
+                inner.pass();
+                return fail(exchange);
+            }
+            exchange.reply(200, &[("Cache-Control", "max-age=60")], "clean");
+        });
+        let weir = before(&origin);
+        let statuses = wait_for_an_odd_one(&weir, &origin, &gate);
+        assert!(statuses.iter().all(|status| *status == 200), "{name}: {statuses:?}");
+        let asked = origin.requests("/x").iter().filter(|request| request.header(ODD.0).is_none()).count();
+        assert!(asked <= 3, "{name}: one leads again, and the others join it; {asked} asked");
+    }
+}
+
+#[test]
+fn one_clients_failures_are_not_remembered_for_what_must_be_asked_about() {
+    let origin = Origin::start();
+    origin.on("/x", |exchange| match is_odd(exchange) {
+        true => exchange.close(),
+        false => drop(exchange.reply(200, &[("Cache-Control", "no-cache"), ("ETag", "\"1\"")], "clean")),
+    });
+    let weir = before(&origin);
+    for round in 0..20 {
+        assert_eq!(client(&weir, "/x", &[ODD]).recv().unwrap().status(), 502);
+        assert_eq!(weir.get("/x").status(), 200, "round {round}");
+    }
+}
+
+#[test]
+fn one_clients_failures_do_not_make_others_stale() {
+    let origin = Origin::start();
+    let has_changed = Arc::new(AtomicBool::new(false));
+    let inner = has_changed.clone();
+    origin.on("/odd", |exchange| exchange.close());
+    origin.on("/page", move |exchange| {
+        let body = if inner.load(Ordering::Relaxed) { "new" } else { "old" };
+        exchange.reply(200, &[("Cache-Control", "max-age=1, stale-if-error=600")], body);
+    });
+    let weir = before(&origin);
+    assert_eq!(weir.get("/page").text(), "old");
+    has_changed.store(true, Ordering::Relaxed);
+    std::thread::sleep(Duration::from_millis(2100));
+    for _ in 0..5 {
+        assert_eq!(weir.get("/odd").status(), 502);
+    }
+    assert_eq!(weir.get("/page").text(), "new");
+}
+
+/// The other side of it: an origin that answers nobody is asked a bounded number of times, and all hear of it soon.
+#[test]
+fn an_origin_that_answers_nobody_is_asked_a_few_times() {
+    let (origin, gate) = (Origin::start(), Gate::new());
+    let inner = gate.clone();
+    origin.on("/x", move |exchange| {
+        inner.pass();
+        exchange.close();
+    });
+    let weir = house(&[&origin]).upstream("eject = { failures = 0 }").start();
+    let mut clients: Vec<Client> = (0..CLEAN)
+        .map(|number| client(&weir, "/x", &[("X-Forwarded-For", &format!("2001:db8:0:{number:x}::1"))]))
+        .collect();
+    await_running(&weir, CLEAN);
+    gate.open();
+    let begun = Instant::now();
+    let statuses: Vec<u16> = clients.iter_mut().map(|client| client.recv().unwrap().status()).collect();
+    assert!(statuses.iter().all(|status| *status == 502), "{statuses:?}");
+    assert!(origin.count("/x") <= 6, "asked {} times", origin.count("/x"));
+    assert!(begun.elapsed() < Duration::from_secs(10));
+    origin.put("/x", Resource::fresh("back"));
+    until("it is asked again", || weir.get("/x").status() == 200);
+}
+
+/// How often requests of that kind have reached the origin.
+fn asked_clean(origin: &Origin) -> usize {
+    origin.requests("/x").iter().filter(|request| request.header(ODD.0).is_none()).count()
+}
+
+#[test]
+fn those_who_wait_for_a_hung_request_lead_again_once() {
+    for cache_control in ["max-age=60", "no-cache"] {
+        let (origin, gate) = (Origin::start(), Gate::new());
+        let inner = gate.clone();
+        origin.on("/x", move |exchange| {
+            if is_odd(exchange) {
+                inner.pass();
+            }
+            exchange.reply(200, &[("Cache-Control", cache_control), ("ETag", "\"1\"")], "clean");
+        });
+        let weir = house(&[&origin]).upstream("first_byte = \"60s\"").start();
+        let mut odd = client(&weir, "/x", &[ODD]);
+        origin.await_count("/x", 1);
+        let mut clean: Vec<Client> = (0..CLEAN).map(|_| client(&weir, "/x", &[])).collect();
+        let answers: Vec<_> = clean.iter_mut().map(|client| client.recv().unwrap()).collect();
+        assert!(answers.iter().all(|answer| answer.text() == "clean"), "{cache_control}");
+        if cache_control != "no-cache" {
+            let asked = asked_clean(&origin);
+            assert!(asked <= 2, "one leads again, and the others join it; {asked} asked");
+            assert!(weir.get("/x").is_hit(), "what it brings is stored");
+        }
+        // While the first one still hangs nobody waits for it any more.
+        let begun = Instant::now();
+        for _ in 0..3 {
+            assert_eq!(weir.get("/x").text(), "clean");
+        }
+        assert!(begun.elapsed() < Duration::from_secs(9), "each would wait five seconds");
+        gate.open();
+        assert_eq!(odd.recv().unwrap().text(), "clean", "it is its own lead's");
+    }
+}
+
+#[test]
+fn an_origin_that_hangs_for_all_is_asked_a_bounded_number_of_times() {
+    let (origin, gate) = (Origin::start(), Gate::new());
+    origin.put("/x", Resource::fresh("late").head_gate(&gate));
+    let weir = house(&[&origin]).upstream("first_byte = \"60s\"").start();
+    let mut clients: Vec<Client> = (0..10).map(|_| client(&weir, "/x", &[])).collect();
+    await_running(&weir, 10);
+    origin.await_count("/x", 2);
+    std::thread::sleep(Duration::from_millis(1000));
+    assert_eq!(origin.count("/x"), 2, "one leads again, and the others join it");
+    gate.open();
+    assert!(clients.iter_mut().all(|client| client.recv().unwrap().text() == "late"));
+}
+
+#[test]
+fn one_clients_requests_do_not_have_origins_left_out() {
+    let origins = [Origin::start(), Origin::start()];
+    for origin in &origins {
+        origin.on("/x", |exchange| match is_odd(exchange) {
+            true => exchange.close(),
+            false => drop(exchange.reply(200, &[("Cache-Control", "no-store")], "clean")),
+        });
+    }
+    let weir = house(&[&origins[0], &origins[1]]).upstream("eject = { failures = 2 }").start();
+    let odd = |address: &str| {
+        let named = [ODD, ("X-Forwarded-For", address)];
+        assert_eq!(client(&weir, "/x", &named).recv().unwrap().status(), 502);
+    };
+    (0..12).for_each(|_| odd("192.0.2.1"));
+    assert!(!weir.stderr().contains("origin ejected"), "{}", weir.stderr());
+    odd("192.0.2.2");
+    odd("192.0.2.3");
+    weir.await_stderr("origin ejected");
+}

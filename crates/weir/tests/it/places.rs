@@ -1,0 +1,166 @@
+//! How many connections clients may have: all of them, and each.
+
+use std::os::unix::fs::PermissionsExt;
+use std::time::Duration;
+
+use weir_testkit::{Client, Exchange, Origin, Resource, Setup, Weir, until};
+
+use crate::house::{House, binary, house, setup};
+
+const SOON: Duration = Duration::from_secs(10);
+
+/// An origin that answers each path once it may be stored, and is silent below `/hang`.
+fn origin() -> Origin {
+    let origin = Origin::start();
+    origin.otherwise(|exchange: &mut Exchange<'_>| {
+        if exchange.request.target.starts_with("/hang") {
+            exchange.peer_left_within(Duration::from_secs(120));
+            return;
+        }
+        exchange.reply(200, &[("Cache-Control", "max-age=60")], "ok");
+    });
+    origin
+}
+
+fn hang(client: &mut Client, number: usize) {
+    client.send(format!("GET /hang{number} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+}
+
+fn count(weir: &Weir, series: &str) -> f64 {
+    weir.metric(series).unwrap_or_default()
+}
+
+/// Behind this the client is 192.0.2.`number`, who may speak for nobody.
+fn proxied(house: &House) -> Weir {
+    let listen = "address = \"{listen}\"";
+    setup().run_config(&house.text().replacen(listen, &format!("{listen}\nproxy_protocol = \"v1\""), 1))
+}
+
+fn announced(weir: &Weir, address: &str) -> Client {
+    let mut client = weir.client();
+    let family = if address.contains(':') { "TCP6 {} ::1" } else { "TCP4 {} 127.0.0.1" };
+    client.send(format!("PROXY {} 5000 80\r\n", family.replace("{}", address)));
+    client
+}
+
+/// A Weir that may open no more than so many files.
+fn with_files(files: usize, house: &House) -> Weir {
+    let folder = std::env::temp_dir().join(format!("weir-it-files-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let script = folder.join("weir");
+    std::fs::write(&script, format!("#!/bin/sh\nulimit -n {files}\nexec '{}' \"$@\"\n", binary())).unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let weir = Setup::new(&script).run_config(&house.text());
+    let _ = std::fs::remove_dir_all(&folder);
+    weir
+}
+
+#[test]
+fn idle_clients_take_no_descriptor_that_others_need() {
+    let origin = origin();
+    let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"";
+    let weir = with_files(256, &house(&[&origin]).upstream("connections = 20").more(volume));
+    let idle: Vec<Client> = (0..300).map(|_| weir.client()).collect();
+    for number in 0..30 {
+        assert_eq!(weir.get(&format!("/{number}")).status(), 200, "with {} idle clients", idle.len());
+    }
+    assert!(count(&weir, "weir_connections_displaced_total") > 100.0);
+    let closed = weir.stderr();
+    assert!(!closed.contains("cannot accept"), "{closed}");
+}
+
+#[test]
+fn the_longest_idle_makes_room_and_who_is_busy_does_not() {
+    let origin = origin();
+    let weir = house(&[&origin]).more("[limits]\nconnections = 4").start();
+    until("nobody is there", || count(&weir, "weir_connections_open") == 0.0);
+    let mut clients: Vec<Client> = (0..4).map(|_| weir.client()).collect();
+    for client in &mut clients {
+        assert_eq!(client.get("localhost", "/x", &[]).status(), 200);
+    }
+    // Who has been idle for less than a second makes room only where nobody has been for longer.
+    std::thread::sleep(Duration::from_millis(1100));
+    let mut busy = weir.client();
+    hang(&mut busy, 0);
+    origin.await_count("/hang0", 1);
+    until("an idle one is closed", || count(&weir, "weir_connections_displaced_total") == 1.0);
+    let mut more: Vec<Client> = (1..4).map(|_| weir.client()).collect();
+    for (number, client) in more.iter_mut().enumerate() {
+        hang(client, number + 1);
+        origin.await_count(&format!("/hang{}", number + 1), 1);
+    }
+    for client in &mut clients {
+        assert!(client.is_closed_within(SOON), "it was idle");
+    }
+    // Nobody is idle by now.
+    let mut turned_away = weir.client();
+    hang(&mut turned_away, 9);
+    assert!(turned_away.is_closed_within(SOON));
+    assert_eq!(count(&weir, "weir_connections_refused_total"), 1.0);
+    assert_eq!(count(&weir, "weir_requests_running"), 4.0);
+    drop(busy);
+    until("there is room again", || {
+        let mut next = weir.client();
+        next.send_get("localhost", "/x", &[]) && next.recv().is_ok_and(|answer| answer.status() == 200)
+    });
+}
+
+#[test]
+fn one_client_has_so_many_connections_and_no_more() {
+    let origin = origin();
+    origin.put("/x", Resource::fresh("x"));
+    let weir = proxied(&house(&[&origin]).more("[limits]\nconnections_per_client = 2"));
+    for (one, same, other) in
+        [("192.0.2.1", "192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8::ffff", "2001:db8:0:1::1")]
+    {
+        let mut first = announced(&weir, one);
+        let mut second = announced(&weir, same);
+        for client in [&mut first, &mut second] {
+            assert_eq!(client.get("localhost", "/x", &[]).status(), 200);
+        }
+        assert!(announced(&weir, same).is_closed_within(SOON));
+        assert_eq!(announced(&weir, other).get("localhost", "/x", &[]).status(), 200);
+        drop(first);
+        until("one that is closed makes room", || {
+            let mut next = announced(&weir, one);
+            next.send_get("localhost", "/x", &[]) && next.recv().is_ok()
+        });
+        assert_eq!(second.get("localhost", "/x", &[]).status(), 200);
+    }
+}
+
+#[test]
+fn of_a_trusted_proxy_the_clients_that_it_names_are_counted() {
+    let origin = origin();
+    let weir = house(&[&origin]).more("[limits]\nconnections_per_client = 2").start();
+    let named = |client: &str, target: &str| {
+        format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: {client}\r\n\r\n")
+    };
+    let mut held = Vec::new();
+    for number in 0..2 {
+        let mut client = weir.client();
+        client.send(named("192.0.2.1", &format!("/hang{number}")));
+        origin.await_count(&format!("/hang{number}"), 1);
+        held.push(client);
+    }
+    let mut proxy = weir.client();
+    let mut status = |client: &str, target: &str| {
+        proxy.send(named(client, target));
+        proxy.recv().unwrap().status()
+    };
+    assert_eq!(status("192.0.2.1", "/x"), 429);
+    assert_eq!(status("192.0.2.2", "/x"), 200);
+    assert_eq!(status("192.0.2.1", "/x"), 200, "what is held waits for nobody");
+    // The proxy itself is no client.
+    for number in 0..4 {
+        let mut client = weir.client();
+        assert_eq!(client.get("localhost", &format!("/own{number}"), &[]).status(), 200);
+        held.push(client);
+    }
+    held.clear();
+    until("those that have ended count no more", || {
+        let mut client = weir.client();
+        client.send(named("192.0.2.1", "/new"));
+        client.recv().is_ok_and(|answer| answer.status() == 200)
+    });
+}
