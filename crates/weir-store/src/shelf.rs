@@ -384,13 +384,6 @@ impl Shelf {
         drop((retired, all));
     }
 
-    /// Whether a whole one of a generation's variant is in the index.
-    pub(crate) fn has_whole_of_variant(&self, generation: &Generation) -> bool {
-        let label = &generation.label;
-        let all = self.index.all(label.key.digest);
-        all.iter().any(|other| other.is_whole() && takes_place_of(&other.label, label))
-    }
-
     /// Settles a generation that came up from the volume, unless it is there already: it is older than all that began here.
     pub(crate) fn adopt(&self, generation: &Arc<Generation>) {
         let mut retired = Victims::new();
@@ -561,7 +554,7 @@ impl Shelf {
 }
 
 /// Whether a newer generation takes the place of another of its key: it answers all requests that the other answers.
-fn takes_place_of(newer: &Label, other: &Label) -> bool {
+pub(crate) fn takes_place_of(newer: &Label, other: &Label) -> bool {
     newer.sequence != other.sequence
         && newer.key.full == other.key.full
         && newer.head.load().stored.variant.covers(&other.head.load().stored.variant)

@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT_RANGES, AGE, CONTENT_LENGTH, SET_COOKIE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use weir_policy::{BodyEnd, CacheKey, NotStored, Now, SetCookie, Storable, Variant, may_freshen, storable};
-use weir_store::{Generation, Retirement, Writer};
+use weir_store::{Generation, NotAdmitted, Retirement, Writer};
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
 use weir_wire::Framing;
 
@@ -93,18 +93,8 @@ impl Errand {
             Ok(_) if is_outage => NotStored::ServerError,
             Ok(_) if self.is_too_large(response.framing) => NotStored::TooLarge,
             Ok(storable) => {
-                let storable = self.beside_others(storable, fill.key());
-                let length = match response.framing {
-                    Framing::Length(length) => Some(length),
-                    Framing::None => Some(0),
-                    Framing::Chunked | Framing::Close => None,
-                };
-                let (store, key, stamp) = (&self.plane.store, fill.key().clone(), fill.stamp());
-                let begun = match length.filter(|_| self.is_partable(fill, &response)) {
-                    Some(length) => store.begin_partable(storable, key, stamp, length),
-                    None => store.begin(storable, key, stamp, length),
-                };
-                match begun {
+                let length = length(response.framing);
+                match self.begin(fill, storable, &response, length) {
                     Ok((generation, writer)) if generation.is_part() => {
                         let end = length.unwrap_or_default();
                         let part = Part { body: response.body, skip_bytes: 0, end };
@@ -270,6 +260,22 @@ impl Errand {
         true
     }
 
+    /// Begins a generation of a whole.
+    fn begin(
+        &self,
+        fill: &Fill,
+        storable: Storable,
+        response: &OriginResponse,
+        length: Option<u64>,
+    ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
+        let storable = self.beside_others(storable, fill.key());
+        let (store, key, stamp) = (&self.plane.store, fill.key().clone(), fill.stamp());
+        match length.filter(|_| self.is_partable(fill, response)) {
+            Some(length) => store.begin_partable(storable, key, stamp, length),
+            None => store.begin(storable, key, stamp, length),
+        }
+    }
+
     /// Whether parts of a whole that has begun to come can be asked for by themselves, as the origin says (RFC 9110 §14.3).
     fn is_partable(&self, fill: &Fill, response: &OriginResponse) -> bool {
         let is_of_bytes = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"bytes");
@@ -427,6 +433,15 @@ impl Errand {
             fields.append(VARY, value.clone());
         }
         Some(fields)
+    }
+}
+
+/// How long a body is, where its framing tells.
+fn length(framing: Framing) -> Option<u64> {
+    match framing {
+        Framing::Length(length) => Some(length),
+        Framing::None => Some(0),
+        Framing::Chunked | Framing::Close => None,
     }
 }
 

@@ -10,7 +10,7 @@ use super::{SharedPut, Stowing, Tier, digest_below, key_below};
 use crate::admission::thread::Task;
 use crate::admission::{Room, SpentFile};
 use crate::generation::Generation;
-use crate::shelf::Shelf;
+use crate::shelf::{Shelf, takes_place_of};
 use crate::volume::{Named, codec};
 
 /// What went down to a volume.
@@ -41,6 +41,13 @@ impl Shelf {
             Verdict::Down(tier) => tier.begin_part(generation),
             Verdict::Stays => None,
         }
+    }
+
+    /// Whether a whole is in the index whose place a generation will take, and which as a part it does not take.
+    pub(crate) fn has_whole_of_variant(&self, generation: &Generation) -> bool {
+        let label = &generation.label;
+        let all = self.index.all(label.key.digest);
+        all.iter().any(|other| other.is_whole() && takes_place_of(label, &other.label))
     }
 
     /// Notes what begins to arrive. What a volume has under its key was let down before: what replaces it is as well.
