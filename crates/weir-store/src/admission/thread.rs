@@ -12,7 +12,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
 use weir_policy::Now;
 
 use super::{Admission, file};
-use crate::generation::Generation;
+use crate::generation::{Generation, Residence};
 use crate::shelf::Shelf;
 use crate::tier::Keeper;
 
@@ -20,6 +20,8 @@ use crate::tier::Keeper;
 const TASKS_MAX: usize = 1024;
 /// How much of what memory alone holds is offered to a volume that comes: what is used most. The rest is, when it is used again.
 const OFFERED_MAX: usize = 1 << 16;
+/// How often it is offered what the volume could not take just then, once in [`TICK`].
+const OFFERS_MAX: u32 = 60;
 /// How often the time is told, and what was written today is written down.
 const TICK: Duration = Duration::from_secs(1);
 /// The sketch is written down so often at most.
@@ -83,29 +85,24 @@ pub(crate) fn start(shelf: &Arc<Shelf>, clock: fn() -> Now) -> std::io::Result<(
 
 fn run(shelf: &Weak<Shelf>, tasks: &Receiver<Task>, memory: &mut Memory, clock: fn() -> Now) {
     let mut ticked = None;
-    let mut offered = VecDeque::new();
+    let mut offer = Offer::default();
     loop {
-        let task = tasks.recv_timeout(if offered.is_empty() { TICK } else { Duration::ZERO });
+        let task = tasks.recv_timeout(if offer.now.is_empty() { TICK } else { Duration::ZERO });
         let Some(shelf) = shelf.upgrade() else { return };
         match task {
             Ok(Task::Promote(generation)) => {
                 if let Some(generation) = generation.upgrade() {
-                    promote(&shelf, &generation);
+                    // What is not taken is found again at its next use.
+                    let _ = promote(&shelf, &generation);
                 }
             }
-            Ok(Task::Offer) => offered = in_memory_alone(&shelf),
+            Ok(Task::Offer) => offer = Offer::of_all(&shelf),
             Ok(Task::Stop(done)) => {
                 memory.write(&shelf, Moment::Last);
                 let _ = done.send(());
                 return;
             }
-            Err(RecvTimeoutError::Timeout) => {
-                if let Some(generation) =
-                    offered.pop_front().and_then(|next: Weak<Generation>| next.upgrade())
-                {
-                    promote(&shelf, &generation);
-                }
-            }
+            Err(RecvTimeoutError::Timeout) => offer.next(&shelf),
             Err(RecvTimeoutError::Disconnected) => return,
         }
         let now = clock();
@@ -114,6 +111,7 @@ fn run(shelf: &Weak<Shelf>, tasks: &Receiver<Task>, memory: &mut Memory, clock: 
             shelf.tiers.all().iter().for_each(|tier| tier.tick_budget());
             shelf.admission.grow_old_if_due();
             memory.write(&shelf, Moment::At(now.mono));
+            offer.again();
         }
     }
 }
@@ -149,29 +147,73 @@ impl Memory {
     }
 }
 
-/// What memory alone holds, the most used first: it came while there was no volume to take it, and of what is used most no use
-/// is noted any more.
-fn in_memory_alone(shelf: &Shelf) -> VecDeque<Weak<Generation>> {
-    let mut found = Vec::new();
-    shelf.index.each(|generation| {
-        if generation.object() == 0 && generation.body.is_whole() {
-            found.push((Reverse(generation.label.uses()), Arc::downgrade(generation)));
+/// What memory alone held when a volume came, the most used first: it came while there was no volume to take it, and of what is
+/// used most no use is noted any more.
+#[derive(Default)]
+struct Offer {
+    now: VecDeque<Weak<Generation>>,
+    /// What the volume could not take just then.
+    later: VecDeque<Weak<Generation>>,
+    rounds: u32,
+}
+
+impl Offer {
+    fn of_all(shelf: &Shelf) -> Offer {
+        let mut found = Vec::new();
+        shelf.index.each(|generation| {
+            if generation.object() == 0 && generation.body.is_whole() {
+                found.push((Reverse(generation.label.uses()), Arc::downgrade(generation)));
+            }
+        });
+        found.sort_by_key(|(uses, _)| *uses);
+        found.truncate(OFFERED_MAX);
+        Offer { now: found.into_iter().map(|(_, generation)| generation).collect(), ..Offer::default() }
+    }
+
+    fn next(&mut self, shelf: &Arc<Shelf>) {
+        let Some(generation) = self.now.pop_front().and_then(|next| next.upgrade()) else { return };
+        if promote(shelf, &generation) == Promoted::NotNow {
+            self.later.push_back(Arc::downgrade(&generation));
         }
-    });
-    found.sort_by_key(|(uses, _)| *uses);
-    found.truncate(OFFERED_MAX);
-    found.into_iter().map(|(_, generation)| generation).collect()
+    }
+
+    /// Offers again what was not taken, a bounded number of times.
+    fn again(&mut self) {
+        if !self.now.is_empty() || self.later.is_empty() {
+            return;
+        }
+        self.rounds += 1;
+        let later = std::mem::take(&mut self.later);
+        if self.rounds <= OFFERS_MAX {
+            self.now = later;
+        }
+    }
+}
+
+/// What became of something that is to be written to a volume.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Promoted {
+    /// It is being written, or there is nothing to be done for it.
+    Done,
+    /// The volume could not take it.
+    NotNow,
 }
 
 /// Brings a generation down that is whole in memory and has earned it.
-fn promote(shelf: &Arc<Shelf>, generation: &Arc<Generation>) {
-    if !shelf.may_go_down(generation) {
-        return;
+fn promote(shelf: &Arc<Shelf>, generation: &Arc<Generation>) -> Promoted {
+    match shelf.may_go_down(generation) {
+        Some(true) => {}
+        Some(false) => return Promoted::Done,
+        None => return Promoted::NotNow,
     }
-    let Some(stowing) = shelf.promote(generation) else { return };
+    let Some(stowing) = shelf.promote(generation) else {
+        let is_at_rest = generation.object() == 0 && generation.residence() == Residence::Resident;
+        return if is_at_rest { Promoted::NotNow } else { Promoted::Done };
+    };
     if let Some(tier) = generation.home() {
         tier.count_promoted();
     }
     let end = generation.length().unwrap_or_default();
     stowing.finish(generation, end, Keeper::Memory, |_| {});
+    Promoted::Done
 }

@@ -81,15 +81,18 @@ impl Shelf {
             return;
         }
         self.admission.note(digest_of(generation));
-        if generation.object() == 0 && generation.body.is_whole() && self.may_go_down(generation) {
+        if generation.object() == 0
+            && generation.body.is_whole()
+            && self.may_go_down(generation) == Some(true)
+        {
             self.admission.ask(Task::Promote(Arc::downgrade(generation)));
         }
     }
 
-    /// Whether something that was asked for and noted may go down now.
-    pub(crate) fn may_go_down(&self, generation: &Generation) -> bool {
+    /// Whether something that was asked for and noted may go down; `None` where nobody takes anything just now.
+    pub(crate) fn may_go_down(&self, generation: &Generation) -> Option<bool> {
         let digest = digest_of(generation);
-        self.tiers.all().home(digest).is_some_and(|tier| self.admission.judge(digest, tier.room()))
+        self.tiers.all().home(digest).map(|tier| self.admission.judge(digest, tier.room()))
     }
 
     /// A generation has become resident: what older ones another volume may have than the one that it is on go; where it stays
@@ -100,7 +103,10 @@ impl Shelf {
             return;
         }
         // Used so much while it came that no further use is noted, and begun before there was a volume for it.
-        if generation.object() == 0 && generation.label.is_used_most() && self.may_go_down(generation) {
+        if generation.object() == 0
+            && generation.label.is_used_most()
+            && self.may_go_down(generation) == Some(true)
+        {
             self.admission.ask(Task::Promote(Arc::downgrade(generation)));
         }
         let (digest, object, home) = (digest_of(generation), generation.object(), generation.home());
