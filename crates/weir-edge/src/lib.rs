@@ -15,6 +15,7 @@ mod exchange;
 mod explain;
 mod fetch;
 mod fill;
+mod hold;
 mod limit;
 mod list;
 pub mod listen;

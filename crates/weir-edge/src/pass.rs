@@ -6,20 +6,17 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
 use http::header::{AGE, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
 use weir_policy::{BodyEnd, Consult, HeadEffect, RequestView, consult, head_effect, is_placed, storable};
 use weir_store::Scope;
-use weir_upstream::{
-    Interim, OriginError, OriginRequest, OriginResponse, OutBody, OutPart, Retry, Share, Upstream,
-};
+use weir_upstream::{Interim, OriginError, OriginRequest, OriginResponse, OutBody, Retry, Share, Upstream};
 use weir_wire::{Framing, Target, print};
 
-use crate::conn::body::{BodyError, Part, Upload};
+use crate::conn::body::{BodyError, Upload};
 use crate::conn::client::ClientEnd;
-use crate::conn::{After, Conn, print_persistence};
+use crate::conn::{After, print_persistence};
 use crate::deliver::send::{Transfer, send_while};
 use crate::deliver::source::Source;
 use crate::exchange::{Exchange, forwarded};
@@ -27,12 +24,10 @@ use crate::fetch::posted::Posted;
 use crate::fill::judge::strip_of_part;
 use crate::fill::witness::Witness;
 use crate::fill::{Concern, OriginFailure};
+use crate::hold::{Held, hold};
 use crate::plan::Route;
 use crate::told::Told;
 use crate::{clock, fetch, limit, local, lookup, outgoing, present, tunnel};
-
-/// Parts of a request body under way to an origin: the rest waits in the client's socket.
-const PARTS_MAX: usize = 4;
 
 /// When who found no place for an event stream may try again.
 const STREAM_RETRY: Duration = Duration::from_secs(5);
@@ -82,7 +77,7 @@ pub(crate) async fn pass(exchange: &mut Exchange<'_>, route: &Arc<Route>, told: 
 
 /// Sends the request, its body as it comes, and waits for the final head.
 async fn ask(exchange: &mut Exchange<'_>, route: &Arc<Route>, upstream: &Arc<Upstream>) -> Asked {
-    let (mut upload, body) = match hold(exchange.conn).await {
+    let Held { mut upload, body, _place } = match hold(exchange.conn, &exchange.worker.plane.hold).await {
         Ok(held) => held,
         Err(BodyError::Gone) => return Asked::Gone,
         Err(error) => return Asked::Body(error),
@@ -117,30 +112,6 @@ async fn ask(exchange: &mut Exchange<'_>, route: &Arc<Route>, upstream: &Arc<Ups
             },
         }
     }
-}
-
-/// What a request's body is for the origin: the whole of a small one, which is waited for so that a slow client holds no
-/// connection; of a larger one what has come, and the rest as it comes.
-async fn hold(conn: &mut Conn) -> Result<(Upload, OutBody), BodyError> {
-    if !conn.body.is_some() {
-        return Ok((Upload::none(), OutBody::Empty));
-    }
-    let (sender, parts) = mpsc::channel(PARTS_MAX);
-    let length = conn.body.length();
-    let mut held = BytesMut::new();
-    let hold_bytes = conn.limits.body_hold_bytes;
-    let is_small = length.is_some_and(|length| length <= hold_bytes as u64);
-    while is_small || held.len() < hold_bytes {
-        match conn.body.next(&mut conn.client).await? {
-            Part::Data(bytes) => held.extend_from_slice(&bytes),
-            Part::End => return Ok((Upload::none(), OutBody::Whole(held.freeze()))),
-        }
-    }
-    if !held.is_empty() {
-        // Invariant: the channel is empty, and has room for this.
-        let _ = sender.try_send(OutPart::Data(held.freeze()));
-    }
-    Ok((Upload::into(sender), OutBody::Stream { parts, length }))
 }
 
 fn request(exchange: &Exchange<'_>, route: &Route, body: OutBody) -> OriginRequest {

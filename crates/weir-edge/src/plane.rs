@@ -12,9 +12,13 @@ use weir_upstream::Upstream;
 use crate::conn::ClientLimits;
 use crate::fill::desk::Desk;
 use crate::fill::waiters::Bells;
+use crate::hold::HoldRoom;
 use crate::listen::{Clients, Trusted};
 use crate::observe::Observatory;
 use crate::plan::{Plan, Route};
+
+/// Request bodies that are held take at most this share of what one object may take of memory, which is half of it.
+const HOLD_SHARE: u64 = 4;
 
 /// One plan with the upstreams it needs: swapped whole on reload, kept by the requests that began on it.
 pub(crate) struct Running {
@@ -41,6 +45,8 @@ pub(crate) struct Plane {
     pub(crate) bells: Arc<Bells>,
     /// How much each client has.
     pub(crate) clients: Arc<Clients>,
+    /// Where request bodies wait until they are whole.
+    pub(crate) hold: Arc<HoldRoom>,
     pub(crate) running: ArcSwap<Running>,
     pub(crate) observatory: Arc<Observatory>,
     /// Our own name in `Via` and `CDN-Loop`: `weir-` and eight hex digits, other in every process.
@@ -53,6 +59,7 @@ impl Plane {
         let bells = Arc::new(Bells::new(cores));
         Plane {
             object_bytes_max: store.object_bytes_max(),
+            hold: HoldRoom::new(store.object_bytes_max() / HOLD_SHARE),
             store,
             desk: Arc::new(Desk::new(bells.clone())),
             bells,
