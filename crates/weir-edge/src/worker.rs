@@ -275,6 +275,20 @@ pub(crate) fn start(start: Start) -> std::io::Result<thread::JoinHandle<()>> {
     })
 }
 
+/// Serves a connection that has just come, if there is room for it.
+fn meet(
+    worker: &Rc<Worker>,
+    held: &Rc<watch::Sender<usize>>,
+    arrivals: &Arrivals,
+    manners: &HashMap<usize, Manner>,
+    arrival: Arrival,
+) {
+    let manner = manners.get(&arrival.listener).cloned();
+    if let Some(arrival) = worker.admit(arrivals, arrival) {
+        receive(worker, held, arrival, manner, BytesMut::new());
+    }
+}
+
 /// A worker, until there is nobody left to give it orders.
 pub(crate) async fn run(start: Start) {
     let Start { core, plane, bound, manners, seat, mut orders, held } = start;
@@ -292,10 +306,7 @@ pub(crate) async fn run(start: Start) {
     loop {
         tokio::select! {
             arrival = arrivals.next(), if worker.bidding() != Bidding::Wait => {
-                let manner = manners.get(&arrival.listener).cloned();
-                if let Some(arrival) = worker.admit(&arrivals, arrival) {
-                    receive(&worker, &held, arrival, manner, BytesMut::new());
-                }
+                meet(&worker, &held, &arrivals, &manners, arrival);
                 if worker.is_crowded(&arrivals) {
                     // What made room gives it back before more is accepted.
                     tokio::task::yield_now().await;
