@@ -137,7 +137,7 @@ pub(crate) fn refill(
         again,
         seats: SmallVec::new(),
         ask_bytes_max,
-        chunk_bytes: fetch::chunk_bytes(&exchange.head.headers, route),
+        chunk_bytes: fetch::chunk_bytes(&exchange.head.headers, route, Some(generation)),
         looked_to: 0,
         is_short: false,
         keeps_to_fill: false,

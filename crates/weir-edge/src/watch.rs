@@ -63,10 +63,18 @@ pub(crate) fn tell(events: &Events, kind: EventKind, generation: &Generation, wh
         wall: clock::now().wall,
         site: generation.key().site,
         key: generation.key().full.to_vec(),
-        bytes: Some(generation.held_bytes()),
+        // Of what is stored whole, memory may keep a window only.
+        bytes: generation.length().filter(|_| kind == EventKind::Stored).or(Some(generation.held_bytes())),
         why,
         volume: None,
     });
+}
+
+/// Tells that a generation is stored whole, once, whoever brought the last of it.
+pub(crate) fn tell_stored(events: &Events, generation: &Generation) {
+    if events.wants(EventKind::Stored) && generation.begin_telling() {
+        tell(events, EventKind::Stored, generation, "");
+    }
 }
 
 /// Tells of a purge, in the words of who wanted it.

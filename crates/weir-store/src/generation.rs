@@ -147,6 +147,8 @@ pub struct Generation {
     finding: AtomicU64,
     /// It is a part that must not be put together with another.
     is_alone: AtomicBool,
+    /// That it is stored whole has been told.
+    is_told: AtomicBool,
     /// Who made it, where that is known: whom to ask for the rest.
     maker: OnceLock<Arc<str>>,
     /// What brings further parts of it down to the volume, while something does.
@@ -218,6 +220,11 @@ impl Generation {
 
     pub(crate) fn set_alone(&self) {
         self.is_alone.store(true, Ordering::Release);
+    }
+
+    /// Whether it is now to be told that it is stored whole: to the first who asks.
+    pub fn begin_telling(&self) -> bool {
+        !self.is_told.swap(true, Ordering::AcqRel)
     }
 
     pub(crate) fn set_rested(&self) {
@@ -439,6 +446,7 @@ impl Generation {
             is_rested: AtomicBool::new(false),
             finding: AtomicU64::new(0),
             is_alone: AtomicBool::new(false),
+            is_told: AtomicBool::new(false),
             maker: OnceLock::new(),
             shared_put: Mutex::default(),
         }

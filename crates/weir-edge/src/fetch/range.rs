@@ -23,6 +23,7 @@ use crate::{lookup, pass, serve};
 
 use super::sharing;
 
+const BLOCK: u64 = BLOCK_BYTES as u64;
 /// All of a body.
 const WHOLE: Interval = Interval { start: 0, end: u64::MAX };
 
@@ -62,17 +63,37 @@ pub(crate) fn cold(
     }
     Some(match route.range.keeps_alone {
         true => Cold::exact(asked),
-        false => Cold::new(asked, chunk_bytes(headers, route)),
+        false => Cold::new(asked, chunk_bytes(headers, route, validating.map(|held| &**held))),
     })
 }
 
 /// What is asked for at a time of what is missing: a chunk, since who reads a range often reads on. Who wants several ranges at once
-/// does not: for each of them a block, so that a few bytes here and there do not cost the origin the whole.
-pub(crate) fn chunk_bytes(headers: &HeaderMap, route: &Route) -> u64 {
-    match is_set(headers) {
-        true => BLOCK_BYTES as u64,
+/// does not, nor is it known of who wants one short range far from all that is held: for each of them blocks, so that a few bytes here
+/// and there do not cost the origin the whole.
+pub(crate) fn chunk_bytes(headers: &HeaderMap, route: &Route, held: Option<&Generation>) -> u64 {
+    let is_alone = || match wanted_cold(headers) {
+        Some(Asked::From(wanted)) => {
+            is_short(wanted) && !held.is_some_and(|held| reads_on(held, wanted.start))
+        }
+        Some(Asked::Suffix(_)) | None => false,
+    };
+    match is_set(headers) || is_alone() {
+        true => BLOCK,
         false => route.range.chunk_bytes,
     }
+}
+
+/// Whether a range is so short that a chunk would be much more than is wanted.
+fn is_short(wanted: Interval) -> bool {
+    wanted.end.saturating_sub(wanted.start) < BLOCK
+}
+
+/// Whether a range that begins at `start` goes on with what is held: something is, of the block before that in which it begins. What
+/// is held of this one may be what has come of the range itself.
+fn reads_on(held: &Generation, start: u64) -> bool {
+    let block = start - start % BLOCK;
+    let before = Interval::new(block.saturating_sub(BLOCK), block);
+    !before.is_empty() && held.gap(before) != Some(before)
 }
 
 /// Whether several ranges are asked for at once.

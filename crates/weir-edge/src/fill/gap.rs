@@ -26,6 +26,7 @@ use crate::clock;
 use crate::observe::Observer;
 use crate::plan::Route;
 use crate::plane::Plane;
+use crate::watch;
 
 /// How long, and how often, a transfer waits for memory before it is given up: 2 s.
 const MEMORY_WAIT: Duration = Duration::from_millis(5);
@@ -508,7 +509,13 @@ impl Errand {
 
     async fn go_on(&self, gap: &Gap, mut writer: Writer, part: Part) -> End {
         let end = self.copy(gap, &mut writer, part).await;
+        let length = gap.generation.length();
+        // What leaves memory as it comes is not whole there.
+        let is_sunk = gap.start == 0 && Some(writer.position()) == length && writer.is_sinking();
         writer.rest();
+        if (is_sunk || gap.generation.is_whole()) && !gap.generation.is_retired() {
+            watch::tell_stored(&self.plane.observatory.events, &gap.generation);
+        }
         end
     }
 

@@ -21,7 +21,7 @@ use super::upstreams::Place;
 use super::witness::Witness;
 use super::{Concern, Fill, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
 use crate::clock;
-use crate::observe::{EventKind, Observer};
+use crate::observe::Observer;
 use crate::plan::Route;
 use crate::plane::Plane;
 use crate::watch;
@@ -343,7 +343,7 @@ impl Errand {
         let generation = writer.generation().clone();
         let is_whole = fill.seal(writer);
         if is_whole {
-            watch::tell(&self.plane.observatory.events, EventKind::Stored, &generation, "");
+            watch::tell_stored(&self.plane.observatory.events, &generation);
         }
         self.plane.desk.done(fill);
         fill.wake(self.core);

@@ -67,6 +67,31 @@ fn each_kind_is_told() {
 }
 
 #[test]
+fn what_begins_as_a_part_is_told_once_it_is_whole() {
+    const LENGTH: usize = 40 << 20;
+    let (origin, short) = (Origin::start(), 500_000);
+    // One that memory cannot keep, and one that comes by its ranges.
+    origin.put("/long", Resource::fresh(pattern(1, LENGTH)).etag("\"1\"").ranges());
+    origin.put("/short", Resource::fresh(pattern(2, short)).etag("\"2\"").ranges());
+    let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"\n";
+    let more = format!("[cache]\nmemory = \"64MiB\"\n{volume}{TO_FILE}kinds = [\"stored\"]\n");
+    let weir = house(&[&origin]).more(&more).start();
+    let stored = |name: &str| -> Vec<Value> {
+        told(&weir).into_iter().filter(|event| event["key"].as_str().unwrap().ends_with(name)).collect()
+    };
+    assert_eq!(weir.get("/long").body.len(), LENGTH);
+    until("the long one is told", || !stored("/long").is_empty());
+    assert_eq!(stored("/long")[0]["bytes"].as_u64(), Some(LENGTH as u64));
+    weir.get_with("/short", &[("Range", "bytes=200000-200009")]);
+    until("a part of it is held", || weir.metric("weir_fills_running") == Some(0.0));
+    assert!(stored("/short").is_empty());
+    assert_eq!(weir.get("/short").body.len(), short);
+    until("the short one is told", || !stored("/short").is_empty());
+    assert_eq!((stored("/short")[0]["bytes"].as_u64(), stored("/short").len()), (Some(short as u64), 1));
+    assert_eq!(stored("/long").len(), 1);
+}
+
+#[test]
 fn a_reload_begins_and_ends_the_telling_and_a_rotation_opens_anew() {
     let origin = Origin::start();
     for name in ["/a", "/b", "/c", "/d"] {

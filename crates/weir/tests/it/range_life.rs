@@ -55,7 +55,7 @@ fn a_cold_range_costs_its_chunk_and_no_more() {
         let (origin, body) = (Origin::start(), pattern(1, LENGTH));
         let counted = counted(&origin, "\"1\"", &body);
         let weir = house(&[&origin]).site(site).start();
-        part(&weir, &body, 2_200_000, 100);
+        part(&weir, &body, 2_200_000, BLOCK as usize);
         is_quiet(&weir);
         until("what came with it is held", || part(&weir, &body, 2_300_000, 10).is_hit());
         assert_eq!(asked(&origin), [range]);
@@ -64,6 +64,68 @@ fn a_cold_range_costs_its_chunk_and_no_more() {
         assert!(whole.body == body);
         until("it is held whole", || weir.get("/x").is_hit());
         assert_eq!((counted.bytes(), counted.bytes_again()), (LENGTH as u64, 0), "{:?}", counted.sent());
+    }
+}
+
+#[test]
+fn short_ranges_here_and_there_cost_a_block_each_and_no_chunks() {
+    const RANGES: usize = 32;
+    const STEP: usize = 1_500_000;
+    let (origin, body) = (Origin::start(), pattern(1, 50_000_000));
+    let counted = counted(&origin, "\"1\"", &body);
+    let weir = house(&[&origin]).more("[cache]\nmemory = \"128MiB\"").start();
+    let block = BLOCK as usize;
+    // All within one block, and each across the border of two.
+    for (offset, blocks) in [(500, 1), (700_000 / block * block - 50, 2)] {
+        let before = counted.bytes();
+        for place in (0..RANGES).map(|number| (number * STEP).next_multiple_of(block) + offset) {
+            part(&weir, &body, place, 100);
+            is_quiet(&weir);
+            until("it is held", || part(&weir, &body, place, 100).is_hit());
+        }
+        let cost = counted.bytes() - before;
+        assert!(cost <= RANGES as u64 * blocks * BLOCK, "{cost} bytes: {:?}", asked(&origin));
+    }
+    assert_eq!((origin.total(), counted.bytes_again()), (2 * RANGES, 0), "{:?}", counted.sent());
+    assert!(weir.get("/x").body == body);
+}
+
+#[test]
+fn what_has_come_of_a_short_range_does_not_make_it_read_on() {
+    let (origin, body, gate) = (Origin::start(), pattern(3, LENGTH), Gate::new());
+    let counted = Counted::new(Version::new("\"1\"", &body[..]), FRESH).gate(40_000, &gate).at(&origin, "/x");
+    let weir = before(&origin);
+    let (block, ahead) = (CHUNK as usize * 2, 50_000);
+    let mut first = send(&weir, block + ahead, 10);
+    until("what lies before it has come", || part(&weir, &body, block + 30_000, 10).is_hit());
+    // Across the border: of the next block, too, no more than that is asked for.
+    let mut second = send(&weir, block + ahead, 20_000);
+    until("both are asking", || weir.metric("weir_requests_running") == Some(2.0));
+    gate.open();
+    assert!(first.recv().unwrap().body == body[block + ahead..block + ahead + 10]);
+    assert!(second.recv().unwrap().body == body[block + ahead..block + ahead + 20_000]);
+    is_quiet(&weir);
+    assert!(counted.bytes() <= 2 * BLOCK, "{:?}", counted.sent());
+}
+
+#[test]
+fn who_reads_on_by_short_ranges_gets_chunks_from_the_third_block_on() {
+    const STEP: usize = 16 << 10;
+    let chunks = ["bytes=1048576-2097151", "bytes=2097152-3145727", "bytes=3145728-4000122"];
+    // From the start of a block, and with ranges that lie across the border of two.
+    for (start, first) in [
+        (0, &["bytes=0-65535", "bytes=65536-1048575"][..]),
+        (100_000, &["bytes=65536-131071", "bytes=131072-196607", "bytes=196608-1048575"]),
+    ] {
+        let (origin, body) = (Origin::start(), pattern(1, LENGTH));
+        let counted = counted(&origin, "\"1\"", &body);
+        let weir = before(&origin);
+        for first in (start..LENGTH - STEP).step_by(STEP) {
+            part(&weir, &body, first, STEP);
+        }
+        is_quiet(&weir);
+        assert_eq!(asked(&origin), [first, &chunks].concat());
+        assert_eq!(counted.bytes_again(), 0, "{:?}", counted.sent());
     }
 }
 
@@ -160,7 +222,7 @@ fn many_who_want_one_cold_range_are_one_request() {
         assert_eq!(found.status(), 206);
         assert!(found.body == body[2_200_000..2_201_000]);
     }
-    assert_eq!(asked(&origin), ["bytes=2162688-3145727"]);
+    assert_eq!(asked(&origin), ["bytes=2162688-2228223"]);
 }
 
 #[test]
@@ -182,6 +244,8 @@ fn many_who_want_ranges_of_one_chunk_cost_the_chunk_once() {
             assert!(found.body == body[first(number)..first(number) + 1000]);
         }
         is_quiet(&weir);
+        // Each asks for its block, as far as no other has; whoever goes on with what is held, for the rest of the chunk up to where
+        // another has begun.
         assert!(origin.total() as u64 <= CHUNK / BLOCK, "{:?}", asked(&origin));
         assert!(counted.bytes() <= 2 * CHUNK, "{backwards}: {:?}", counted.sent());
     }
