@@ -2,6 +2,7 @@
 //!
 //! Every byte that the store keeps is charged before it is kept, so that the sum never passes the limit. A block is a
 //! [`Bytes`] whose owner holds its charge: it stays counted until the last clone, in whichever response, has dropped.
+//! What transfers under way need to go on with is reserved: other charges leave it free, so that none of them waits for another.
 //! Not counted: the pieces of an unfinished block that a reader still holds after they were joined (they belong to
 //! the reader's bytes in flight), and the block under construction in each writing thread.
 
@@ -18,12 +19,14 @@ pub(crate) const BLOCK_OVERHEAD_BYTES: u64 = 128;
 pub struct Budget {
     limit_bytes: u64,
     used_bytes: AtomicU64,
+    /// What is kept free of all charges but those of whom it was promised to.
+    reserved_bytes: AtomicU64,
 }
 
 impl Budget {
     /// A budget of `limit_bytes`, of which nothing is used.
     pub fn new(limit_bytes: u64) -> Arc<Budget> {
-        Arc::new(Budget { limit_bytes, used_bytes: AtomicU64::new(0) })
+        Arc::new(Budget { limit_bytes, used_bytes: AtomicU64::new(0), reserved_bytes: AtomicU64::new(0) })
     }
 
     /// The ceiling.
@@ -36,14 +39,47 @@ impl Budget {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes`, if the ceiling allows it.
+    /// Takes `bytes`, if the ceiling and what is reserved allow it.
     pub(crate) fn charge(self: &Arc<Budget>, bytes: u64) -> Option<Charge> {
-        self.used_bytes
-            .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |used| {
-                used.checked_add(bytes).filter(|&sum| sum <= self.limit_bytes)
-            })
-            .ok()?;
+        let charge = self.charge_below(bytes, self.limit_bytes.saturating_sub(self.reserved_bytes()))?;
+        // Of a reserve that came meanwhile and this charge one gives way at least.
+        self.is_kept().then_some(charge)
+    }
+
+    /// Takes `bytes` that are covered by a reserve: its holder sees to it that what it has taken so is never more than that.
+    pub(crate) fn charge_reserved(self: &Arc<Budget>, bytes: u64) -> Option<Charge> {
+        self.charge_below(bytes, self.limit_bytes)
+    }
+
+    fn charge_below(self: &Arc<Budget>, bytes: u64, ceiling: u64) -> Option<Charge> {
+        let fits = |used: u64| used.checked_add(bytes).filter(|&sum| sum <= ceiling);
+        self.used_bytes.fetch_update(Ordering::SeqCst, Ordering::Relaxed, fits).ok()?;
         Some(Charge { budget: Arc::clone(self), bytes })
+    }
+
+    /// Keeps `bytes` free of the charges of others, if they are free now and reserves do not come to more than half of the ceiling.
+    pub(crate) fn reserve(self: &Arc<Budget>, bytes: u64) -> Option<Reserve> {
+        if !self.may_reserve(bytes) {
+            return None;
+        }
+        self.reserved_bytes.fetch_add(bytes, Ordering::SeqCst);
+        let reserve = Reserve { budget: Arc::clone(self), bytes };
+        (self.is_kept() && self.may_reserve(0)).then_some(reserve)
+    }
+
+    /// Whether reserves leave room for another one, whatever is charged.
+    pub(crate) fn may_reserve(&self, bytes: u64) -> bool {
+        self.reserved_bytes().saturating_add(bytes) <= self.limit_bytes / 2
+    }
+
+    /// What is reserved now.
+    pub(crate) fn reserved_bytes(&self) -> u64 {
+        self.reserved_bytes.load(Ordering::SeqCst)
+    }
+
+    /// Whether all that is reserved is free.
+    fn is_kept(&self) -> bool {
+        self.used_bytes.load(Ordering::SeqCst).saturating_add(self.reserved_bytes()) <= self.limit_bytes
     }
 
     /// A charge of nothing, to which others are added.
@@ -82,9 +118,34 @@ impl Charge {
 impl Drop for Charge {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            let before = self.budget.used_bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+            let before = self.budget.used_bytes.fetch_sub(self.bytes, Ordering::SeqCst);
             debug_assert!(before >= self.bytes);
         }
+    }
+}
+
+/// Bytes that are kept free for one; given up on drop.
+#[derive(Debug)]
+pub(crate) struct Reserve {
+    budget: Arc<Budget>,
+    bytes: u64,
+}
+
+impl Reserve {
+    /// How many bytes it keeps free.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Takes `bytes` of the budget for its holder, who has `taken` so many by now.
+    pub(crate) fn charge(&self, taken: u64, bytes: u64) -> Option<Charge> {
+        if taken + bytes > self.bytes { None } else { self.budget.charge_reserved(bytes) }
+    }
+}
+
+impl Drop for Reserve {
+    fn drop(&mut self) {
+        self.budget.reserved_bytes.fetch_sub(self.bytes, Ordering::SeqCst);
     }
 }
 

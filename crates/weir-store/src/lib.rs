@@ -53,6 +53,7 @@ pub use ledger::{
 };
 pub use listing::{LISTED_MAX, LOOKED_MAX, Listed, Listing, Page, Unlisted};
 pub use register::{Arrival, Arriving, Opening, Reached, Register};
+pub use shelf::Lag;
 pub use stocks::{Live, SiteStocks, Stock};
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
 pub use tier::{Ask, Emptied, Gone, Place, Seating, Standing, SweepUsage, Twice};

@@ -6,6 +6,7 @@
 //! then a body's.
 
 mod below;
+mod share;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +27,9 @@ use crate::register::Register;
 use crate::store::Settings;
 use crate::tier::{Expecting, Stowing, Tiers};
 use crate::watch::Watched;
+
+pub use share::Lag;
+pub(crate) use share::Window;
 
 /// How many generations one step of the sweeper looks at.
 const SWEEP_STEP: usize = 256;
@@ -57,6 +61,8 @@ pub(crate) struct Shelf {
     sequence: AtomicU64,
     /// How many windows there are.
     windows: AtomicU64,
+    /// What [`Lag`]s come to.
+    lagging_bytes: AtomicU64,
     state: Mutex<State>,
     /// Up to which number marks were dropped; held while they are.
     retiring: Mutex<Stamp>,
@@ -108,6 +114,7 @@ impl Shelf {
             retiring: Mutex::new(Stamp::of(0)),
             sequence: AtomicU64::new(SEQUENCE_MIN),
             windows: AtomicU64::new(0),
+            lagging_bytes: AtomicU64::new(0),
             state: Mutex::new(state),
             settings,
         }
@@ -177,11 +184,6 @@ impl Shelf {
                 return None;
             }
         }
-    }
-
-    /// Whether a body could have so many bytes of the budget, evicting as needed.
-    pub(crate) fn has_room(&self, bytes: u64) -> bool {
-        bytes == 0 || self.charge(bytes + BLOCK_OVERHEAD_BYTES).is_some()
     }
 
     /// Evicts what weighs `need_bytes` together; false when there was nothing.
@@ -536,17 +538,6 @@ impl Shelf {
         }
     }
 
-    /// A place among the windows.
-    pub(crate) fn open_window(self: &Arc<Shelf>) -> Window {
-        self.windows.fetch_add(1, Ordering::Relaxed);
-        Window { shelf: Arc::clone(self) }
-    }
-
-    /// How many windows there are.
-    pub(crate) fn windows(&self) -> u64 {
-        self.windows.load(Ordering::Relaxed)
-    }
-
     /// What is in the queues: count and bytes.
     pub(crate) fn load(&self) -> crate::queues::Load {
         self.state.lock().queues.load()
@@ -558,27 +549,6 @@ pub(crate) fn takes_place_of(newer: &Label, other: &Label) -> bool {
     newer.sequence != other.sequence
         && newer.key.full == other.key.full
         && newer.head.load().stored.variant.covers(&other.head.load().stored.variant)
-}
-
-/// A share of the memory for windows; given back on drop.
-#[derive(Debug)]
-pub(crate) struct Window {
-    shelf: Arc<Shelf>,
-}
-
-impl Window {
-    /// How many bytes this window may keep: all windows share what is set aside for them.
-    pub(crate) fn bytes(&self) -> u64 {
-        let settings = &self.shelf.settings;
-        let share = settings.windows_bytes_max / self.shelf.windows().max(1);
-        share.clamp(settings.window_bytes_min(), settings.window_bytes)
-    }
-}
-
-impl Drop for Window {
-    fn drop(&mut self) {
-        self.shelf.windows.fetch_sub(1, Ordering::Relaxed);
-    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use weir_policy::{CacheKey, Interval, Now, Storable, Stored};
 
 use crate::admission::AdmissionSettings;
 use crate::body::{BLOCK_BYTES, Body, Piece};
+use crate::budget::Reserve;
 #[cfg(test)]
 use crate::catalogue::Progress;
 use crate::catalogue::Rows;
@@ -32,8 +33,6 @@ use crate::writer::{Kind, Writer};
 
 /// How many of its newest bytes a body keeps that has outgrown the store.
 pub const WINDOW_BYTES: u64 = 8 << 20;
-/// The fewest bytes that a window is narrowed to when there are many.
-const WINDOW_BYTES_MIN: u64 = 4 * BLOCK_BYTES as u64;
 
 /// The limits of a store.
 #[derive(Debug, Clone)]
@@ -65,10 +64,6 @@ impl Settings {
     /// The largest body that is kept: half of the memory.
     pub(crate) fn object_bytes_max(&self) -> u64 {
         self.memory_bytes / 2
-    }
-
-    pub(crate) fn window_bytes_min(&self) -> u64 {
-        WINDOW_BYTES_MIN.min(self.window_bytes)
     }
 }
 
@@ -293,9 +288,9 @@ impl Store {
         stamp: Stamp,
         length: Option<u64>,
     ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
-        let generation = self.generation(storable, key, stamp, length)?;
-        let stowing = self.shelf.begin_below(&generation);
-        Ok(self.begin_whole(generation, length, stowing))
+        let made = self.generation(storable, key, stamp, length)?;
+        let stowing = self.shelf.begin_below(&made.0);
+        Ok(self.begin_whole(made, length, stowing))
     }
 
     /// As [`Store::begin`], for a body of known length of which parts can be asked for by themselves. Where memory cannot keep it
@@ -314,25 +309,27 @@ impl Store {
         if length <= self.shelf.settings.object_bytes_max() {
             return self.begin(storable, key, stamp, Some(length));
         }
-        let generation = self.generation(storable, key, stamp, Some(length))?;
+        let (generation, reserve) = self.generation(storable, key, stamp, Some(length))?;
         // A part does not take the place of a whole.
         if self.shelf.has_whole_of_variant(&generation) {
             let stowing = self.shelf.begin_below(&generation);
-            return Ok(self.begin_whole(generation, Some(length), stowing));
+            return Ok(self.begin_whole((generation, reserve), Some(length), stowing));
         }
         // Held until the writer has taken it over.
         let Some(_put) = self.shelf.begin_part_below(&generation) else {
-            return Ok(self.begin_whole(generation, Some(length), None));
+            return Ok(self.begin_whole((generation, reserve), Some(length), None));
         };
         generation.set_rested();
         self.shelf.begin(&generation);
-        let writer = self.resume(&generation, Interval { start: 0, end: length }).ok_or(NotAdmitted)?;
+        let writer = self
+            .resume_with(&generation, Interval { start: 0, end: length }, Some(reserve))
+            .ok_or(NotAdmitted)?;
         Ok((generation, writer))
     }
 
     fn begin_whole(
         &self,
-        generation: Arc<Generation>,
+        (generation, reserve): (Arc<Generation>, Reserve),
         length: Option<u64>,
         stowing: Option<Stowing>,
     ) -> (Arc<Generation>, Writer) {
@@ -341,6 +338,7 @@ impl Store {
         // Invariant: a new body grows and takes writers.
         let id = generation.body.join_writer(0, end).unwrap_or_default();
         let mut writer = Writer::new(Arc::clone(shelf), Arc::clone(&generation), id, (0, end), Kind::Whole);
+        writer.hold(reserve);
         writer.stow(stowing);
         if length.is_some_and(|length| length > shelf.settings.object_bytes_max()) {
             writer.outgrow();
@@ -364,12 +362,12 @@ impl Store {
         length: u64,
         interval: Interval,
     ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
-        let generation = self.generation(storable, key, stamp, Some(length))?;
+        let (generation, reserve) = self.generation(storable, key, stamp, Some(length))?;
         generation.set_rested();
         // Held until the writer has taken it over.
         let _put = self.shelf.begin_part_below(&generation);
         self.shelf.begin(&generation);
-        let writer = self.resume(&generation, interval).ok_or(NotAdmitted)?;
+        let writer = self.resume_with(&generation, interval, Some(reserve)).ok_or(NotAdmitted)?;
         Ok((generation, writer))
     }
 
@@ -387,11 +385,11 @@ impl Store {
         bytes: Bytes,
     ) -> Result<(), NotAdmitted> {
         let interval = Interval { start, end: start + bytes.len() as u64 };
-        let generation = self.generation(storable, key, stamp, Some(length))?;
+        let (generation, reserve) = self.generation(storable, key, stamp, Some(length))?;
         generation.set_rested();
         generation.set_alone();
         self.shelf.begin(&generation);
-        let mut writer = self.resume(&generation, interval).ok_or(NotAdmitted)?;
+        let mut writer = self.resume_with(&generation, interval, Some(reserve)).ok_or(NotAdmitted)?;
         let kept = writer.push(bytes).map_err(|_| NotAdmitted);
         writer.rest();
         kept
@@ -403,35 +401,40 @@ impl Store {
         key: CacheKey,
         stamp: Stamp,
         length: Option<u64>,
-    ) -> Result<Arc<Generation>, NotAdmitted> {
+    ) -> Result<(Arc<Generation>, Reserve), NotAdmitted> {
         let shelf = &self.shelf;
         shelf.expecting.note(|| digest_below(&key.full, key.site));
         let stored = detached(storable.into_stored());
-        let first_bytes = length.unwrap_or(u64::MAX).min(BLOCK_BYTES as u64);
-        let charges = shelf
-            .charge(overhead_bytes(&key))
-            .and_then(|own| Some((own, shelf.charge(head_bytes(&stored))?)));
-        // Where readers hold so much that not a block can be had, a body would wait for them.
-        let charges = charges.filter(|_| shelf.has_room(first_bytes));
-        let Some((own, head)) = charges else {
+        // Where readers hold so much that its body could not go on whatever they do, it would wait for them.
+        let charges = shelf.charge(overhead_bytes(&key)).and_then(|own| {
+            Some((own, shelf.charge(head_bytes(&stored))?, shelf.reserve(length.unwrap_or(u64::MAX))?))
+        });
+        let Some((own, head, reserve)) = charges else {
             shelf.counts.refused.fetch_add(1, Ordering::Relaxed);
             return Err(NotAdmitted);
         };
         let head = Head::new(stored, head);
         let body = Body::new(length, shelf.budget.nothing());
-        Ok(Arc::new(Generation::new(key, shelf.next_sequence(), stamp, head, body, own)))
+        Ok((Arc::new(Generation::new(key, shelf.next_sequence(), stamp, head, body, own)), reserve))
     }
 
     /// A further writer for an interval of a generation that is not whole. What is held already is not written again.
     /// `None` where nothing can be added: it is whole, or lives on as a window only, or readers hold all memory.
     pub fn resume(&self, generation: &Arc<Generation>, interval: Interval) -> Option<Writer> {
+        self.resume_with(generation, interval, None)
+    }
+
+    fn resume_with(
+        &self,
+        generation: &Arc<Generation>,
+        interval: Interval,
+        reserve: Option<Reserve>,
+    ) -> Option<Writer> {
         let is_fixed = matches!(generation.retirement(), Some(Retirement::Outgrown | Retirement::Abandoned));
         if is_fixed || generation.length().is_some_and(|length| interval.end > length) {
             return None;
         }
-        if !self.shelf.has_room(interval.length().min(BLOCK_BYTES as u64)) {
-            return None;
-        }
+        let reserve = reserve.or_else(|| self.shelf.reserve(interval.length()))?;
         self.shelf.refill(generation);
         generation.body.grow(self.shelf.budget.nothing());
         let Some(id) = generation.body.join_writer(interval.start, interval.end) else {
@@ -440,6 +443,7 @@ impl Store {
         };
         let span = (interval.start, interval.end);
         let mut writer = Writer::new(Arc::clone(&self.shelf), Arc::clone(generation), id, span, Kind::Gap);
+        writer.hold(reserve);
         let stowing = generation.home().and_then(|tier| {
             tier.attach(generation);
             tier.resume(generation, interval.start)
@@ -563,7 +567,7 @@ impl Store {
         stamp: Stamp,
         length: Option<u64>,
     ) -> Arc<Generation> {
-        self.generation(storable, key, stamp, length).unwrap()
+        self.generation(storable, key, stamp, length).unwrap().0
     }
 
     #[cfg(test)]

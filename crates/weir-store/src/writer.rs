@@ -10,10 +10,10 @@ use bytes::{Buf, Bytes};
 use weir_policy::{Interval, Intervals};
 
 use crate::body::{Added, BLOCK_BYTES};
-use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge};
+use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge, Reserve};
 use crate::generation::{Generation, Retirement};
 use crate::ledger::Asking;
-use crate::shelf::{Shelf, Window};
+use crate::shelf::{Lag, Shelf, Window};
 use crate::tier::{Keeper, Stowing};
 
 /// Each time so many bytes of a gap have come, those that are on the volume by then leave memory: 4 MiB.
@@ -58,6 +58,8 @@ pub struct Writer {
     arrived_end: u64,
     kind: Kind,
     window: Option<Window>,
+    /// What it can go on with where nothing else can be had.
+    reserve: Option<Reserve>,
     /// Where it goes on the volume as well.
     stowing: Option<Stowing>,
     pauses_left: u32,
@@ -96,11 +98,17 @@ impl Writer {
             arrived_end: at,
             kind,
             window: None,
+            reserve: None,
             stowing: None,
             pauses_left: PAUSES_MAX,
             paused_at: 0,
             read_to: u64::MAX,
         }
+    }
+
+    /// Keeps memory free for it.
+    pub(crate) fn hold(&mut self, reserve: Reserve) {
+        self.reserve = Some(reserve);
     }
 
     /// Writes it to the volume as well.
@@ -122,6 +130,18 @@ impl Writer {
     /// [`Writer::position`] than that gets [`crate::Read::Gone`]: pace the origin by the readers.
     pub fn window_bytes(&self) -> Option<u64> {
         self.window.as_ref().map(Window::bytes)
+    }
+
+    /// What readers will hold of the body once it is whole, of whom the foremost has read up to `offset`: hold it for as long as they
+    /// read. None where they have read it, or only a window of it is kept.
+    pub fn lag(&self, offset: u64) -> Option<Lag> {
+        let bytes = self.at.saturating_sub(offset);
+        (bytes > 0 && self.window.is_none()).then(|| Lag::new(&self.shelf, bytes))
+    }
+
+    /// Whether readers hold so much memory that a transfer should be hardly ahead of its own.
+    pub fn is_memory_scarce(&self) -> bool {
+        self.shelf.is_scarce()
     }
 
     /// Whether the volume gets it as well.
@@ -159,7 +179,8 @@ impl Writer {
             let part = bytes.slice(..room.min(bytes.len()));
             let count = part.len();
             let is_too_large = self.at + count as u64 > self.shelf.settings.object_bytes_max();
-            if self.window.is_none() && self.kind == Kind::Whole && is_too_large {
+            let is_first = self.window.is_none() && self.kind == Kind::Whole;
+            if is_first && (is_too_large || self.is_crowded_out()) {
                 self.outgrow();
             }
             self.slide(count as u64);
@@ -171,6 +192,12 @@ impl Writer {
             bytes.advance(count);
         }
         Ok(())
+    }
+
+    /// Whether it is at the start of a block for which it should not take memory from others, having had its own.
+    fn is_crowded_out(&self) -> bool {
+        let own_bytes = self.reserve.as_ref().map_or(0, Reserve::bytes);
+        self.at.is_multiple_of(BLOCK_BYTES as u64) && self.at >= own_bytes && self.shelf.is_scarce()
     }
 
     fn add(&mut self, part: Bytes, charge: Charge) {
@@ -213,11 +240,23 @@ impl Writer {
         should_pause
     }
 
-    /// Takes memory: by evicting others, else by becoming a window, else by narrowing the window.
+    /// Takes memory: by evicting others, else of what is reserved for it, else by narrowing the window, or becoming one.
     fn charge(&mut self, bytes: u64) -> Option<Charge> {
-        if let Some(charge) = self.shelf.charge(bytes) {
-            return Some(charge);
-        }
+        let charge = self.shelf.charge(bytes);
+        let charge = charge.or_else(|| self.charge_reserved(bytes));
+        charge.or_else(|| self.charge_narrowed(bytes)).or_else(|| self.charge_reserved(bytes))
+    }
+
+    fn charge_reserved(&self, bytes: u64) -> Option<Charge> {
+        let body = &self.generation.body;
+        let taken = match self.kind {
+            Kind::Whole => body.held_bytes(),
+            Kind::Gap => body.held_within(Interval { start: self.start, end: self.at }).length(),
+        };
+        self.reserve.as_ref()?.charge(taken, bytes)
+    }
+
+    fn charge_narrowed(&mut self, bytes: u64) -> Option<Charge> {
         if self.kind == Kind::Gap {
             // What the volume had no room for is offered again: what it has can leave memory.
             self.stow_to(self.at);
@@ -248,11 +287,10 @@ impl Writer {
         self.generation.forget_below();
     }
 
-    /// Drops what has been read of a body that memory cannot keep and no volume gets. Who comes later has it brought again.
+    /// Drops what has been read of what no volume gets. Who comes later has it brought again.
     fn forget_read(&self) {
         let end = self.read_to.min(self.at);
-        let is_kept_nowhere = self.stowing.is_none() && self.is_larger_than_memory();
-        if is_kept_nowhere && self.read_to != u64::MAX && self.start < end {
+        if self.stowing.is_none() && self.read_to != u64::MAX && self.start < end {
             self.generation.body.forget(&Intervals::of(Interval { start: self.start, end }));
         }
     }

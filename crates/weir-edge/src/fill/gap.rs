@@ -33,6 +33,9 @@ const MEMORY_WAITS_MAX: u32 = 400;
 /// How often where the body leaves memory for a volume: 30 s.
 const SINKING_WAITS_MAX: u32 = 6000;
 
+/// How far a transfer may be ahead of its foremost reader where readers hold most of the memory: 128 KiB.
+const SCARCE_AHEAD_BYTES_MAX: u64 = 128 << 10;
+
 /// How long a transfer pauses where the volume alone can keep its body and is behind.
 const VOLUME_PAUSE: Duration = Duration::from_millis(1);
 
@@ -123,9 +126,10 @@ impl Gap {
     }
 
     /// Whether the transfer has to wait for its readers.
-    fn is_ahead(&self) -> bool {
+    fn is_ahead(&self, writer: &Writer) -> bool {
+        let most = if writer.is_memory_scarce() { SCARCE_AHEAD_BYTES_MAX } else { AHEAD_BYTES_MAX };
         let ahead = self.reached().saturating_sub(self.front.load(Ordering::Acquire));
-        ahead >= AHEAD_BYTES_MAX && self.readers.load(Ordering::Acquire) > 0
+        ahead >= most && self.readers.load(Ordering::Acquire) > 0
     }
 
     /// Whether so little is missing of the whole that it goes on without readers, as a fill does.
@@ -516,7 +520,7 @@ impl Errand {
         let Part { mut body, skip_bytes: mut skip, end } = part;
         while writer.position() < end.min(gap.stop()) {
             // What leaves memory as it comes is read from the volume by who is slow.
-            let is_ahead = gap.is_ahead() && !writer.is_sinking();
+            let is_ahead = gap.is_ahead(writer) && !writer.is_sinking();
             let piece = tokio::select! {
                 biased;
                 () = gap.turn.notified() => continue,

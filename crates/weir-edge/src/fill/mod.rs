@@ -28,7 +28,7 @@ use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use weir_policy::{CacheKey, NotStored, Variant};
-use weir_store::{Generation, Retirement, Stamp, Writer};
+use weir_store::{Generation, Lag, Retirement, Stamp, Writer};
 use weir_upstream::OriginError;
 
 use self::bringing::Bringing;
@@ -141,6 +141,8 @@ pub(crate) struct Fill {
     /// Told when the transfer must stop, when nobody waits for the head any more, or when a window may go on.
     turn: Notify,
     pace: Pace,
+    /// What its readers had not read when it was whole; told while they do.
+    lag: OnceLock<Lag>,
     /// Where it stops before its end, since what comes then is fetched already.
     stop: AtomicU64,
 }
@@ -162,6 +164,7 @@ impl Fill {
             client,
             front: AtomicU64::new(0),
             had_age: AtomicBool::new(false),
+            lag: OnceLock::new(),
             machine: Mutex::new(Machine::new()),
             head: OnceLock::new(),
             origin: OnceLock::new(),
@@ -323,7 +326,11 @@ impl Fill {
     /// The body's clean end: the generation is sealed before the end is told, so that a reader on another core who sees
     /// the end finds all that it ends. False where fewer or more bytes came than were declared.
     pub(crate) fn seal(&self, writer: Writer) -> bool {
+        let lag = writer.lag(self.front()).filter(|_| self.machine().readers() > 0);
         let is_whole = writer.seal().is_ok();
+        if let Some(lag) = lag.filter(|_| is_whole) {
+            let _ = self.lag.set(lag);
+        }
         self.apply(if is_whole { Event::Finished } else { Event::Failed });
         is_whole
     }

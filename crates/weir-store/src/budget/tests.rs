@@ -40,3 +40,19 @@ fn a_block_is_counted_until_its_last_clone() {
     drop(slice);
     assert_eq!(budget.used_bytes(), 0);
 }
+
+#[test]
+fn what_is_reserved_is_left_free_by_others() {
+    let budget = Budget::new(100);
+    let reserve = budget.reserve(40).unwrap();
+    assert!(budget.reserve(11).is_none(), "half of the ceiling at most");
+    let others = budget.charge(60).unwrap();
+    assert!(budget.charge(1).is_none() && budget.reserve(1).is_none());
+    let own = reserve.charge(0, 40).unwrap();
+    assert!(reserve.charge(40, 1).is_none());
+    assert_eq!(budget.used_bytes(), 100);
+    drop(reserve);
+    assert!(budget.charge(1).is_none());
+    drop((others, own));
+    assert!(budget.charge(100).is_some() && budget.used_bytes() == 0);
+}

@@ -318,7 +318,7 @@ fn when_readers_hold_all_memory_nothing_begins_that_would_wait_for_them() {
     let begin = |length| store.begin(proof(&[], &[]), key(99), store.ledger().current(), length).is_ok();
     let stamp = store.ledger().current();
     let (part, _writer) = store.begin(proof(&[], &[]), key(98), stamp, Some(400_000)).unwrap();
-    let held = all_but(&store, 40_000);
+    let held = all_but(&store, 110_000);
     assert!(!begin(Some(400_000)) && !begin(None) && begin(Some(10_000)));
     assert!(store.resume(&part, Interval { start: 100_000, end: 300_000 }).is_none());
     drop(held);
@@ -331,7 +331,8 @@ fn when_readers_hold_all_memory_a_window_is_full_until_they_move_on() {
     let store = Store::new(1 << 20);
     let (generation, mut writer) =
         store.begin(proof(&[], &[]), key(99), store.ledger().current(), Some(400_000)).unwrap();
-    let held = all_but(&store, 40_000);
+    let held = all_but(&store, 110_000);
+    writer.let_go(0);
     let Full { rest } = writer.push(body(1, 0, 400_000)).unwrap_err();
     assert!(store.usage().used_bytes <= 1 << 20);
     assert_eq!(generation.retirement(), Some(Retirement::Outgrown));
@@ -340,6 +341,54 @@ fn when_readers_hold_all_memory_a_window_is_full_until_they_move_on() {
     writer.push(rest).unwrap();
     writer.seal().unwrap();
     assert_eq!(store.usage().outgrown, 1);
+}
+
+#[test]
+fn transfers_under_way_go_on_whatever_readers_hold() {
+    let store = Store::new(4 << 20);
+    let begin = |number, length| store.begin(proof(&[], &[]), key(number), store.ledger().current(), length);
+    let mut begun: Vec<_> = (100..112).map(|number| begin(number, Some(600_000)).unwrap()).collect();
+    let mut held = Vec::new();
+    while let Ok((generation, mut writer)) = begin(1000 + held.len() as u64, Some(10_000)) {
+        writer.push(body(1, 0, 10_000)).unwrap();
+        writer.seal().unwrap();
+        held.push(generation);
+    }
+    assert!(held.len() > 200, "what is not promised is there for others");
+    for at in (0..600_000).step_by(60_000) {
+        for (generation, writer) in &mut begun {
+            writer.let_go(at);
+            writer.push(body(7, at, 60_000)).unwrap();
+            assert_eq!(read_from(generation, at, 65_536).0, body(7, at, 60_000));
+        }
+        assert!(store.usage().used_bytes <= 4 << 20);
+    }
+    for (_, writer) in begun {
+        writer.seal().unwrap();
+    }
+}
+
+#[test]
+fn bodies_that_nobody_reads_leave_memory_to_others() {
+    let store = Store::new(4 << 20);
+    let begin = |number, length| store.begin(proof(&[], &[]), key(number), store.ledger().current(), length);
+    let mut slow: Vec<_> = (0..8).map(|number| begin(number, Some(1_500_000)).unwrap()).collect();
+    for at in (0..1_500_000).step_by(60_000) {
+        for (_, writer) in &mut slow {
+            writer.let_go(0);
+            let is_ahead = writer.window_bytes().is_some_and(|bytes| writer.position() >= bytes / 2);
+            if !is_ahead {
+                writer.push(body(1, at, 60_000)).unwrap();
+            }
+        }
+    }
+    assert!(store.usage().used_bytes < 3 << 20, "{:?}", store.usage());
+    let (found, mut writer) = begin(99, Some(400_000)).unwrap();
+    writer.push(body(2, 0, 400_000)).unwrap();
+    writer.seal().unwrap();
+    assert_eq!(found.length(), Some(400_000));
+    let small = put(&store, 98, 100_000);
+    assert!(small.is_whole() && find(&store, 98).is_some());
 }
 
 #[test]

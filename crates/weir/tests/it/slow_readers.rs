@@ -57,3 +57,54 @@ fn slow_readers_of_large_bodies_stop_nobody_elses_fills() {
         weir.get("/small/0").is_hit()
     });
 }
+
+#[test]
+fn sixteen_slow_readers_hold_up_no_other_client() {
+    const FILM: usize = 20_000_000;
+    const OTHER: usize = 5_000_000;
+    let origin = Origin::start();
+    let film = pattern(1, FILM);
+    for number in 0..SLOW {
+        origin.put(&format!("/film/{number}"), Resource::fresh(film.clone()).etag("\"1\""));
+        origin.put(&format!("/other/{number}"), Resource::fresh(pattern(200 + number as u64, OTHER)));
+    }
+    let sizes = |number: usize| 3000 + 4000 * (number % 16);
+    for number in 0..64 {
+        let body = pattern(300 + number as u64, sizes(number));
+        origin.put(&format!("/tiny/{number}"), Resource::fresh(body));
+    }
+    // Who reads nothing is not cut before the end of this.
+    let limits = "[limits]\nsend_stall = \"10m\"\n[cache]\nmemory = \"64MiB\"";
+    let weir = house(&[&origin]).more(limits).start();
+    let mut slow: Vec<Client> = Vec::new();
+    for number in 0..SLOW {
+        let mut client = weir.client();
+        client.send_get("localhost", &format!("/film/{number}"), &[]);
+        client.recv_head_only().unwrap();
+        slow.push(client);
+    }
+    until("all have been asked for", || origin.total() >= SLOW);
+    std::thread::sleep(std::time::Duration::from_secs(1));
+    std::thread::scope(|scope| {
+        for number in 0..SLOW {
+            let weir = &weir;
+            scope.spawn(move || {
+                let found = weir.get(&format!("/other/{number}"));
+                let is_whole = found.status() == 200 && found.body == pattern(200 + number as u64, OTHER);
+                assert!(is_whole, "{number}: {:?} and {} bytes", found.head, found.body.len());
+            });
+            scope.spawn(move || {
+                for number in number * 4..number * 4 + 4 {
+                    let found = weir.get(&format!("/tiny/{number}"));
+                    let body = pattern(300 + number as u64, sizes(number));
+                    assert!(found.status() == 200 && found.body == body, "{number}: {:?}", found.head);
+                }
+            });
+        }
+    });
+    let is_stored = |number: usize| {
+        weir.get(&format!("/tiny/{number}"));
+        weir.get(&format!("/tiny/{number}")).is_hit()
+    };
+    assert!((0..64).all(is_stored), "what is small is stored all the same");
+}
