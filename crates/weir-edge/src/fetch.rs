@@ -12,7 +12,7 @@ use http::header::IF_RANGE;
 use http::{HeaderMap, StatusCode};
 use tokio::sync::{mpsc, oneshot};
 use weir_policy::{
-    Ask, AskKind, Failure, NotStored, PassReason, Reusable, Verdict, joined, matches, verdict,
+    Ask, AskKind, CacheKey, Failure, NotStored, PassReason, Reusable, Verdict, joined, matches, verdict,
 };
 use weir_store::Generation;
 use weir_upstream::{Interim, InterimSender};
@@ -24,7 +24,7 @@ use crate::exchange::{Exchange, forwarded};
 use crate::fill::again::Again;
 use crate::fill::desk::{self, Plan};
 use crate::fill::task::{self, Errand, Handed, Sharing};
-use crate::fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place};
+use crate::fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place, PlacesMax};
 use crate::fill::witness::Witness;
 use crate::fill::{Concern, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
 use crate::local;
@@ -89,7 +89,10 @@ pub(crate) async fn fetch(
             false => desk.plan(who, (&key, ledger), want, &exchange.head.headers, clock::mono()),
         };
         match plan {
-            Plan::Lead(place) => return lead(exchange, route, ask, validating, place, told).await,
+            Plan::Lead(place) => {
+                let place = joinable(exchange, place, who, &key);
+                return lead(exchange, route, ask, validating, place, told).await;
+            }
             Plan::Join(seat) => match join(exchange, route, ask, validating.as_ref(), seat, told).await {
                 Joined::Answered(after) => return after,
                 Joined::Again => {}
@@ -513,10 +516,23 @@ pub(crate) fn again(exchange: &Exchange<'_>, route: &Arc<Route>) -> Option<Arc<A
     }))
 }
 
+/// The place to lead from. A client whose request for this key hung a moment ago leads none that others may join: else it could
+/// have all of them wait for one hung request after another.
+fn joinable(exchange: &Exchange<'_>, place: desk::Lead, who: (usize, Witness), key: &CacheKey) -> desk::Lead {
+    let (plane, now) = (&exchange.worker.plane, clock::mono());
+    if exchange.sharer().is_none() || !plane.desk.memory.was_late(key.digest, who.1, now) {
+        return place;
+    }
+    drop(place);
+    plane.desk.alone(who, (key, plane.store.ledger()), now)
+}
+
 /// A place among the fills at the upstream.
 pub(crate) fn place_among_fills(exchange: &Exchange<'_>, again: &Again) -> Option<Place> {
-    let fills_max = FILLS_PER_ORIGIN_MAX * again.upstream.origins().len();
-    exchange.worker.plane.desk.upstreams.place(again.upstream.name(), fills_max)
+    let upstream = &again.upstream;
+    let all = FILLS_PER_ORIGIN_MAX * upstream.origins().len();
+    let most = PlacesMax { all, of_client: upstream.client_max(all) };
+    exchange.worker.plane.desk.upstreams.place(upstream.name(), again.client, most)
 }
 
 /// What the fill has to know.

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{AGE, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{AGE, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
 use weir_policy::{BodyEnd, Consult, HeadEffect, RequestView, consult, head_effect, is_placed, storable};
@@ -21,6 +21,7 @@ use crate::deliver::send::{Transfer, send_while};
 use crate::deliver::source::Source;
 use crate::exchange::{Exchange, forwarded};
 use crate::fetch::posted::Posted;
+use crate::fill::again::strong;
 use crate::fill::judge::strip_of_part;
 use crate::fill::witness::Witness;
 use crate::fill::{Concern, OriginFailure};
@@ -250,12 +251,23 @@ fn learn(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse,
             }
             HeadEffect::Invalidate => plane.store.retire(&held),
         }
-    } else if told.is_of_memory() && exchange.head.method == Method::GET {
+    } else if exchange.head.method == Method::GET
+        && (told.is_of_memory() || response.status == StatusCode::PARTIAL_CONTENT)
+    {
         let end = if response.framing == Framing::Close { BodyEnd::Close } else { BodyEnd::Framed };
         let (status, headers) = of_whole(response);
         let judged = storable(&exchange.view(), status, &headers, end, exchange.now, now, &route.rules);
-        if judged.is_ok() {
-            plane.desk.memory.accept(lookup::key(exchange, route).digest, now.mono);
+        let digest = lookup::key(exchange, route).digest;
+        if judged.is_ok() && told.is_of_memory() {
+            plane.desk.memory.accept(digest, now.mono);
+        }
+        let is_authenticated = exchange.head.headers.contains_key(AUTHORIZATION);
+        if judged.is_ok()
+            && strong(&headers).is_some()
+            && response.status == StatusCode::PARTIAL_CONTENT
+            && !is_authenticated
+        {
+            plane.desk.memory.has_parts(digest);
         }
     }
 }

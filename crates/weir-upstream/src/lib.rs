@@ -40,7 +40,7 @@ mod tests;
 pub use body::OriginBody;
 pub use error::{Blame, OriginError, UpstreamError};
 pub use origin::Origin;
-pub use request::{Interim, InterimSender, OriginRequest, OutBody, OutPart, Retry, Share};
+pub use request::{Interim, InterimSender, OriginRequest, OutBody, OutPart, Retry, Share, UNNAMED};
 pub use response::{OriginResponse, Times};
 pub use settings::{
     Bounds, ClientCertificate, Ejection, OriginAddress, OriginSettings, Role, Timeouts, TlsSettings,

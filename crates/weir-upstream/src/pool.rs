@@ -288,6 +288,16 @@ impl Pool {
         Usage { open: state.open, idle, waiting, streams: state.streams }
     }
 
+    /// What one client may have of so many.
+    pub(crate) fn share_of(&self, all: usize) -> usize {
+        self.bounds.share_of(all)
+    }
+
+    /// How many connections one client may have.
+    pub(crate) fn client_max(&self) -> usize {
+        self.share_of(self.bounds.open_max)
+    }
+
     /// Whether a client has all the connections that it may have.
     pub(crate) fn is_spent(&self, client: Client) -> bool {
         client.is_some() && self.state.lock().count(client).open >= self.bounds.share_of(self.bounds.open_max)

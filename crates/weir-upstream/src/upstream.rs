@@ -95,6 +95,13 @@ impl Upstream {
         UpstreamSnapshot { name: self.name.clone(), origins }
     }
 
+    /// How many of `all` transfers at this upstream one client may have under way: its share, and no more than of the
+    /// connections.
+    pub fn client_max(&self, all: usize) -> usize {
+        let connections: usize = self.origins.iter().map(|origin| origin.pool().client_max()).sum();
+        self.origins.first().map_or(all, |origin| origin.pool().share_of(all)).min(connections)
+    }
+
     /// Whether a client has all the connections that it may have, at every origin.
     pub fn is_spent(&self, client: Option<IpAddr>) -> bool {
         self.origins.iter().all(|origin| origin.pool().is_spent(client))

@@ -200,3 +200,19 @@ fn who_is_held_back_by_weir_itself_is_not_too_slow() {
     let answer = weir.get("/past");
     assert_eq!((answer.status(), answer.body.len()), (200, 2 << 20));
 }
+
+#[test]
+fn a_burst_of_one_clients_fills_leaves_connections_to_others() {
+    let origin = origin(|exchange| {
+        // Longer than the test goes on, and no longer than the client is there.
+        exchange.peer_left_within(LONG);
+    });
+    let weir = house(&[&origin]).upstream(UPSTREAM).start();
+    let burst: Vec<Client> =
+        (0..12).map(|number| send(&weir, "192.0.2.1", &format!("GET /hang/{number}"), "\r\n")).collect();
+    until("some of them hang", || origin.total() >= 2);
+    for _ in 0..5 {
+        assert_eq!(status(&weir, "192.0.2.2", "/ok"), 200, "{} hang", origin.total());
+    }
+    drop(burst);
+}
