@@ -193,7 +193,7 @@ pub(crate) async fn relay(
         Framing::None => declared(&response.headers),
         Framing::Chunked | Framing::Close => None,
     };
-    let transfer = exchange.transfer(response.status, length.or(empty(&response)));
+    let transfer = exchange.transfer(response.status, length);
     let after = exchange.persistence(transfer);
     print_head(exchange, route, response.status, &response.headers, &told, transfer, after);
     let mut body = response.body;
@@ -297,15 +297,10 @@ pub(crate) fn print_head(
     exchange.facts.status = status.as_u16();
 }
 
-/// The length that a response to HEAD, or a 304, declares for the body it does not have.
+/// The length that a response to HEAD, or a 304, declares for the body it does not have. Where the origin names none, none is made up
+/// (RFC 9110 §8.6).
 fn declared(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-/// A response without a body that is none by its method or status has an empty one.
-fn empty(response: &OriginResponse) -> Option<u64> {
-    let bodiless = matches!(response.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    (response.framing == Framing::None && !bodiless).then_some(0)
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {
