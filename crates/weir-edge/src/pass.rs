@@ -23,7 +23,7 @@ use crate::exchange::{Exchange, forwarded};
 use crate::fetch::posted::Posted;
 use crate::fill::judge::strip_of_part;
 use crate::fill::witness::Witness;
-use crate::fill::{Concern, OriginFailure};
+use crate::fill::{Concern, NO_ANSWER, OriginFailure};
 use crate::hold::{Held, hold};
 use crate::plan::Route;
 use crate::told::Told;
@@ -175,9 +175,9 @@ pub(crate) async fn relay(
         return local::origin_failed(exchange, &unplaced()).await;
     }
     let is_events = is_event_stream(&response.headers);
-    if is_events && !response.body.outlast() {
+    if is_events && let Err(bound) = response.body.outlast() {
         told.note(&mut exchange.facts);
-        let busy = OriginError::Busy { retry_after: STREAM_RETRY };
+        let busy = OriginError::Busy { bound, retry_after: STREAM_RETRY };
         return local::origin_failed(exchange, &OriginFailure::of(&busy)).await;
     }
     let posted = fetch::posted::begin(exchange, route, &response);
@@ -221,6 +221,7 @@ fn unplaced() -> OriginFailure {
         status: StatusCode::BAD_GATEWAY,
         proxy_status: "http_protocol_error",
         word: "unplaced-part",
+        text: NO_ANSWER,
         origin: None,
         retry_after: None,
         concern: Concern::Lead,
