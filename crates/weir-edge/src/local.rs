@@ -257,10 +257,7 @@ pub(crate) async fn bad_body(exchange: &mut Exchange<'_>, error: &BodyError) -> 
             Reply::error(StatusCode::REQUEST_TIMEOUT, "body-too-slow", "the request body came too slowly")
         }
         BodyError::Malformed(refusal) => Reply::error(refusal.status(), refusal.reason(), refusal.reason()),
-        BodyError::Gone => {
-            exchange.facts.completion = Completion::ClientGone;
-            return After::Cut;
-        }
+        BodyError::Gone => return exchange.left(),
     };
     exchange.head.persistence = Persistence::Close;
     match answer(exchange, reply).await {

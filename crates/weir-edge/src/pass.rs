@@ -69,8 +69,7 @@ pub(crate) async fn pass(exchange: &mut Exchange<'_>, route: &Arc<Route>, told: 
         }
         Asked::Gone => {
             told.note(&mut exchange.facts);
-            exchange.facts.completion = crate::observe::Completion::ClientGone;
-            After::Cut
+            exchange.left()
         }
     }
 }
