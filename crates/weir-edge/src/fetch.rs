@@ -164,7 +164,7 @@ async fn lead(
         }
         waited = wait_head(exchange, &seat, &mut interims, None).await;
     }
-    let Waited::Head(head) = waited else { return After::Cut };
+    let Waited::Head(head) = waited else { return exchange.left() };
     exchange.origin = seat.fill().origin().cloned();
     match head {
         FillHead::Declined(reason, status) => {
@@ -203,7 +203,7 @@ async fn held_by_now(
 ) -> After {
     match parts::confirm(exchange, route, ask, &generation).await {
         Confirmed::Refused | Confirmed::Gone => pass::pass(exchange, route, told).await,
-        Confirmed::Left => After::Cut,
+        Confirmed::Left => exchange.left(),
         Confirmed::Held | Confirmed::Coming => {
             serve::held(exchange, route, ask, generation, reusable, Told::hit(&reusable)).await
         }
@@ -296,7 +296,7 @@ async fn join(
     let told = told.collapsed();
     let head = match join_head(exchange, route, ask, validating, &seat).await {
         Waited::Head(head) => head,
-        Waited::Gone => return Joined::Answered(After::Cut),
+        Waited::Gone => return Joined::Answered(exchange.left()),
         Waited::Late => {
             let stale = stale_instead(exchange, route, ask, validating, Failure::Slow, told).await;
             // One of those who wait leads again, and the others join that one.
@@ -403,7 +403,7 @@ async fn settled(
             match parts::confirm(exchange, route, ask, &generation).await {
                 Confirmed::Held | Confirmed::Coming => {}
                 Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
-                Confirmed::Left => return After::Cut,
+                Confirmed::Left => return exchange.left(),
             }
             serve::confirmed(exchange, route, ask, generation, seat, told).await
         }
@@ -491,7 +491,6 @@ async fn wait_head(
             head = seat.fill().wait_head(seat.core()) => return Waited::Head(head),
             () = &mut late => return Waited::Late,
             () = exchange.conn.client.gone() => {
-                exchange.facts.completion = crate::observe::Completion::ClientGone;
                 return Waited::Gone;
             }
         }
