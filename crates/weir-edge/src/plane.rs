@@ -17,8 +17,8 @@ use crate::listen::{Clients, Trusted};
 use crate::observe::Observatory;
 use crate::plan::{Plan, Route};
 
-/// Request bodies that are held take at most this share of what one object may take of memory, which is half of it.
-const HOLD_SHARE: u64 = 4;
+/// Request bodies that are held take at most this share of what the memory may hold.
+const HOLD_SHARE: u64 = 8;
 
 /// One plan with the upstreams it needs: swapped whole on reload, kept by the requests that began on it.
 pub(crate) struct Running {
@@ -39,8 +39,6 @@ impl Running {
 /// The data plane's shared parts.
 pub(crate) struct Plane {
     pub(crate) store: Store,
-    /// Objects that declare more are not stored.
-    pub(crate) object_bytes_max: u64,
     pub(crate) desk: Arc<Desk>,
     pub(crate) bells: Arc<Bells>,
     /// How much each client has.
@@ -58,8 +56,7 @@ impl Plane {
     pub(crate) fn new(store: Store, cores: usize, running: Running, observatory: Arc<Observatory>) -> Plane {
         let bells = Arc::new(Bells::new(cores));
         Plane {
-            object_bytes_max: store.object_bytes_max(),
-            hold: HoldRoom::new(store.object_bytes_max() / HOLD_SHARE),
+            hold: HoldRoom::new(store.usage().limit_bytes / HOLD_SHARE),
             store,
             desk: Arc::new(Desk::new(bells.clone())),
             bells,
@@ -69,6 +66,11 @@ impl Plane {
             own_id: format!("weir-{:08x}", fastrand::u32(..)).into(),
             draining: AtomicBool::new(false),
         }
+    }
+
+    /// Objects that declare more are not stored. It changes as volumes come and go.
+    pub(crate) fn object_bytes_max(&self) -> u64 {
+        self.store.object_bytes_max()
     }
 
     /// Whether the process is going down: no further request on any connection.

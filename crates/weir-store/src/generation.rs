@@ -66,11 +66,6 @@ impl Label {
         uses < USES_MAX
     }
 
-    /// Whether no further use is noted.
-    pub(crate) fn is_used_most(&self) -> bool {
-        self.uses() >= USES_MAX
-    }
-
     pub(crate) fn set_uses(&self, uses: u8) {
         self.uses.store(uses, Ordering::Relaxed);
     }

@@ -33,8 +33,6 @@ use crate::writer::{Kind, Writer};
 
 /// How many of its newest bytes a body keeps that has outgrown the store.
 pub const WINDOW_BYTES: u64 = 8 << 20;
-/// The fewest bytes that a window is narrowed to when there are many.
-const WINDOW_BYTES_MIN: u64 = 4 * BLOCK_BYTES as u64;
 
 /// The limits of a store.
 #[derive(Debug, Clone)]
@@ -66,10 +64,6 @@ impl Settings {
     /// The largest body that is kept: half of the memory.
     pub(crate) fn object_bytes_max(&self) -> u64 {
         self.memory_bytes / 2
-    }
-
-    pub(crate) fn window_bytes_min(&self) -> u64 {
-        WINDOW_BYTES_MIN.min(self.window_bytes)
     }
 }
 
@@ -294,9 +288,9 @@ impl Store {
         stamp: Stamp,
         length: Option<u64>,
     ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
-        let (generation, reserve) = self.generation(storable, key, stamp, length)?;
-        let stowing = self.shelf.begin_below(&generation);
-        Ok(self.begin_whole(generation, reserve, length, stowing))
+        let made = self.generation(storable, key, stamp, length)?;
+        let stowing = self.shelf.begin_below(&made.0);
+        Ok(self.begin_whole(made, length, stowing))
     }
 
     /// As [`Store::begin`], for a body of known length of which parts can be asked for by themselves. Where memory cannot keep it
@@ -319,11 +313,11 @@ impl Store {
         // A part does not take the place of a whole.
         if self.shelf.has_whole_of_variant(&generation) {
             let stowing = self.shelf.begin_below(&generation);
-            return Ok(self.begin_whole(generation, reserve, Some(length), stowing));
+            return Ok(self.begin_whole((generation, reserve), Some(length), stowing));
         }
         // Held until the writer has taken it over.
         let Some(_put) = self.shelf.begin_part_below(&generation) else {
-            return Ok(self.begin_whole(generation, reserve, Some(length), None));
+            return Ok(self.begin_whole((generation, reserve), Some(length), None));
         };
         generation.set_rested();
         self.shelf.begin(&generation);
@@ -335,8 +329,7 @@ impl Store {
 
     fn begin_whole(
         &self,
-        generation: Arc<Generation>,
-        reserve: Reserve,
+        (generation, reserve): (Arc<Generation>, Reserve),
         length: Option<u64>,
         stowing: Option<Stowing>,
     ) -> (Arc<Generation>, Writer) {

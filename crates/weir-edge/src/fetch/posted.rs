@@ -54,7 +54,7 @@ pub(crate) fn begin(
         Framing::Close => (BodyEnd::Close, None),
     };
     let plane = &exchange.worker.plane;
-    if length.is_some_and(|length| length > plane.object_bytes_max) {
+    if length.is_some_and(|length| length > plane.object_bytes_max()) {
         return None;
     }
     let (status, headers) = (response.status, &response.headers);

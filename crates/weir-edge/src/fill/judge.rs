@@ -150,7 +150,7 @@ impl Errand {
         let kept = cold.read(&response);
         strip_of_part(&mut response.headers);
         let is_strong = strong(&response.headers).is_some();
-        let Some(kept) = kept.filter(|kept| is_strong && kept.length <= self.plane.object_bytes_max) else {
+        let Some(kept) = kept.filter(|kept| is_strong && kept.length <= self.plane.object_bytes_max()) else {
             self.handle(fill, Manner::Pass);
             return self.no_part(fill, NotStored::Status);
         };
@@ -313,7 +313,7 @@ impl Errand {
     }
 
     fn is_too_large(&self, framing: Framing) -> bool {
-        matches!(framing, Framing::Length(length) if length > self.plane.object_bytes_max)
+        matches!(framing, Framing::Length(length) if length > self.plane.object_bytes_max())
     }
 
     /// The lead keeps its stream; joiners are told to pass.

@@ -22,6 +22,8 @@ const TASKS_MAX: usize = 1024;
 const OFFERED_MAX: usize = 1 << 16;
 /// How often it is offered what the volume could not take just then, once in [`TICK`].
 const OFFERS_MAX: u32 = 60;
+/// After so many of them memory is looked through again.
+const LOOKED_AGAIN_AT: [u32; 3] = [3, 15, 60];
 /// How often the time is told, and what was written today is written down.
 const TICK: Duration = Duration::from_secs(1);
 /// The sketch is written down so often at most.
@@ -85,7 +87,7 @@ pub(crate) fn start(shelf: &Arc<Shelf>, clock: fn() -> Now) -> std::io::Result<(
 
 fn run(shelf: &Weak<Shelf>, tasks: &Receiver<Task>, memory: &mut Memory, clock: fn() -> Now) {
     let mut ticked = None;
-    let mut offer = Offer::default();
+    let mut offer = Offer::none();
     loop {
         let task = tasks.recv_timeout(if offer.now.is_empty() { TICK } else { Duration::ZERO });
         let Some(shelf) = shelf.upgrade() else { return };
@@ -111,7 +113,7 @@ fn run(shelf: &Weak<Shelf>, tasks: &Receiver<Task>, memory: &mut Memory, clock: 
             shelf.tiers.all().iter().for_each(|tier| tier.tick_budget());
             shelf.admission.grow_old_if_due();
             memory.write(&shelf, Moment::At(now.mono));
-            offer.again();
+            offer.again(&shelf);
         }
     }
 }
@@ -149,15 +151,20 @@ impl Memory {
 
 /// What memory alone held when a volume came, the most used first: it came while there was no volume to take it, and of what is
 /// used most no use is noted any more.
-#[derive(Default)]
 struct Offer {
     now: VecDeque<Weak<Generation>>,
     /// What the volume could not take just then.
     later: VecDeque<Weak<Generation>>,
+    /// How many [`TICK`]s ago it was made.
     rounds: u32,
 }
 
 impl Offer {
+    /// No volume has come yet.
+    fn none() -> Offer {
+        Offer { now: VecDeque::new(), later: VecDeque::new(), rounds: OFFERS_MAX }
+    }
+
     fn of_all(shelf: &Shelf) -> Offer {
         let mut found = Vec::new();
         shelf.index.each(|generation| {
@@ -167,7 +174,8 @@ impl Offer {
         });
         found.sort_by_key(|(uses, _)| *uses);
         found.truncate(OFFERED_MAX);
-        Offer { now: found.into_iter().map(|(_, generation)| generation).collect(), ..Offer::default() }
+        let now = found.into_iter().map(|(_, generation)| generation).collect();
+        Offer { now, later: VecDeque::new(), rounds: 0 }
     }
 
     fn next(&mut self, shelf: &Arc<Shelf>) {
@@ -177,16 +185,17 @@ impl Offer {
         }
     }
 
-    /// Offers again what was not taken, a bounded number of times.
-    fn again(&mut self) {
-        if !self.now.is_empty() || self.later.is_empty() {
+    /// Once in [`TICK`]: offers again what was not taken, a bounded number of times, and now and then what was still arriving, or
+    /// was used most before it could be taken.
+    fn again(&mut self, shelf: &Shelf) {
+        self.rounds = self.rounds.saturating_add(1);
+        if !self.now.is_empty() || self.rounds > OFFERS_MAX {
             return;
         }
-        self.rounds += 1;
-        let later = std::mem::take(&mut self.later);
-        if self.rounds <= OFFERS_MAX {
-            self.now = later;
-        }
+        self.now = match LOOKED_AGAIN_AT.contains(&self.rounds) {
+            true => Offer::of_all(shelf).now,
+            false => std::mem::take(&mut self.later),
+        };
     }
 }
 

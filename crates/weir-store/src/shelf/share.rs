@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use super::Shelf;
 use crate::body::BLOCK_BYTES;
 use crate::budget::{BLOCK_OVERHEAD_BYTES, Reserve};
+use crate::store::Settings;
 
 /// One block as it is charged.
 const BLOCK_CHARGE_BYTES: u64 = BLOCK_BYTES as u64 + BLOCK_OVERHEAD_BYTES;
@@ -14,6 +15,14 @@ const BLOCK_CHARGE_BYTES: u64 = BLOCK_BYTES as u64 + BLOCK_OVERHEAD_BYTES;
 const RESERVE_BLOCKS: u64 = 5;
 /// What is reserved for one body is at most so much of the memory, and a block at least.
 const RESERVES_MIN: u64 = 32;
+/// The fewest bytes that a window is narrowed to when there are many.
+const WINDOW_BYTES_MIN: u64 = 4 * BLOCK_BYTES as u64;
+
+impl Settings {
+    fn window_bytes_min(&self) -> u64 {
+        WINDOW_BYTES_MIN.min(self.window_bytes)
+    }
+}
 
 impl Shelf {
     /// Keeps memory free for a body of which so many bytes are to come, evicting as needed. `None` where readers and other bodies

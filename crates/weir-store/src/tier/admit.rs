@@ -102,11 +102,8 @@ impl Shelf {
         if !generation.is_whole() || self.is_soft(&generation.label) {
             return;
         }
-        // Used so much while it came that no further use is noted, and begun before there was a volume for it.
-        if generation.object() == 0
-            && generation.label.is_used_most()
-            && self.may_go_down(generation) == Some(true)
-        {
+        // It was begun before there was a volume for it, or none took it then.
+        if generation.object() == 0 && self.may_go_down(generation) == Some(true) {
             self.admission.ask(Task::Promote(Arc::downgrade(generation)));
         }
         let (digest, object, home) = (digest_of(generation), generation.object(), generation.home());

@@ -148,3 +148,19 @@ fn a_reader_of_the_volume_gets_its_bytes_from_the_old_process() {
     assert!(answer.body == pattern(9, LENGTH), "{} bytes", answer.body.len());
     assert_eq!(reader.get("x", "/film", &[("Range", "bytes=0-9")]).body, pattern(9, LENGTH)[..10]);
 }
+
+#[test]
+fn what_only_a_volume_can_keep_is_kept_after_an_upgrade() {
+    const LENGTH: usize = 40_000_000;
+    let origin = origin();
+    let film = || Resource::fresh(pattern(9, LENGTH)).etag("\"1\"").ranges();
+    origin.put("/before", film());
+    origin.put("/after", film());
+    let mut weir = on_disk(&origin, "16MiB").start();
+    assert!(weir.get("/before").body == pattern(9, LENGTH));
+    upgraded(&mut weir, &[]);
+    await_volume(&weir);
+    assert!(weir.get("/after").body == pattern(9, LENGTH));
+    until("it is kept", || weir.get("/after").is_hit());
+    assert!(weir.get("/before").is_hit());
+}
