@@ -253,7 +253,8 @@ pub struct Limits {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<NonZeroU32>,
     /// The most connections of one client (in IPv6: of one /64); a new one beyond is closed. Of a trusted proxy or a unix socket
-    /// the requests under way of each client that it names are counted instead (429). Default: an eighth of `connections`.
+    /// the requests under way of each client that it names, but for those that the cache alone answers, are counted instead
+    /// (429). Default: an eighth of `connections`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections_per_client: Option<NonZeroU32>,
     /// How long a tunnel or an event stream may be silent; then it is cut.

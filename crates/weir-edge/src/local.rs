@@ -211,8 +211,16 @@ fn print_reply(
 
 /// Refuses what is not a request as it should be, and closes.
 pub(crate) async fn refuse(worker: &Worker, conn: &mut Conn, refusal: &Refusal) -> After {
-    let reply = Reply::error(refusal.status(), refusal.reason(), refusal.reason());
-    refuse_with(worker, conn, reply).await
+    refuse_with(worker, conn, refused(refusal)).await
+}
+
+/// The answer to what is not a request as it should be: the word, and of two values of a field that has one its name.
+fn refused(refusal: &Refusal) -> Reply {
+    let word = refusal.reason();
+    match refusal.field_twice() {
+        Some(name) => Reply::error(refusal.status(), word, &format!("{name} has two values that differ")),
+        None => Reply::error(refusal.status(), word, word),
+    }
 }
 
 /// A head that did not arrive in time.
@@ -256,7 +264,7 @@ pub(crate) async fn bad_body(exchange: &mut Exchange<'_>, error: &BodyError) -> 
         BodyError::TooSlow => {
             Reply::error(StatusCode::REQUEST_TIMEOUT, "body-too-slow", "the request body came too slowly")
         }
-        BodyError::Malformed(refusal) => Reply::error(refusal.status(), refusal.reason(), refusal.reason()),
+        BodyError::Malformed(refusal) => refused(refusal),
         BodyError::Gone => return exchange.left(),
     };
     exchange.head.persistence = Persistence::Close;

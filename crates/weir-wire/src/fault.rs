@@ -3,6 +3,8 @@
 use http::StatusCode;
 use thiserror::Error;
 
+use crate::fields;
+
 /// One way to be wrong. Both directions share the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -17,7 +19,8 @@ pub(crate) enum Fault {
     SpaceBeforeColon,
     FieldName,
     Lookalike,
-    FieldTwice,
+    /// The field's place among those of one value.
+    FieldTwice(u8),
     StartLine,
     MethodToken,
     MethodRefused,
@@ -72,7 +75,7 @@ impl Fault {
             Self::SpaceBeforeColon => (BAD, "space-before-colon"),
             Self::FieldName => (BAD, "field-name"),
             Self::Lookalike => (BAD, "lookalike-name"),
-            Self::FieldTwice => (BAD, "field-twice"),
+            Self::FieldTwice(place) => (BAD, fields::word_of_singleton(place)),
             Self::StartLine => (BAD, "start-line"),
             Self::MethodToken => (BAD, "method"),
             Self::MethodRefused => (StatusCode::METHOD_NOT_ALLOWED, "method-refused"),
@@ -136,10 +139,20 @@ impl Refusal {
         self.fault.status()
     }
 
-    /// One kebab-case word for logs, such as `bare-lf`.
+    /// One kebab-case word for logs, such as `bare-lf`; of two values of a field that has one with the field's name
+    /// behind a colon.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         self.fault.word()
+    }
+
+    /// The field of one value that has two: one of a fixed list of names.
+    #[must_use]
+    pub fn field_twice(&self) -> Option<&'static str> {
+        match self.fault {
+            Fault::FieldTwice(place) => fields::word_of_singleton(place).strip_prefix("field-twice:"),
+            _ => None,
+        }
     }
 }
 

@@ -118,29 +118,34 @@ fn note(name: &HeaderName, place: Range<usize>, notes: &mut Notes) -> Result<(),
     Ok(())
 }
 
-/// Fields of a request that have one value (RFC 9110 section 5.3). Of two that differ one peer takes the first, another the
-/// last.
-static SINGLETONS: [HeaderName; 19] = [
-    AUTHORIZATION,
-    CONTENT_LOCATION,
-    CONTENT_RANGE,
-    CONTENT_TYPE,
-    DATE,
-    FROM,
-    IF_MODIFIED_SINCE,
-    IF_RANGE,
-    IF_UNMODIFIED_SINCE,
-    MAX_FORWARDS,
-    ORIGIN,
-    PROXY_AUTHORIZATION,
-    RANGE,
-    REFERER,
-    SEC_WEBSOCKET_KEY,
-    USER_AGENT,
-    HeaderName::from_static("depth"),
-    HeaderName::from_static("destination"),
-    HeaderName::from_static("overwrite"),
+/// Fields of a request that have one value (RFC 9110 section 5.3), each with the word for two that differ: of these one
+/// peer takes the first, another the last.
+static SINGLETONS: [(HeaderName, &str); 19] = [
+    (AUTHORIZATION, "field-twice:authorization"),
+    (CONTENT_LOCATION, "field-twice:content-location"),
+    (CONTENT_RANGE, "field-twice:content-range"),
+    (CONTENT_TYPE, "field-twice:content-type"),
+    (DATE, "field-twice:date"),
+    (FROM, "field-twice:from"),
+    (IF_MODIFIED_SINCE, "field-twice:if-modified-since"),
+    (IF_RANGE, "field-twice:if-range"),
+    (IF_UNMODIFIED_SINCE, "field-twice:if-unmodified-since"),
+    (MAX_FORWARDS, "field-twice:max-forwards"),
+    (ORIGIN, "field-twice:origin"),
+    (PROXY_AUTHORIZATION, "field-twice:proxy-authorization"),
+    (RANGE, "field-twice:range"),
+    (REFERER, "field-twice:referer"),
+    (SEC_WEBSOCKET_KEY, "field-twice:sec-websocket-key"),
+    (USER_AGENT, "field-twice:user-agent"),
+    (HeaderName::from_static("depth"), "field-twice:depth"),
+    (HeaderName::from_static("destination"), "field-twice:destination"),
+    (HeaderName::from_static("overwrite"), "field-twice:overwrite"),
 ];
+
+/// The word for two values of the field that has this place among those of one value.
+pub(crate) fn word_of_singleton(place: u8) -> &'static str {
+    SINGLETONS.get(usize::from(place)).map_or("field-twice", |(_, word)| word)
+}
 
 /// Refuses a request in which a field of one value has several that differ.
 pub(crate) fn check_singletons(fields: &HeaderMap) -> Result<(), Fault> {
@@ -152,7 +157,10 @@ pub(crate) fn check_singletons(fields: &HeaderMap) -> Result<(), Fault> {
         let mut values = fields.get_all(name).iter();
         values.next().is_some_and(|first| values.any(|other| other != first))
     };
-    if SINGLETONS.iter().any(differs) { Err(Fault::FieldTwice) } else { Ok(()) }
+    match (0..).zip(&SINGLETONS).find(|(_, (name, _))| differs(name)) {
+        Some((place, _)) => Err(Fault::FieldTwice(place)),
+        None => Ok(()),
+    }
 }
 
 /// Whether a name other than these two would be one of them to a peer that drops what is not a letter or digit

@@ -23,7 +23,7 @@ pub struct Rules {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostRule>,
     /// The lifetime of responses for which the origin names none; of errors and redirects a minute at most. Default: none, so
-    /// that they are not stored.
+    /// that only those with `Last-Modified` are stored, by `heuristics`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Duration>,
     /// The lifetime of 200, 203 and 206 whatever the origin says of it. `no-store`, `private` and the like stay as they are.
@@ -70,7 +70,8 @@ pub struct Rules {
     /// Whether a body that ends with its connection is stored, though nothing says that it is whole. Default: `no_store`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub close_delimited: Option<CloseDelimited>,
-    /// For which statuses a lifetime is taken from `Last-Modified` or `ttl`. Default: `safe`.
+    /// For which statuses a lifetime is taken from `ttl`, or without one from `Last-Modified`: a tenth of the time that the
+    /// response has not changed, a day at most. Default: `safe`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heuristics: Option<Heuristics>,
     /// Whether a 5xx or a 400 is stored. Default: `explicit`.

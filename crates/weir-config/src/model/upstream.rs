@@ -68,7 +68,7 @@ pub struct Upstream {
     #[serde(default = "fields_default")]
     #[schemars(range(min = 1, max = 10000))]
     pub fields: u32,
-    /// When an origin that fails is left out for a while.
+    /// When an origin that fails is left out for a while; a sole one never is.
     #[serde(default)]
     pub eject: Eject,
 }
@@ -222,7 +222,8 @@ impl Default for Tls {
     }
 }
 
-/// When an origin that fails is left out for a while.
+/// When an origin that fails is left out for a while. One that has no other beside it is tried all the same, and so is, when
+/// all are left out, the one whose time ends first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Eject {

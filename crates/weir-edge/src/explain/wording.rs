@@ -100,7 +100,7 @@ fn holds(bypass: Triggers, view: &RequestView<'_>) -> bool {
 
 /// What goes past the cache on every route.
 pub(super) fn everywhere(rules: &CacheRules) -> Vec<String> {
-    let mut all = vec!["a method other than GET and HEAD".to_owned(), "a request body".to_owned()];
+    let mut all = vec!["a method other than GET and HEAD (with a body these are refused)".to_owned()];
     match rules.client_directives {
         ClientDirectives::Honour => all.push("Cache-Control: no-store".to_owned()),
         ClientDirectives::Trusted => all.push("Cache-Control: no-store of a trusted proxy".to_owned()),

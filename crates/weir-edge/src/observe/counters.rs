@@ -16,7 +16,7 @@ pub(super) const SITES_MAX: usize = SITE_CHUNK * SITE_CHUNKS;
 const SITE_CHUNK: usize = 64;
 const SITE_CHUNKS: usize = 256;
 /// Words counted one by one in each table; those beyond are counted as `other`.
-const WORDS_MAX: usize = 128;
+const WORDS_MAX: usize = 192;
 
 /// A site's number in the counters; stable over reloads while the site keeps its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

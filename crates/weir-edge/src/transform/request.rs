@@ -191,8 +191,9 @@ pub fn known_id(headers: &HeaderMap, trust: Trust) -> Option<&str> {
 
 /// The fields to send to an origin, `Host` still the client's.
 ///
-/// `X-Forwarded-For` is continued if the peer is trusted, else begun anew; `X-Forwarded-Proto`, `X-Forwarded-Host`,
-/// `X-Request-Id` and `Host` are written, `Via` and `CDN-Loop` continued. `Expect` is the connection's to answer.
+/// `X-Forwarded-For` is continued if the peer is trusted, else begun anew; `X-Forwarded-Port` is by scheme and host but
+/// where a trusted peer says it; `X-Forwarded-Proto`, `X-Forwarded-Host`, `X-Request-Id` and `Host` are written, `Via` and
+/// `CDN-Loop` continued. `Expect` is the connection's to answer.
 pub fn towards_origin(headers: &HeaderMap, from: &From<'_>) -> HeaderMap {
     let mut out = HeaderMap::with_capacity(headers.len() + 6);
     for (name, value) in headers {
@@ -206,6 +207,9 @@ pub fn towards_origin(headers: &HeaderMap, from: &From<'_>) -> HeaderMap {
     }
     forwarded_for(&mut out, headers, from);
     put(&mut out, X_FORWARDED_PROTO, from.scheme.as_bytes());
+    if !out.contains_key(X_FORWARDED_PORT) {
+        put(&mut out, X_FORWARDED_PORT, port(from.scheme, from.host).as_bytes());
+    }
     put(&mut out, X_REQUEST_ID, from.request_id.as_bytes());
     continue_list(&mut out, VIA, &["1.1 ", from.own_id]);
     continue_list(&mut out, CDN_LOOP, &[from.own_id]);

@@ -46,6 +46,7 @@ fn check(trust: Trust, lines: &[(&str, &str)], expect: &[(&str, &str)]) {
         "x-forwarded-for",
         "x-forwarded-proto",
         "x-forwarded-host",
+        "x-forwarded-port",
     ];
     let mut rest: Vec<_> = sent
         .iter()
@@ -72,6 +73,7 @@ fn what_is_always_there() {
         ("x-forwarded-for", "192.0.2.7"),
         ("x-forwarded-proto", "http"),
         ("x-forwarded-host", "site.example"),
+        ("x-forwarded-port", "80"),
         ("x-request-id", "made-here"),
         ("via", "1.1 weir-0123abcd"),
         ("cdn-loop", "weir-0123abcd"),
@@ -164,6 +166,14 @@ fn x_forwarded_proto_is_believed_from_trusted_peers_alone() {
     // What is sent is what was believed.
     let sent = towards_origin(&headers(&[("x-forwarded-proto", "https")]), &from(Untrusted));
     assert_eq!(sent["x-forwarded-proto"], "http");
+}
+
+#[test]
+fn x_forwarded_port_is_believed_from_trusted_peers_alone() {
+    let name = "x-forwarded-port";
+    check(Untrusted, &[(name, "1337")], &[(name, "80")]);
+    check(Trusted, &[(name, "8443")], &[(name, "8443")]);
+    check(Trusted, &[], &[(name, "80")]);
 }
 
 #[test]

@@ -253,7 +253,7 @@ GET http://a/
             not_stored: Some("no-store".into()),
             failed: Some("connection-refused".into()),
             stored: vec![variant],
-            bypass: texts(&["cookie session*", "a request body"]),
+            bypass: texts(&["cookie session*", "path /live/**"]),
             refresh: texts(&["field x-refresh"]),
             ..Explained::default()
         };
@@ -273,7 +273,7 @@ GET http://a/?a=1&b=2
                  tags: t1; t2
   not stored   no-store  (the last response to this key)
   failed       connection-refused  (the origin, a moment ago)
-  bypass by    cookie session*; a request body
+  bypass by    cookie session*; path /live/**
   refresh by   field x-refresh
   verdict      pass: bypass-cookie  (a cookie)
   cache-status weir; fwd=bypass; detail=bypass-cookie

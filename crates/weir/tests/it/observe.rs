@@ -142,6 +142,19 @@ fn a_request_that_ends_with_its_client_says_so() {
 }
 
 #[test]
+fn the_answer_and_the_log_name_the_field_that_has_two_values() {
+    let origin = origin();
+    let weir = logged(&origin, "json");
+    let mut client = weir.client();
+    client.send("GET /x HTTP/1.1\r\nHost: x\r\nReferer: http://a/\r\nReferer: http://b/\r\n\r\n");
+    let answer = client.recv().unwrap();
+    assert_eq!(answer.text(), "400 Bad Request: referer has two values that differ\n");
+    let line = lines(&weir.folder().join("access.log"), 1).remove(0);
+    assert_eq!((field(&line, "status"), field(&line, "detail")), ("400", "field-twice:referer"), "{line}");
+    assert_eq!(origin.total(), 0);
+}
+
+#[test]
 fn usr1_opens_the_log_anew() {
     let origin = origin();
     let mut weir = logged(&origin, "json");
