@@ -27,6 +27,9 @@ use crate::transform::client::client_of;
 use crate::transform::request::{From, known_id, scheme};
 use crate::worker::{HeldPlan, Worker};
 
+/// Why a request ended whose client had ended its side, or left: these look alike.
+const HALF_CLOSE: &str = "half-close";
+
 /// One request under way.
 pub(crate) struct Exchange<'c> {
     pub(crate) worker: &'c Rc<Worker>,
@@ -189,14 +192,28 @@ impl<'c> Exchange<'c> {
             Ended::Whole => meant,
             Ended::Cut(word) => {
                 self.facts.completion = Completion::Cut;
+                self.facts.detail = word;
                 self.worker.observer.counters().error(word);
                 if transfer == Transfer::Close { After::Reset } else { After::Cut }
             }
             Ended::ClientGone => {
                 self.facts.completion = Completion::ClientGone;
+                if self.conn.client.has_ended() {
+                    self.facts.detail = HALF_CLOSE;
+                }
                 After::Cut
             }
         }
+    }
+
+    /// Notes that the client has left before there was a response, or had ended its side for as long as it may (RFC 9112 §9.6).
+    pub(crate) fn left(&mut self) -> After {
+        self.facts.completion = Completion::ClientGone;
+        self.facts.detail = if self.conn.client.has_ended() { HALF_CLOSE } else { "client-gone" };
+        if self.facts.outcome == Outcome::Refused {
+            self.facts.outcome = Outcome::Miss;
+        }
+        After::Cut
     }
 
     /// Counts and logs the finished request.

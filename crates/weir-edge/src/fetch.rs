@@ -12,7 +12,7 @@ use http::header::IF_RANGE;
 use http::{HeaderMap, StatusCode};
 use tokio::sync::{mpsc, oneshot};
 use weir_policy::{
-    Ask, AskKind, Failure, NotStored, PassReason, Reusable, Verdict, joined, matches, verdict,
+    Ask, AskKind, CacheKey, Failure, NotStored, PassReason, Reusable, Verdict, joined, matches, verdict,
 };
 use weir_store::Generation;
 use weir_upstream::{Interim, InterimSender};
@@ -24,7 +24,7 @@ use crate::exchange::{Exchange, forwarded};
 use crate::fill::again::Again;
 use crate::fill::desk::{self, Plan};
 use crate::fill::task::{self, Errand, Handed, Sharing};
-use crate::fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place};
+use crate::fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place, PlacesMax};
 use crate::fill::witness::Witness;
 use crate::fill::{Concern, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
 use crate::local;
@@ -89,7 +89,10 @@ pub(crate) async fn fetch(
             false => desk.plan(who, (&key, ledger), want, &exchange.head.headers, clock::mono()),
         };
         match plan {
-            Plan::Lead(place) => return lead(exchange, route, ask, validating, place, told).await,
+            Plan::Lead(place) => {
+                let place = joinable(exchange, place, who, &key);
+                return lead(exchange, route, ask, validating, place, told).await;
+            }
             Plan::Join(seat) => match join(exchange, route, ask, validating.as_ref(), seat, told).await {
                 Joined::Answered(after) => return after,
                 Joined::Again => {}
@@ -161,7 +164,7 @@ async fn lead(
         }
         waited = wait_head(exchange, &seat, &mut interims, None).await;
     }
-    let Waited::Head(head) = waited else { return After::Cut };
+    let Waited::Head(head) = waited else { return exchange.left() };
     exchange.origin = seat.fill().origin().cloned();
     match head {
         FillHead::Declined(reason, status) => {
@@ -200,7 +203,7 @@ async fn held_by_now(
 ) -> After {
     match parts::confirm(exchange, route, ask, &generation).await {
         Confirmed::Refused | Confirmed::Gone => pass::pass(exchange, route, told).await,
-        Confirmed::Left => After::Cut,
+        Confirmed::Left => exchange.left(),
         Confirmed::Held | Confirmed::Coming => {
             serve::held(exchange, route, ask, generation, reusable, Told::hit(&reusable)).await
         }
@@ -293,7 +296,7 @@ async fn join(
     let told = told.collapsed();
     let head = match join_head(exchange, route, ask, validating, &seat).await {
         Waited::Head(head) => head,
-        Waited::Gone => return Joined::Answered(After::Cut),
+        Waited::Gone => return Joined::Answered(exchange.left()),
         Waited::Late => {
             let stale = stale_instead(exchange, route, ask, validating, Failure::Slow, told).await;
             // One of those who wait leads again, and the others join that one.
@@ -400,7 +403,7 @@ async fn settled(
             match parts::confirm(exchange, route, ask, &generation).await {
                 Confirmed::Held | Confirmed::Coming => {}
                 Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
-                Confirmed::Left => return After::Cut,
+                Confirmed::Left => return exchange.left(),
             }
             serve::confirmed(exchange, route, ask, generation, seat, told).await
         }
@@ -488,7 +491,6 @@ async fn wait_head(
             head = seat.fill().wait_head(seat.core()) => return Waited::Head(head),
             () = &mut late => return Waited::Late,
             () = exchange.conn.client.gone() => {
-                exchange.facts.completion = crate::observe::Completion::ClientGone;
                 return Waited::Gone;
             }
         }
@@ -513,10 +515,23 @@ pub(crate) fn again(exchange: &Exchange<'_>, route: &Arc<Route>) -> Option<Arc<A
     }))
 }
 
+/// The place to lead from. A client whose request for this key hung a moment ago leads none that others may join: else it could
+/// have all of them wait for one hung request after another.
+fn joinable(exchange: &Exchange<'_>, place: desk::Lead, who: (usize, Witness), key: &CacheKey) -> desk::Lead {
+    let (plane, now) = (&exchange.worker.plane, clock::mono());
+    if exchange.sharer().is_none() || !plane.desk.memory.was_late(key.digest, who.1, now) {
+        return place;
+    }
+    drop(place);
+    plane.desk.alone(who, (key, plane.store.ledger()), now)
+}
+
 /// A place among the fills at the upstream.
 pub(crate) fn place_among_fills(exchange: &Exchange<'_>, again: &Again) -> Option<Place> {
-    let fills_max = FILLS_PER_ORIGIN_MAX * again.upstream.origins().len();
-    exchange.worker.plane.desk.upstreams.place(again.upstream.name(), fills_max)
+    let upstream = &again.upstream;
+    let all = FILLS_PER_ORIGIN_MAX * upstream.origins().len();
+    let most = PlacesMax { all, of_client: upstream.client_max(all) };
+    exchange.worker.plane.desk.upstreams.place(upstream.name(), again.client, most)
 }
 
 /// What the fill has to know.

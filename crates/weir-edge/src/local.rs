@@ -265,10 +265,7 @@ pub(crate) async fn bad_body(exchange: &mut Exchange<'_>, error: &BodyError) -> 
             Reply::error(StatusCode::REQUEST_TIMEOUT, "body-too-slow", "the request body came too slowly")
         }
         BodyError::Malformed(refusal) => refused(refusal),
-        BodyError::Gone => {
-            exchange.facts.completion = Completion::ClientGone;
-            return After::Cut;
-        }
+        BodyError::Gone => return exchange.left(),
     };
     exchange.head.persistence = Persistence::Close;
     match answer(exchange, reply).await {
@@ -304,14 +301,10 @@ pub(crate) async fn origin_failed(exchange: &mut Exchange<'_>, failure: &OriginF
     if failure.origin.is_some() {
         exchange.origin.clone_from(&failure.origin);
     }
-    let text = match failure.status {
-        StatusCode::GATEWAY_TIMEOUT => "the origin did not answer in time",
-        StatusCode::SERVICE_UNAVAILABLE => "all connections to the origin are in use",
-        _ => "the origin gave no usable answer",
-    };
     let outcome = exchange.facts.outcome;
     let outcome = if outcome == Outcome::Refused { Outcome::Miss } else { outcome };
-    let mut reply = Reply::error(failure.status, failure.word, text).proxy_status(failure.proxy_status);
+    let mut reply =
+        Reply::error(failure.status, failure.word, failure.text).proxy_status(failure.proxy_status);
     if let Some(after) = failure.retry_after {
         reply = reply.retry_after(after.as_secs().max(1));
     }

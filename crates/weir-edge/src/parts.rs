@@ -20,7 +20,6 @@ use crate::fill::gap::{End, Errand, GapSeat, Seen};
 use crate::fill::is_windowed;
 use crate::fill::memory::Manner;
 use crate::fill::tail::Tail;
-use crate::observe::Completion;
 use crate::plan::Route;
 
 /// How many holes within one block are looked at.
@@ -77,10 +76,7 @@ pub(crate) async fn confirm(
     let confirmed = tokio::select! {
         biased;
         confirmed = refill.confirm(generation, missing) => confirmed,
-        () = exchange.conn.client.gone() => {
-            exchange.facts.completion = Completion::ClientGone;
-            return Confirmed::Left;
-        }
+        () = exchange.conn.client.gone() => return Confirmed::Left,
     };
     match confirmed {
         Ok(()) if generation.is_whole() => Confirmed::Held,

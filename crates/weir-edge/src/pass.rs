@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{AGE, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{AGE, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
 use weir_policy::{BodyEnd, Consult, HeadEffect, RequestView, consult, head_effect, is_placed, storable};
@@ -21,9 +21,10 @@ use crate::deliver::send::{Transfer, send_while};
 use crate::deliver::source::Source;
 use crate::exchange::{Exchange, forwarded};
 use crate::fetch::posted::Posted;
+use crate::fill::again::strong;
 use crate::fill::judge::strip_of_part;
 use crate::fill::witness::Witness;
-use crate::fill::{Concern, OriginFailure};
+use crate::fill::{Concern, NO_ANSWER, OriginFailure};
 use crate::hold::{Held, hold};
 use crate::plan::Route;
 use crate::told::Told;
@@ -69,8 +70,7 @@ pub(crate) async fn pass(exchange: &mut Exchange<'_>, route: &Arc<Route>, told: 
         }
         Asked::Gone => {
             told.note(&mut exchange.facts);
-            exchange.facts.completion = crate::observe::Completion::ClientGone;
-            After::Cut
+            exchange.left()
         }
     }
 }
@@ -175,9 +175,9 @@ pub(crate) async fn relay(
         return local::origin_failed(exchange, &unplaced()).await;
     }
     let is_events = is_event_stream(&response.headers);
-    if is_events && !response.body.outlast() {
+    if is_events && let Err(bound) = response.body.outlast() {
         told.note(&mut exchange.facts);
-        let busy = OriginError::Busy { retry_after: STREAM_RETRY };
+        let busy = OriginError::Busy { bound, retry_after: STREAM_RETRY };
         return local::origin_failed(exchange, &OriginFailure::of(&busy)).await;
     }
     let posted = fetch::posted::begin(exchange, route, &response);
@@ -193,7 +193,7 @@ pub(crate) async fn relay(
         Framing::None => declared(&response.headers),
         Framing::Chunked | Framing::Close => None,
     };
-    let transfer = exchange.transfer(response.status, length.or(empty(&response)));
+    let transfer = exchange.transfer(response.status, length);
     let after = exchange.persistence(transfer);
     print_head(exchange, route, response.status, &response.headers, &told, transfer, after);
     let mut body = response.body;
@@ -221,6 +221,7 @@ fn unplaced() -> OriginFailure {
         status: StatusCode::BAD_GATEWAY,
         proxy_status: "http_protocol_error",
         word: "unplaced-part",
+        text: NO_ANSWER,
         origin: None,
         retry_after: None,
         concern: Concern::Lead,
@@ -250,12 +251,23 @@ fn learn(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse,
             }
             HeadEffect::Invalidate => plane.store.retire(&held),
         }
-    } else if told.is_of_memory() && exchange.head.method == Method::GET {
+    } else if exchange.head.method == Method::GET
+        && (told.is_of_memory() || response.status == StatusCode::PARTIAL_CONTENT)
+    {
         let end = if response.framing == Framing::Close { BodyEnd::Close } else { BodyEnd::Framed };
         let (status, headers) = of_whole(response);
         let judged = storable(&exchange.view(), status, &headers, end, exchange.now, now, &route.rules);
-        if judged.is_ok() {
-            plane.desk.memory.accept(lookup::key(exchange, route).digest, now.mono);
+        let digest = lookup::key(exchange, route).digest;
+        if judged.is_ok() && told.is_of_memory() {
+            plane.desk.memory.accept(digest, now.mono);
+        }
+        let is_authenticated = exchange.head.headers.contains_key(AUTHORIZATION);
+        if judged.is_ok()
+            && strong(&headers).is_some()
+            && response.status == StatusCode::PARTIAL_CONTENT
+            && !is_authenticated
+        {
+            plane.desk.memory.has_parts(digest);
         }
     }
 }
@@ -297,15 +309,10 @@ pub(crate) fn print_head(
     exchange.facts.status = status.as_u16();
 }
 
-/// The length that a response to HEAD, or a 304, declares for the body it does not have.
+/// The length that a response to HEAD, or a 304, declares for the body it does not have. Where the origin names none, none is made up
+/// (RFC 9110 §8.6).
 fn declared(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
-}
-
-/// A response without a body that is none by its method or status has an empty one.
-fn empty(response: &OriginResponse) -> Option<u64> {
-    let bodiless = matches!(response.status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
-    (response.framing == Framing::None && !bodiless).then_some(0)
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {

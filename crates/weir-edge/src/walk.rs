@@ -86,7 +86,7 @@ async fn reuse(
     match parts::confirm(exchange, route, ask, &generation).await {
         Confirmed::Held => serve::held(exchange, route, ask, generation, reusable, told).await,
         Confirmed::Coming => serve::held(exchange, route, ask, generation, reusable, told.completed()).await,
-        Confirmed::Left => After::Cut,
+        Confirmed::Left => exchange.left(),
         Confirmed::Refused => local::only_if_cached(exchange).await,
         Confirmed::Gone => {
             exchange.found_gone = true;

@@ -6,6 +6,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::task::{Context, Waker};
@@ -112,6 +113,8 @@ pub(crate) struct Worker {
     idle: RefCell<Idle>,
     /// When it was last said that there is no room.
     crowded_at: Cell<Option<Instant>>,
+    /// When it was last said that one client has as many connections as it may.
+    turned_away_at: Cell<Option<Instant>>,
     next_connection: Cell<u64>,
     gate: RefCell<Gate>,
     /// What the gate says to a connection; apart from it, so that a request costs one read.
@@ -128,6 +131,7 @@ impl Worker {
             connections: RefCell::default(),
             idle: RefCell::default(),
             crowded_at: Cell::new(None),
+            turned_away_at: Cell::new(None),
             next_connection: Cell::new(0),
             gate: RefCell::new(Gate::Open),
             bidding: Cell::new(Bidding::Begin),
@@ -210,9 +214,7 @@ impl Worker {
         if !self.is_crowded(arrivals) {
             return Some(arrival);
         }
-        let now = clock::mono();
-        if self.crowded_at.get().is_none_or(|at| now >= at + CROWDED_PAUSE) {
-            self.crowded_at.set(Some(now));
+        if is_time_to_say(&self.crowded_at) {
             let most = self.running().limits.connections_max;
             tracing::warn!(most, "no room for more connections of clients: the longest idle are closed");
         }
@@ -225,6 +227,18 @@ impl Worker {
             self.observer.counters().connection_refused();
         }
         None
+    }
+
+    /// A client has as many connections as it may: one more of it is turned away.
+    pub(crate) fn turn_away(&self, client: IpAddr, most: usize) {
+        self.observer.counters().connection_refused();
+        if is_time_to_say(&self.turned_away_at) {
+            tracing::warn!(
+                %client,
+                most,
+                "a client has limits.connections_per_client connections: more of it are turned away"
+            );
+        }
     }
 
     /// Ends the connections that are between two requests, and also those that wait for their first one where `fresh`.
@@ -242,6 +256,16 @@ const LONG_IDLE: Duration = Duration::from_secs(1);
 
 /// How often it is said that clients have all the connections that they may.
 const CROWDED_PAUSE: Duration = Duration::from_secs(60);
+
+/// Whether it is time to say it again; from now on it is not for a while.
+fn is_time_to_say(said_at: &Cell<Option<Instant>>) -> bool {
+    let now = clock::mono();
+    let is_time = said_at.get().is_none_or(|at| now >= at + CROWDED_PAUSE);
+    if is_time {
+        said_at.set(Some(now));
+    }
+    is_time
+}
 
 /// How long a client that has just connected may take to send its request when the process is to end: one that was accepted
 /// a moment before must not lose what is already under way.

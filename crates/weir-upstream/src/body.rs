@@ -13,7 +13,7 @@ use weir_wire::{BodyPart, BodyReader, Framing};
 
 use crate::clock;
 use crate::connection::Want;
-use crate::error::OriginError;
+use crate::error::{Bound, OriginError};
 use crate::exchange::{broken, malformed};
 use crate::health::Event;
 use crate::origin::Origin;
@@ -138,13 +138,14 @@ impl OriginBody {
         }
     }
 
-    /// Has a response that goes on for as long as its client likes leave the connections that requests share; false where there
-    /// are as many such already as there may be.
-    #[must_use]
-    pub fn outlast(&mut self) -> bool {
+    /// Has a response that goes on for as long as its client likes leave the connections that requests share.
+    ///
+    /// # Errors
+    /// The bound at which there are as many such already as there may be.
+    pub fn outlast(&mut self) -> Result<(), Bound> {
         match &mut self.state {
-            State::Streaming(streaming) => streaming.lease.permit.outlast().is_ok(),
-            State::Ended(_) | State::Failed(_) => true,
+            State::Streaming(streaming) => streaming.lease.permit.outlast(),
+            State::Ended(_) | State::Failed(_) => Ok(()),
         }
     }
 

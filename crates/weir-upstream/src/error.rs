@@ -20,6 +20,37 @@ pub enum Blame {
     Config,
 }
 
+/// The bound at which there was no connection, or no place for a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// The origin's `connections`, and its `queue` or `queue_wait`.
+    Connections,
+    /// The origin's `streams`.
+    Streams,
+    /// The client's `client_share` of these.
+    ClientShare,
+}
+
+impl Bound {
+    /// The word for logs and `Cache-Status` details.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Connections => "busy",
+            Self::Streams => "streams",
+            Self::ClientShare => "client-share",
+        }
+    }
+
+    /// A sentence for the client.
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Connections => "all connections to the origin are in use",
+            Self::Streams => "as many tunnels and event streams of the origin are open as there may be",
+            Self::ClientShare => "this client has its share of what the origin can serve at once",
+        }
+    }
+}
+
 /// Why there is no response, or no more of one.
 ///
 /// Clone, so that everyone who waits for one fill can be told.
@@ -116,9 +147,11 @@ pub enum OriginError {
     /// The origin took no byte of the request within `between_bytes`.
     #[error("the origin stopped reading")]
     WriteTimeout,
-    /// All connections are in use and the queue is full, or waiting took too long.
-    #[error("all connections to the origin are in use")]
+    /// All connections are in use and the queue is full, or waiting took too long; or there are as many streams as there may be.
+    #[error("{}", bound.text())]
     Busy {
+        /// At which bound.
+        bound: Bound,
         /// What `Retry-After` should say.
         retry_after: Duration,
     },
@@ -186,7 +219,7 @@ impl OriginError {
             Self::FirstByteTimeout => "first-byte-timeout",
             Self::ReadTimeout => "read-timeout",
             Self::WriteTimeout => "write-timeout",
-            Self::Busy { .. } => "busy",
+            Self::Busy { bound, .. } => bound.word(),
             Self::BodyAborted => "body-aborted",
         }
     }
@@ -220,7 +253,7 @@ impl OriginError {
     /// Seconds for `Retry-After`; only where all connections are in use.
     pub fn retry_after_s(&self) -> Option<u64> {
         match self {
-            Self::Busy { retry_after } => Some(retry_after.as_secs().max(1)),
+            Self::Busy { retry_after, .. } => Some(retry_after.as_secs().max(1)),
             _ => None,
         }
     }

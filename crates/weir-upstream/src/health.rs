@@ -8,6 +8,7 @@
 
 use std::time::{Duration, Instant};
 
+use crate::request::UNNAMED;
 use crate::settings::Ejection;
 
 /// Whether an origin takes its share.
@@ -39,7 +40,8 @@ impl Against {
             self.sure += 1;
             return self;
         };
-        if !self.clients.contains(&Some(client))
+        if client != UNNAMED
+            && !self.clients.contains(&Some(client))
             && let Some(place) = self.clients.iter_mut().find(|place| place.is_none())
         {
             *place = Some(client);

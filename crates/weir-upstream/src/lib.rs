@@ -38,9 +38,9 @@ mod upstream;
 mod tests;
 
 pub use body::OriginBody;
-pub use error::{Blame, OriginError, UpstreamError};
+pub use error::{Blame, Bound, OriginError, UpstreamError};
 pub use origin::Origin;
-pub use request::{Interim, InterimSender, OriginRequest, OutBody, OutPart, Retry, Share};
+pub use request::{Interim, InterimSender, OriginRequest, OutBody, OutPart, Retry, Share, UNNAMED};
 pub use response::{OriginResponse, Times};
 pub use settings::{
     Bounds, ClientCertificate, Ejection, OriginAddress, OriginSettings, Role, Timeouts, TlsSettings,

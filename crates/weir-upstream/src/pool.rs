@@ -22,6 +22,7 @@ use tokio::sync::oneshot;
 
 use crate::clock;
 use crate::connection::{Connection, Home};
+use crate::error::Bound;
 use crate::request::Share;
 
 /// The right to have one connection open. Gives itself to a waiter, or back, when dropped.
@@ -54,14 +55,15 @@ impl Permit {
     ///
     /// # Errors
     /// There are as many such already as there may be, in all or of this client.
-    pub(crate) fn outlast(&mut self) -> Result<(), Crowded> {
+    pub(crate) fn outlast(&mut self) -> Result<(), Bound> {
         let Some(pool) = self.pool.as_ref().filter(|_| self.kind == Held::Requests) else { return Ok(()) };
         {
             let mut state = pool.state.lock();
-            let of_client = self.client.and_then(|client| state.clients.get(&client)).copied();
-            let most = pool.bounds.share_of(pool.bounds.streams_max);
-            if state.streams >= pool.bounds.streams_max || of_client.unwrap_or_default().streams >= most {
-                return Err(Crowded::QueueFull);
+            if state.streams >= pool.bounds.streams_max {
+                return Err(Bound::Streams);
+            }
+            if state.count(self.client).streams >= pool.bounds.share_of(pool.bounds.streams_max) {
+                return Err(Bound::ClientShare);
             }
             state.streams += 1;
             state.change(self.client, |count| count.streams += 1);
@@ -146,15 +148,6 @@ pub(crate) enum Demand {
     Any,
     /// The right to make one, after an idle one has just failed.
     Fresh,
-}
-
-/// No connection within the limits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Crowded {
-    /// The queue was full.
-    QueueFull,
-    /// Waited as long as allowed.
-    Waited,
 }
 
 /// An origin's connections.
@@ -263,7 +256,7 @@ enum Step {
     Idle(Box<Connection>),
     Fresh,
     Wait(oneshot::Receiver<Grant>, u64),
-    Full,
+    Full(Bound),
 }
 
 /// Connection counts at one moment.
@@ -288,6 +281,16 @@ impl Pool {
         Usage { open: state.open, idle, waiting, streams: state.streams }
     }
 
+    /// What one client may have of so many.
+    pub(crate) fn share_of(&self, all: usize) -> usize {
+        self.bounds.share_of(all)
+    }
+
+    /// How many connections one client may have.
+    pub(crate) fn client_max(&self) -> usize {
+        self.share_of(self.bounds.open_max)
+    }
+
     /// Whether a client has all the connections that it may have.
     pub(crate) fn is_spent(&self, client: Client) -> bool {
         client.is_some() && self.state.lock().count(client).open >= self.bounds.share_of(self.bounds.open_max)
@@ -303,7 +306,7 @@ impl Pool {
     /// because its client has its share, is [`Share::Counted`].
     ///
     /// # Errors
-    /// [`Crowded`] when the queue is full or the wait too long.
+    /// The queue is full or the wait too long, and at which [`Bound`].
     ///
     /// # Cancel safety
     /// A waiter that is dropped leaves the queue, and passes on what it was given.
@@ -311,7 +314,7 @@ impl Pool {
         self: &Arc<Self>,
         demand: Demand,
         (client, share): (Client, Share),
-    ) -> Result<Grant, Crowded> {
+    ) -> Result<Grant, Bound> {
         let home = Home::current();
         loop {
             let mut closed = None;
@@ -325,11 +328,12 @@ impl Pool {
                         return Ok(Grant::Idle(lease));
                     }
                 }
-                Step::Full => return Err(Crowded::QueueFull),
+                Step::Full(bound) => return Err(bound),
                 Step::Wait(granted, ticket) => {
                     let _place = Place { pool: self, ticket };
                     let Ok(Ok(grant)) = tokio::time::timeout(self.bounds.wait_max, granted).await else {
-                        return Err(Crowded::Waited);
+                        let is_spent = share == Share::Bounded && self.is_spent(client);
+                        return Err(if is_spent { Bound::ClientShare } else { Bound::Connections });
                     };
                     return Ok(match grant {
                         Grant::Idle(lease) => match or_permit(lease, home) {
@@ -411,9 +415,11 @@ impl Pool {
             state.change(client, |count| count.open += 1);
             return free;
         }
-        let is_full = client.is_some() && of_client.waiting >= self.bounds.share_of(waiting_max);
-        if is_full || state.waiting.len() >= waiting_max {
-            return Step::Full;
+        if state.waiting.len() >= waiting_max {
+            return Step::Full(if is_spent { Bound::ClientShare } else { Bound::Connections });
+        }
+        if client.is_some() && of_client.waiting >= self.bounds.share_of(waiting_max) {
+            return Step::Full(Bound::ClientShare);
         }
         let (grant, granted) = oneshot::channel();
         state.tickets += 1;

@@ -41,6 +41,9 @@ pub struct OriginRequest {
     pub share: Share,
 }
 
+/// The witness of all who cannot be told from others: beside those who can it counts for nothing.
+pub const UNNAMED: u64 = u64::MAX;
+
 /// What it means that a client has its share of an origin's connections already.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Share {

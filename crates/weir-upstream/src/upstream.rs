@@ -95,6 +95,13 @@ impl Upstream {
         UpstreamSnapshot { name: self.name.clone(), origins }
     }
 
+    /// How many of `all` transfers at this upstream one client may have under way: its share, and no more than of the
+    /// connections.
+    pub fn client_max(&self, all: usize) -> usize {
+        let connections: usize = self.origins.iter().map(|origin| origin.pool().client_max()).sum();
+        self.origins.first().map_or(all, |origin| origin.pool().share_of(all)).min(connections)
+    }
+
     /// Whether a client has all the connections that it may have, at every origin.
     pub fn is_spent(&self, client: Option<IpAddr>) -> bool {
         self.origins.iter().all(|origin| origin.pool().is_spent(client))
@@ -313,9 +320,11 @@ async fn attempt(
     };
     let now = clock::now();
     let times = Times { connect: connected - begun, first_byte: now - connected, retries: 0 };
-    if head.status == http::StatusCode::SWITCHING_PROTOCOLS && lease.permit.outlast().is_err() {
+    if head.status == http::StatusCode::SWITCHING_PROTOCOLS
+        && let Err(bound) = lease.permit.outlast()
+    {
         count(&origin.counts.busy);
-        let error = OriginError::Busy { retry_after: terms.timeouts.queue };
+        let error = OriginError::Busy { bound, retry_after: terms.timeouts.queue };
         return Err(Box::new((Failure { error, stage: Stage::Answered, kind: Kind::Fresh }, None)));
     }
     Ok(respond(origin, terms, lease, outgoing, head, times))
@@ -334,9 +343,9 @@ async fn lease(origin: &Arc<Origin>, terms: &Terms<'_>, demand: Demand) -> Resul
             count(&origin.counts.connects);
             Ok(Lease { connection, permit })
         }
-        Err(_) => {
+        Err(bound) => {
             count(&origin.counts.busy);
-            Err(OriginError::Busy { retry_after: timeouts.queue })
+            Err(OriginError::Busy { bound, retry_after: timeouts.queue })
         }
     }
 }

@@ -29,9 +29,15 @@ pub(crate) enum ClientEnd {
     /// The client closed its side.
     #[error("client closed the connection")]
     Closed,
-    /// The deadline passed.
+    /// The deadline passed: it sent nothing in time.
     #[error("client was too slow")]
     TimedOut,
+    /// It took nothing for as long as it may.
+    #[error("client took nothing for too long")]
+    Stalled,
+    /// It took less than the least rate.
+    #[error("client took too little")]
+    Slow,
     /// The socket failed.
     #[error("client connection failed")]
     Io(#[from] io::Error),
@@ -81,6 +87,8 @@ pub(crate) struct Client {
     half_close: Duration,
     /// Since when its side has ended and it took nothing.
     ended: Option<Instant>,
+    /// Bytes of the last send that were written, whether all were or not.
+    pub(crate) sent_bytes: u64,
     counters: Arc<Counters>,
     /// For whom is counted what is written.
     pub(crate) site: SiteId,
@@ -105,6 +113,7 @@ impl Client {
             taking: None,
             half_close: limits.half_close_max,
             ended: None,
+            sent_bytes: 0,
             counters,
             site: SiteId::NONE,
         }
@@ -184,6 +193,11 @@ impl Client {
         }
     }
 
+    /// Whether it has ended its side, as who leaves does, too.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
     /// Something of the request under way has moved: who has ended its side is waited for from now on.
     pub(crate) fn moved(&mut self) {
         if self.ended.is_some() {
@@ -233,12 +247,14 @@ impl Client {
 
     async fn write(&mut self, mut rest: &mut [IoSlice<'_>]) -> Result<(), ClientEnd> {
         IoSlice::advance_slices(&mut rest, 0);
+        self.sent_bytes = 0;
         let mut stalled_until = None;
         while !rest.is_empty() {
             match try_write(&self.stream, rest) {
                 Ok(0) => return Err(ClientEnd::Closed),
                 Ok(bytes) => {
                     self.wrote(bytes as u64);
+                    self.sent_bytes += bytes as u64;
                     IoSlice::advance_slices(&mut rest, bytes);
                     stalled_until = None;
                     // One that has left answers with a reset.
@@ -277,8 +293,10 @@ impl Client {
             .taking
             .as_mut()
             .is_some_and(|taking| taking.waited(now - begun, self.send_stall, self.read_rate_min));
-        let is_stalled = !is_writable && now >= stalled_until;
-        if is_too_slow || is_stalled { Err(ClientEnd::TimedOut) } else { Ok(()) }
+        if !is_writable && now >= stalled_until {
+            return Err(ClientEnd::Stalled);
+        }
+        if is_too_slow { Err(ClientEnd::Slow) } else { Ok(()) }
     }
 
     /// Cuts the connection off, so that the client cannot take what it has for a whole message.

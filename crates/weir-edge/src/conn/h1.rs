@@ -49,13 +49,7 @@ pub(crate) async fn serve(
         false => Trust::Untrusted,
     };
     drop(running);
-    let _counted = match counted(&worker, peer, trust, &limits) {
-        Ok(counted) => counted,
-        Err(TooMany) => {
-            worker.observer.counters().connection_refused();
-            return None;
-        }
-    };
+    let Ok(_counted) = counted(&worker, peer, trust, &limits) else { return None };
     let mut conn = Conn {
         client: Client::new(stream, input, &limits, worker.observer.counters_shared()),
         reader: RequestReader::new(limits.head),
@@ -93,7 +87,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// Counts a connection for its client; who speaks for others is none.
+/// Counts a connection for its client, and says so where it is one too many; who speaks for others is none.
 fn counted(
     worker: &Worker,
     peer: Peer,
@@ -101,7 +95,11 @@ fn counted(
     limits: &ClientLimits,
 ) -> Result<Option<Counted>, TooMany> {
     let Some(sharer) = peer.sharer().filter(|_| trust == Trust::Untrusted) else { return Ok(None) };
-    worker.plane.clients.count(sharer, limits.per_client_max).map(Some).ok_or(TooMany)
+    let counted = worker.plane.clients.count(sharer, limits.per_client_max).map(Some);
+    counted.ok_or_else(|| {
+        worker.turn_away(sharer, limits.per_client_max);
+        TooMany
+    })
 }
 
 /// Waits until the gate is open or has been left.

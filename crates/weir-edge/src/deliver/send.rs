@@ -76,8 +76,19 @@ pub(crate) enum Ended {
     Whole,
     /// The body broke off: the connection must be closed.
     Cut(&'static str),
-    /// The client went away or was too slow.
+    /// The client went away.
     ClientGone,
+}
+
+impl Ended {
+    /// What ended it where the client took no more: one that is too slow is there still, and is cut.
+    fn of(end: ClientEnd) -> Ended {
+        match end {
+            ClientEnd::Stalled => Ended::Cut("send-stall"),
+            ClientEnd::Slow => Ended::Cut("read-rate"),
+            ClientEnd::Closed | ClientEnd::TimedOut | ClientEnd::Io(_) => Ended::ClientGone,
+        }
+    }
 }
 
 /// What was sent.
@@ -171,11 +182,10 @@ pub(crate) async fn send_while(
                 },
             };
             let (now, later) = bytes.split_at(bytes.len().min(usize::try_from(turn).unwrap_or(usize::MAX)));
-            if write_piece(client, now, transfer).await.is_err() {
-                return sent.ended(Ended::ClientGone);
+            if let Err(end) = write_piece(client, now, transfer, &mut sent).await {
+                return sent.ended(Ended::of(end));
             }
             sent.first_byte.get_or_insert_with(clock::mono);
-            sent.body_bytes += now.len() as u64;
             if let Some(pace) = &mut pace {
                 pace.took(now.len() as u64);
             }
@@ -219,15 +229,16 @@ async fn send_held(client: &mut Client, held: &mut Held, mut pace: Paced, mut se
                 break;
             }
         }
+        let head_bytes = client.out.len() as u64;
         let written = client.send_many(&slices).await;
         drop(slices);
-        if written.is_err() {
-            return sent.ended(Ended::ClientGone);
+        sent.body_bytes += client.sent_bytes.saturating_sub(head_bytes).min(bytes);
+        if let Err(end) = written {
+            return sent.ended(Ended::of(end));
         }
         let now = clock::mono();
         sent.first_byte.get_or_insert(now);
         sent.last_byte = Some(now);
-        sent.body_bytes += bytes;
         held.advance(bytes);
         if let Some(pace) = &mut pace {
             pace.took(bytes);
@@ -253,7 +264,7 @@ async fn turn(
             Turn::Wait(until) => until,
         };
         if !client.out.is_empty() {
-            client.send(&[]).await.map_err(|_| Ended::ClientGone)?;
+            client.send(&[]).await.map_err(Ended::of)?;
             sent.first_byte.get_or_insert_with(clock::mono);
         }
         tokio::select! {
@@ -278,7 +289,7 @@ async fn next(
         return ready.map_err(|cut| Ended::Cut(cut.word));
     }
     if !client.out.is_empty() {
-        client.send(&[]).await.map_err(|_| Ended::ClientGone)?;
+        client.send(&[]).await.map_err(Ended::of)?;
         sent.first_byte.get_or_insert_with(clock::mono);
     }
     tokio::select! {
@@ -307,24 +318,36 @@ async fn now_or_never<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
     .await
 }
 
-async fn write_piece(client: &mut Client, bytes: &[u8], transfer: Transfer) -> Result<(), ClientEnd> {
-    if transfer != Transfer::Chunked {
-        return client.send(bytes).await;
+/// Writes a piece of the body, and counts what of it was written, also where that is not all of it.
+async fn write_piece(
+    client: &mut Client,
+    bytes: &[u8],
+    transfer: Transfer,
+    sent: &mut Sent,
+) -> Result<(), ClientEnd> {
+    let is_chunked = transfer == Transfer::Chunked;
+    if is_chunked {
+        print::chunk_head(&mut client.out, bytes.len());
     }
-    print::chunk_head(&mut client.out, bytes.len());
-    if bytes.len() <= COPY_BYTES_MAX {
+    let head_bytes = client.out.len() as u64;
+    let written = if !is_chunked {
+        client.send(bytes).await
+    } else if bytes.len() <= COPY_BYTES_MAX {
         client.out.extend_from_slice(bytes);
-        return client.send(print::CHUNK_END).await;
-    }
-    client.send_many(&[bytes, print::CHUNK_END]).await
+        client.send(print::CHUNK_END).await
+    } else {
+        client.send_many(&[bytes, print::CHUNK_END]).await
+    };
+    sent.body_bytes += client.sent_bytes.saturating_sub(head_bytes).min(bytes.len() as u64);
+    written
 }
 
 async fn flush(client: &mut Client, mut sent: Sent, ended: Ended) -> Sent {
     if client.out.is_empty() {
         return sent.ended(ended);
     }
-    if client.send(&[]).await.is_err() {
-        return sent.ended(Ended::ClientGone);
+    if let Err(end) = client.send(&[]).await {
+        return sent.ended(Ended::of(end));
     }
     sent.first_byte.get_or_insert_with(clock::mono);
     sent.ended(ended)

@@ -122,7 +122,7 @@ pub(super) async fn in_part(
     match parts::confirm(exchange, route, ask, &generation).await {
         Confirmed::Held | Confirmed::Coming => {}
         Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
-        Confirmed::Left => return After::Cut,
+        Confirmed::Left => return exchange.left(),
     }
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
     let told = told.stored(freshness.left_s(), freshness.source.word());

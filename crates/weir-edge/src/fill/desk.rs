@@ -21,6 +21,7 @@ use super::upstreams::Upstreams;
 use super::waiters::Bells;
 use super::witness::Witness;
 use super::{Fill, FillHead, OriginFailure, Seat};
+use crate::clock;
 
 const SHARDS: usize = 64;
 /// Fills of one key at a time; more variants than that pass.
@@ -101,6 +102,7 @@ impl Desk {
                 if fill.is_late(now) {
                     late += 1;
                     late_of_client += usize::from(fill.client() == client);
+                    self.memory.note_late(key.digest, fill.client(), now);
                     continue;
                 }
                 if !reaches(fill, want, now) && !has_parts(fill) {
@@ -183,6 +185,10 @@ impl Desk {
     /// Takes a fill off the desk; its readers keep it.
     pub(crate) fn done(&self, fill: &Arc<Fill>) {
         fill.brought();
+        let now = clock::mono();
+        if fill.is_late(now) {
+            self.memory.note_late(fill.key().digest, fill.client(), now);
+        }
         let mut shard = self.shard(fill.key()).lock();
         if let Some(fills) = shard.get_mut(&fill.key().digest) {
             fills.retain(|other| !Arc::ptr_eq(other, fill));

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use bytes::{Bytes, BytesMut};
-use http::header::{ACCEPT_RANGES, AGE, CONTENT_LENGTH, SET_COOKIE, VARY};
+use http::header::{ACCEPT_RANGES, AGE, CONTENT_LENGTH, CONTENT_RANGE, SET_COOKIE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use weir_policy::{BodyEnd, CacheKey, NotStored, Now, SetCookie, Storable, Variant, may_freshen, storable};
 use weir_store::{Generation, NotAdmitted, Retirement, Writer};
@@ -420,6 +420,7 @@ impl Errand {
         let mut fields = origin.clone();
         weir_policy::strip_hop_by_hop(&mut fields);
         fields.remove(CONTENT_LENGTH);
+        fields.remove(CONTENT_RANGE);
         fields.remove(AGE);
         if self.route.rules.set_cookie == SetCookie::Strip {
             fields.remove(SET_COOKIE);

@@ -20,6 +20,9 @@ pub(crate) const STORABLE_FOR: Duration = Duration::from_secs(120);
 /// How long our own 502 and 504 are remembered.
 pub(crate) const FAILED_FOR: Duration = Duration::from_secs(1);
 
+/// For how long a client whose request for a key hung leads no fill of it that others may join.
+const LATE_FOR: Duration = Duration::from_secs(30);
+
 const SHARDS: usize = 16;
 
 /// A direct-mapped table with an expiry an entry.
@@ -109,6 +112,8 @@ pub(crate) struct Memory {
     manners: Table<Handled>,
     changed: Table<()>,
     witnesses: Table<Witnesses>,
+    /// Keys with the clients whose requests for them hung.
+    late: Table<()>,
 }
 
 impl Memory {
@@ -122,7 +127,23 @@ impl Memory {
             manners: Table::new(16 << 10),
             changed: Table::new(4 << 10),
             witnesses: Table::new(4 << 10),
+            late: Table::new(4 << 10),
         }
+    }
+
+    /// Notes that a client's request for a key went without a head for longer than others wait.
+    pub(crate) fn note_late(&self, digest: u128, client: Witness, now: Instant) {
+        self.late.put(digest ^ client.spread(), now + LATE_FOR, ());
+    }
+
+    /// Whether that was so a moment ago.
+    pub(crate) fn was_late(&self, digest: u128, client: Witness, now: Instant) -> bool {
+        self.late.find(digest ^ client.spread(), now).is_some()
+    }
+
+    /// Parts of the key can be had as usual.
+    pub(crate) fn has_parts(&self, digest: u128) {
+        self.manners.clear(digest);
     }
 
     /// How the key's ranges are to be fetched, if not as usual.

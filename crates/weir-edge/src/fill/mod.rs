@@ -49,6 +49,9 @@ pub(crate) enum Concern {
     Lead,
 }
 
+/// What a client is told where there is no more to say.
+pub(crate) const NO_ANSWER: &str = "the origin gave no usable answer";
+
 /// Why there is no response from the origin.
 #[derive(Clone, Debug)]
 pub(crate) struct OriginFailure {
@@ -58,6 +61,8 @@ pub(crate) struct OriginFailure {
     pub(crate) proxy_status: &'static str,
     /// The word for the log.
     pub(crate) word: &'static str,
+    /// The sentence for the client.
+    pub(crate) text: &'static str,
     /// The origin that was asked, if one was.
     pub(crate) origin: Option<Arc<str>>,
     /// When to try again, for a 503.
@@ -68,14 +73,16 @@ pub(crate) struct OriginFailure {
 impl OriginFailure {
     /// What an upstream's error means to those who wait.
     pub(crate) fn of(error: &OriginError) -> OriginFailure {
-        let retry_after = match error {
-            OriginError::Busy { retry_after } => Some(*retry_after),
-            _ => None,
+        let (retry_after, text) = match error {
+            OriginError::Busy { bound, retry_after } => (Some(*retry_after), bound.text()),
+            _ if error.status() == StatusCode::GATEWAY_TIMEOUT => (None, "the origin did not answer in time"),
+            _ => (None, NO_ANSWER),
         };
         OriginFailure {
             status: error.status(),
             proxy_status: error.proxy_status(),
             word: error.word(),
+            text,
             origin: None,
             retry_after,
             concern: if error.is_before_request() { Concern::All } else { Concern::Lead },

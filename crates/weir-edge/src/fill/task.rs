@@ -19,7 +19,7 @@ use super::cold::Cold;
 use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
 use super::upstreams::Place;
 use super::witness::Witness;
-use super::{Concern, Fill, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
+use super::{Concern, Fill, FillHead, NO_ANSWER, OriginFailure, Seat, SharedResponse, is_windowed};
 use crate::clock;
 use crate::observe::Observer;
 use crate::plan::Route;
@@ -158,6 +158,7 @@ impl Drop for Closing {
                 status: StatusCode::BAD_GATEWAY,
                 proxy_status: "proxy_internal_error",
                 word: "fill-aborted",
+                text: NO_ANSWER,
                 origin: None,
                 retry_after: None,
                 concern: Concern::Lead,

@@ -6,6 +6,8 @@
 //! a client; each one that fails doubles the spell. Any answer ends the outage, and so does being left alone for long.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -75,6 +77,8 @@ enum Trouble {
 #[derive(Default)]
 struct Known {
     fills: usize,
+    /// How many of them are of each client.
+    clients: HashMap<IpAddr, usize>,
     trouble: Option<Trouble>,
 }
 
@@ -87,6 +91,16 @@ impl Known {
     }
 }
 
+/// The client whose fill it is, where that is known.
+pub(crate) type PlaceOf = Option<IpAddr>;
+
+/// How many fills there may be at an upstream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PlacesMax {
+    pub(crate) all: usize,
+    pub(crate) of_client: usize,
+}
+
 /// All upstreams, by name.
 #[derive(Default)]
 pub(crate) struct Upstreams {
@@ -96,15 +110,20 @@ pub(crate) struct Upstreams {
 }
 
 impl Upstreams {
-    /// A place for one more fill at this upstream; none where all are taken.
-    pub(crate) fn place(self: &Arc<Self>, name: &str, fills_max: usize) -> Option<Place> {
+    /// A place for one more fill at this upstream; none where all are taken, or the client has as many as it may. A place is counted
+    /// from when the fill is planned: its connection comes later.
+    pub(crate) fn place(self: &Arc<Self>, name: &str, of: PlaceOf, most: PlacesMax) -> Option<Place> {
         let mut known = self.known.lock();
         let upstream = known.entry(name.into()).or_default();
-        if upstream.fills >= fills_max {
+        let of_client = of.and_then(|client| upstream.clients.get(&client)).copied().unwrap_or_default();
+        if upstream.fills >= most.all || (of.is_some() && of_client >= most.of_client) {
             return None;
         }
         upstream.fills += 1;
-        Some(Place { upstreams: self.clone(), name: name.into() })
+        if let Some(client) = of {
+            *upstream.clients.entry(client).or_default() += 1;
+        }
+        Some(Place { upstreams: self.clone(), name: name.into(), of })
     }
 
     /// It gave no answer, whoever asked.
@@ -184,6 +203,7 @@ impl Upstreams {
 pub(crate) struct Place {
     upstreams: Arc<Upstreams>,
     name: Box<str>,
+    of: PlaceOf,
 }
 
 impl Drop for Place {
@@ -191,6 +211,12 @@ impl Drop for Place {
         let mut known = self.upstreams.known.lock();
         let Some(upstream) = known.get_mut(&self.name) else { return };
         upstream.fills -= 1;
+        if let Some(Entry::Occupied(mut count)) = self.of.map(|client| upstream.clients.entry(client)) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
         if upstream.fills == 0 && upstream.trouble.is_none() {
             known.remove(&self.name);
         }
@@ -260,11 +286,17 @@ mod tests {
     #[test]
     fn places_are_bounded_and_given_back() {
         let upstreams = Arc::new(Upstreams::default());
-        let first = upstreams.place(NAME, 2);
-        let second = upstreams.place(NAME, 2);
-        assert!(first.is_some() && second.is_some() && upstreams.place(NAME, 2).is_none());
+        let (most, clients) =
+            (PlacesMax { all: 3, of_client: 2 }, [[192, 0, 2, 1], [192, 0, 2, 2]].map(IpAddr::from));
+        let place = |client: usize| upstreams.place(NAME, Some(clients[client]), most);
+        let first = place(0);
+        let second = place(0);
+        assert!(first.is_some() && second.is_some() && place(0).is_none(), "it has its share");
+        let third = place(1);
+        assert!(third.is_some() && place(1).is_none(), "all are taken");
+        drop(third);
         drop(first);
-        assert!(upstreams.place(NAME, 2).is_some());
+        assert!(place(0).is_some());
         drop(second);
         assert!(upstreams.known.lock().is_empty());
     }

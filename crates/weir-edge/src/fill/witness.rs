@@ -14,8 +14,8 @@ pub(crate) const WITNESSES_MIN: usize = 3;
 /// After this time without another failure those that were met are forgotten.
 pub(crate) const WITNESSED_FOR: Duration = Duration::from_secs(10);
 
-/// A client, as far as it can be told from others: by its IPv4 address, or by the /64 of its IPv6 address, which is what one of
-/// them has to itself. All that cannot be told apart are one.
+/// A client, as far as it can be told from others: by its IPv4 address, or by the /48 of its IPv6 address, the most that one customer
+/// is given. All that cannot be told apart are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Witness {
     /// An address.
@@ -32,7 +32,7 @@ impl Witness {
         match client.and_then(|client| client.sharer()) {
             Some(IpAddr::V4(ip)) => Witness::V4(ip.to_bits()),
             // Invariant: what is left of 128 bits fits.
-            Some(IpAddr::V6(ip)) => Witness::V6((ip.to_bits() >> 64) as u64),
+            Some(IpAddr::V6(ip)) => Witness::V6((ip.to_bits() >> 80) as u64),
             None => Witness::Unnamed,
         }
     }
@@ -42,8 +42,13 @@ impl Witness {
         match self {
             Witness::V4(ip) => u64::from(ip),
             Witness::V6(network) => network,
-            Witness::Unnamed => u64::MAX,
+            Witness::Unnamed => weir_upstream::UNNAMED,
         }
+    }
+
+    /// As bits that may be mixed with a digest.
+    pub(crate) fn spread(self) -> u128 {
+        u128::from(self.number()).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
     }
 }
 
@@ -67,7 +72,10 @@ impl Witnesses {
         if now >= self.until {
             *self = Witnesses::begin(client, now);
         }
-        if !self.are_enough() && !self.clients.contains(&client) {
+        // Who cannot be told from others is no further one beside them.
+        let is_another = client != Witness::Unnamed && !self.clients.contains(&client);
+        self.clients.retain(|known| *known != Witness::Unnamed || !is_another);
+        if !self.are_enough() && is_another {
             self.clients.push(client);
         }
         self.until = now + WITNESSED_FOR;

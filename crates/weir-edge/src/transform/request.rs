@@ -69,15 +69,27 @@ pub const STRIPPED: [&str; 45] = [
 
 /// Fields that say who the client is, or which port it used; believed from trusted peers only, else
 /// removed. A fill for all carries none of them, but where the key holds it.
-pub const OF_TRUSTED_PEERS: [&str; 8] = [
+pub const OF_TRUSTED_PEERS: [&str; 20] = [
     "cf-connecting-ip",
     "client-ip",
+    "cloudfront-viewer-address",
     "fastly-client-ip",
+    "fly-client-ip",
     "true-client-ip",
+    "x-appengine-user-ip",
+    "x-arbitrary-ip",
+    "x-azure-clientip",
     "x-client-ip",
     "x-cluster-client-ip",
+    "x-envoy-external-address",
     "x-forwarded-port",
+    "x-nf-client-connection-ip",
+    "x-original-forwarded-for",
+    "x-proxyuser-ip",
     "x-real-ip",
+    "x-remote-addr",
+    "x-remote-ip",
+    "x-vercel-forwarded-for",
 ];
 
 /// Fields of one client's request that a fill for all does not carry: what part it wants, on which

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use super::scripted::{fetch, get, head, ok, serve, settings, text, upstream};
-use crate::{OriginError, OriginRequest, Share, Upstream};
+use crate::{Bound, OriginError, OriginRequest, Share, Upstream};
 
 fn capped(url: String, connections: usize, queue: usize) -> Arc<Upstream> {
     let mut settings = settings(&[url]);
@@ -78,7 +78,7 @@ async fn a_full_queue_and_a_long_wait_are_busy() {
     let error = fetch(&upstream, get("/")).await.unwrap_err();
     assert_eq!((error.status().as_u16(), error.retry_after_s()), (503, Some(1)));
     assert_eq!(error.proxy_status(), "connection_limit_reached");
-    assert!(matches!(waiter.await.unwrap(), Err(OriginError::Busy { .. })));
+    assert!(matches!(waiter.await.unwrap(), Err(OriginError::Busy { bound: Bound::Connections, .. })));
     let counts = &upstream.snapshot().origins[0];
     assert_eq!((counts.waiting, counts.busy, counts.failures), (0, 2, 0));
     holder.abort();
@@ -229,7 +229,7 @@ async fn one_client_has_its_share_and_others_find_a_connection() {
     }
     assert!(upstream.is_spent(Some(IpAddr::from([192, 0, 2, 1]))) && !upstream.is_spent(None));
     let more = fetch(&upstream, of(1, "/more")).await;
-    assert!(matches!(more, Err(OriginError::Busy { .. })), "{more:?}");
+    assert!(matches!(more, Err(OriginError::Busy { bound: Bound::ClientShare, .. })), "{more:?}");
     assert_eq!(fetch(&upstream, of(2, "/x")).await.unwrap(), "fine");
     assert_eq!(fetch(&upstream, get("/x")).await.unwrap(), "fine");
     // What others may have joined is counted, and does not wait.
@@ -241,7 +241,8 @@ async fn one_client_has_its_share_and_others_find_a_connection() {
         tokio::task::yield_now().await;
     }
     let begun = tokio::time::Instant::now();
-    assert!(matches!(fetch(&upstream, of(1, "/more")).await, Err(OriginError::Busy { .. })));
+    let more = fetch(&upstream, of(1, "/more")).await;
+    assert!(matches!(more, Err(OriginError::Busy { bound: Bound::ClientShare, .. })), "{more:?}");
     assert!(begun.elapsed() < Duration::from_millis(90), "the queue has room for others alone");
     held.iter().chain(&waiting).for_each(tokio::task::JoinHandle::abort);
     while upstream.is_spent(Some(IpAddr::from([192, 0, 2, 1]))) {

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 
 use super::scripted::{Scripted, fetch, get, gone, head, ok, request, serve, settings, text, upstream};
 use crate::retry::{Failure, Kind, Next, Stage, Tries, decide};
-use crate::{OriginError, OutBody, OutPart, Retry, Upstream};
+use crate::{Bound, OriginError, OutBody, OutPart, Retry, Upstream};
 
 fn check(stage: Stage, kind: Kind, error: OriginError, allowed: Retry, replayable: bool, expect: Next) {
     let failure = Failure { error, stage, kind };
@@ -32,7 +32,7 @@ fn the_table() {
     check(
         NotConnected,
         Fresh,
-        OriginError::Busy { retry_after: Default::default() },
+        OriginError::Busy { bound: Bound::Connections, retry_after: Default::default() },
         Once,
         true,
         Next::GiveUp,

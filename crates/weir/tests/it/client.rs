@@ -422,3 +422,27 @@ fn a_request_trailer_is_not_taken_for_a_field() {
     assert_eq!(asked.header("x-forwarded-for").as_deref(), Some("127.0.0.1"));
     assert_eq!(client.get("localhost", "/y", &[]).text(), "GET /y ");
 }
+
+/// RFC 9110 §8.6: a length that nobody has told is not made up.
+#[test]
+fn a_head_has_the_length_that_the_origin_names_and_no_other() {
+    let origin = Origin::start();
+    for (path, fields) in [
+        ("/coded", "Content-Encoding: gzip\r\nTransfer-Encoding: chunked\r\n"),
+        ("/silent", ""),
+        ("/five", "Content-Length: 5\r\n"),
+        ("/none", "Content-Length: 0\r\n"),
+    ] {
+        origin.on(path, move |exchange| {
+            exchange.send(format!("HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\n{fields}\r\n"));
+        });
+    }
+    let weir = before(&origin);
+    let mut client = weir.client();
+    for (path, expect) in [("/coded", None), ("/silent", None), ("/five", Some("5")), ("/none", Some("0"))] {
+        client.send(format!("HEAD {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
+        let answer = client.recv_head().unwrap();
+        assert_eq!((answer.status(), answer.header("content-length").as_deref()), (200, expect), "{path}");
+        assert_eq!(answer.header("transfer-encoding"), None, "{path}");
+    }
+}

@@ -98,6 +98,63 @@ fn the_answer_and_the_log_name_the_field_that_has_two_values() {
 }
 
 #[test]
+fn of_what_is_cut_for_a_slow_reader_the_log_counts_what_was_written() {
+    const LENGTH: usize = 32 << 20;
+    let origin = Origin::start();
+    origin.put("/past", Resource::new(vec![b'x'; LENGTH]).header("Cache-Control", "no-store"));
+    origin.put("/held", Resource::fresh(vec![b'x'; LENGTH]));
+    let more = "[limits]\nsend_stall = \"1s\"\n[cache]\nmemory = \"256MiB\"\n\
+                [log]\naccess = \"json\"\npath = \"{folder}/access.log\"";
+    let weir = house(&[&origin]).more(more).start();
+    assert_eq!(weir.get("/held").body.len(), LENGTH);
+    for (path, count) in [("/held", 2), ("/past", 3)] {
+        let mut client = weir.client();
+        client.send_get("localhost", path, &[]);
+        assert_eq!(client.recv_head_only().map(|head| head.status), Ok(200));
+        // Nothing more is read until Weir has given up.
+        let lines = lines(&weir.folder().join("access.log"), count);
+        let cut = lines.iter().find(|line| field(line, "target") == path && !line.contains("whole")).unwrap();
+        assert_eq!((field(cut, "completion"), field(cut, "detail")), ("cut", "send-stall"), "{cut}");
+        let received = client.read_to_end().len();
+        assert!(received > 0 && received < LENGTH, "{received}");
+        assert_eq!(field(cut, "body_bytes"), received.to_string(), "{cut}");
+    }
+}
+
+#[test]
+fn a_request_that_ends_with_its_client_says_so() {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        exchange.peer_left_within(std::time::Duration::from_secs(120));
+    });
+    let more = "[limits]\nhalf_close = \"0s\"\n[log]\naccess = \"json\"\npath = \"{folder}/access.log\"";
+    let weir = house(&[&origin]).more(more).start();
+    for (number, (method, outcome, ends, detail)) in [
+        ("GET", "miss", true, "half-close"),
+        ("POST", "pass", true, "half-close"),
+        ("GET", "miss", false, "client-gone"),
+        ("POST", "pass", false, "client-gone"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let target = format!("/{number}");
+        let mut client = weir.client();
+        client.send(format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n"));
+        origin.await_count(&target, 1);
+        if ends {
+            client.finish();
+        } else {
+            client.reset();
+        }
+        let lines = lines(&weir.folder().join("access.log"), number + 1);
+        let line = lines.iter().find(|line| field(line, "target") == target).unwrap();
+        let found = ["status", "outcome", "detail", "completion"].map(|name| field(line, name));
+        assert_eq!(found, ["0", outcome, detail, "client-gone"], "{line}");
+    }
+}
+
+#[test]
 fn usr1_opens_the_log_anew() {
     let origin = origin();
     let mut weir = logged(&origin, "json");

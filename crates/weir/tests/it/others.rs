@@ -201,3 +201,33 @@ fn one_clients_requests_do_not_have_origins_left_out() {
     odd("192.0.2.3", 13);
     assert_eq!(ejections(), Some(2.0));
 }
+
+#[test]
+fn who_hung_a_moment_ago_leads_nobody_again() {
+    let (origin, gate) = (Origin::start(), Gate::new());
+    let inner = gate.clone();
+    origin.on("/x", move |exchange| {
+        if is_odd(exchange) {
+            inner.pass();
+        }
+        exchange.reply(200, &[("Cache-Control", "no-cache"), ("ETag", "\"1\"")], "clean");
+    });
+    let weir = house(&[&origin]).upstream("first_byte = \"60s\"").start();
+    let odd = [("X-Forwarded-For", "192.0.2.1"), ODD];
+    let clean = [("X-Forwarded-For", "192.0.2.2")];
+    let first = client(&weir, "/x", &odd);
+    origin.await_count("/x", 1);
+    // Waits for it, and then no longer.
+    assert_eq!(client(&weir, "/x", &clean).recv().unwrap().text(), "clean");
+    drop(first);
+    let _second = client(&weir, "/x", &odd);
+    until("it hangs again", || {
+        origin.requests("/x").iter().filter(|r| r.header(ODD.0).is_some()).count() == 2
+    });
+    for _ in 0..3 {
+        let answer = client(&weir, "/x", &clean).recv().unwrap();
+        assert_eq!(answer.text(), "clean");
+        assert!(!answer.cache_status().contains("collapsed"), "{}", answer.cache_status());
+    }
+    gate.open();
+}

@@ -164,3 +164,24 @@ fn of_a_trusted_proxy_the_clients_that_it_names_are_counted() {
         client.recv().is_ok_and(|answer| answer.status() == 200)
     });
 }
+
+#[test]
+fn a_client_that_is_turned_away_is_named() {
+    let origin = origin();
+    origin.put("/x", Resource::fresh("x"));
+    let weir = proxied(&house(&[&origin]).more("[limits]\nconnections_per_client = 1"));
+    let mut first = announced(&weir, "192.0.2.7");
+    assert_eq!(first.get("localhost", "/x", &[]).status(), 200);
+    assert!(!weir.stderr().contains("connections_per_client"), "{}", weir.stderr());
+    for _ in 0..20 {
+        assert!(announced(&weir, "192.0.2.7").is_closed_within(SOON));
+    }
+    let said = || {
+        let all = weir.stderr();
+        all.lines().filter(|line| line.contains("limits.connections_per_client")).map(str::to_owned).collect()
+    };
+    until("it is said", || !Vec::<String>::is_empty(&said()));
+    let said: Vec<String> = said();
+    assert!(said.iter().all(|line| line.contains("WARN") && line.contains("192.0.2.7")), "{said:?}");
+    assert!(said.len() as f64 <= count(&weir, "weir_workers"), "{said:?}");
+}

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_testkit::{Client, Exchange, Origin, Resource, Weir, pattern, until};
+use weir_testkit::{Client, Exchange, Origin, Resource, Response, Weir, pattern, until};
 
 use crate::house::{House, house};
 
@@ -27,6 +27,14 @@ fn send(weir: &Weir, client: &str, line: &str, more: &str) -> Client {
 
 fn status(weir: &Weir, client: &str, target: &str) -> u16 {
     send(weir, client, &format!("GET {target}"), "\r\n").recv().unwrap().status()
+}
+
+/// It is answered 503, and log and client are told at which bound.
+fn refused_at(answer: &Response, word: &str, text: &str) {
+    let cache_status = answer.cache_status();
+    assert_eq!(answer.status(), 503, "{cache_status}");
+    assert!(cache_status.contains(&format!("detail={word}")), "{cache_status}");
+    assert!(answer.text().contains(text), "{}", answer.text());
 }
 
 fn running(weir: &Weir, count: f64) {
@@ -77,7 +85,8 @@ fn one_client_with_slow_uploads_leaves_connections_to_others() {
     for _ in 0..4 {
         assert_eq!(status(&weir, "192.0.2.2", "/ok"), 200);
     }
-    assert_eq!(status(&weir, "192.0.2.1", "/ok"), 503, "who holds them waits for itself");
+    let mut waits = send(&weir, "192.0.2.1", "GET /ok", "\r\n");
+    refused_at(&waits.recv().unwrap(), "client-share", "this client");
     assert_eq!(origin.count("/x"), 2);
 }
 
@@ -151,13 +160,27 @@ fn event_streams_and_tunnels_have_a_bound_of_their_own() {
     assert_eq!(origin_metric(&origin, &weir, "weir_origin_streams"), 6.0);
     for (target, more) in [("GET /events", "\r\n"), ("GET /ws", UPGRADE)] {
         let mut refused = send(&weir, "192.0.2.1", target, more);
-        assert_eq!(refused.recv().map(|answer| answer.status()), Ok(503), "{target}");
+        refused_at(&refused.recv().unwrap(), "streams", "tunnels and event streams");
     }
     assert_eq!(weir.get("/ok").status(), 200);
     drop(open);
     until("they have ended", || origin_metric(&origin, &weir, "weir_origin_streams") == 0.0);
     let mut again = send(&weir, "192.0.2.1", "GET /events", "\r\n");
     assert_eq!(again.recv_head_only().map(|head| head.status), Ok(200));
+}
+
+#[test]
+fn who_has_its_share_of_the_streams_is_told_so() {
+    let origin = silent();
+    let weir = house(&[&origin]).upstream(&format!("{UPSTREAM}\nstreams = 2")).start();
+    let mut first = send(&weir, "192.0.2.1", "GET /events", "\r\n");
+    assert_eq!(first.recv_head_only().map(|head| head.status), Ok(200));
+    for (target, more) in [("GET /events", "\r\n"), ("GET /ws", UPGRADE)] {
+        let mut refused = send(&weir, "192.0.2.1", target, more);
+        refused_at(&refused.recv().unwrap(), "client-share", "this client");
+    }
+    let mut other = send(&weir, "192.0.2.2", "GET /events", "\r\n");
+    assert_eq!(other.recv_head_only().map(|head| head.status), Ok(200));
 }
 
 const LENGTH: usize = 64 << 20;
@@ -199,4 +222,20 @@ fn who_is_held_back_by_weir_itself_is_not_too_slow() {
     let weir = hasty(&origin).site("rate = { limit = \"400kB/s\" }").start();
     let answer = weir.get("/past");
     assert_eq!((answer.status(), answer.body.len()), (200, 2 << 20));
+}
+
+#[test]
+fn a_burst_of_one_clients_fills_leaves_connections_to_others() {
+    let origin = origin(|exchange| {
+        // Longer than the test goes on, and no longer than the client is there.
+        exchange.peer_left_within(LONG);
+    });
+    let weir = house(&[&origin]).upstream(UPSTREAM).start();
+    let burst: Vec<Client> =
+        (0..12).map(|number| send(&weir, "192.0.2.1", &format!("GET /hang/{number}"), "\r\n")).collect();
+    until("some of them hang", || origin.total() >= 2);
+    for _ in 0..5 {
+        assert_eq!(status(&weir, "192.0.2.2", "/ok"), 200, "{} hang", origin.total());
+    }
+    drop(burst);
 }
