@@ -246,7 +246,7 @@ impl OriginError {
                 | Self::Connect { .. }
                 | Self::ConnectTimeout
                 | Self::Certificate { .. }
-                | Self::Busy { .. }
+                | Self::Busy { bound: Bound::Connections | Bound::Streams, .. }
         )
     }
 

@@ -41,7 +41,9 @@ impl Errand {
         let (desk, upstream, now) = (&self.plane.desk, self.again.upstream.name(), clock::mono());
         match failure.concern {
             Concern::All if error.blame() == Blame::Origin => desk.upstreams.failed(upstream, now),
+            // What one client may have is its own affair, and no failure.
             Concern::All => {}
+            Concern::Lead if error.blame() == Blame::Local => {}
             Concern::Lead => {
                 desk.upstreams.suspected(upstream, self.client, now);
                 failure.concern = self.concern(fill, now);

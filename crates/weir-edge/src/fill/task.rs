@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
 use weir_policy::{CacheKey, RequestView, conditional};
 use weir_store::{Generation, Writer};
-use weir_upstream::{Blame, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse};
+use weir_upstream::{Blame, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse, Share};
 
 use super::again::{Again, Rest, strong};
 use super::cold::Cold;
@@ -229,7 +229,8 @@ impl Errand {
         if let Some(cold) = self.cold {
             cold.ask(&mut headers);
         }
-        self.again.request(headers)
+        // Where its client has its share by now, it waits: who joined leads anew after a while, for another client.
+        OriginRequest { share: Share::Bounded, ..self.again.request(headers) }
     }
 
     /// The request as the policy sees it.

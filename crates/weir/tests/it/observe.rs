@@ -85,19 +85,6 @@ fn the_log_has_the_status_that_was_on_the_wire_and_says_what_was_cut() {
 }
 
 #[test]
-fn the_answer_and_the_log_name_the_field_that_has_two_values() {
-    let origin = origin();
-    let weir = logged(&origin, "json");
-    let mut client = weir.client();
-    client.send("GET /x HTTP/1.1\r\nHost: x\r\nReferer: http://a/\r\nReferer: http://b/\r\n\r\n");
-    let answer = client.recv().unwrap();
-    assert_eq!(answer.text(), "400 Bad Request: referer has two values that differ\n");
-    let line = lines(&weir.folder().join("access.log"), 1).remove(0);
-    assert_eq!((field(&line, "status"), field(&line, "detail")), ("400", "field-twice:referer"), "{line}");
-    assert_eq!(origin.total(), 0);
-}
-
-#[test]
 fn of_what_is_cut_for_a_slow_reader_the_log_counts_what_was_written() {
     const LENGTH: usize = 32 << 20;
     let origin = Origin::start();
@@ -152,6 +139,19 @@ fn a_request_that_ends_with_its_client_says_so() {
         let found = ["status", "outcome", "detail", "completion"].map(|name| field(line, name));
         assert_eq!(found, ["0", outcome, detail, "client-gone"], "{line}");
     }
+}
+
+#[test]
+fn the_answer_and_the_log_name_the_field_that_has_two_values() {
+    let origin = origin();
+    let weir = logged(&origin, "json");
+    let mut client = weir.client();
+    client.send("GET /x HTTP/1.1\r\nHost: x\r\nReferer: http://a/\r\nReferer: http://b/\r\n\r\n");
+    let answer = client.recv().unwrap();
+    assert_eq!(answer.text(), "400 Bad Request: referer has two values that differ\n");
+    let line = lines(&weir.folder().join("access.log"), 1).remove(0);
+    assert_eq!((field(&line, "status"), field(&line, "detail")), ("400", "field-twice:referer"), "{line}");
+    assert_eq!(origin.total(), 0);
 }
 
 #[test]

@@ -115,7 +115,7 @@ fn an_origin_that_answers_nobody_is_asked_a_few_times() {
     });
     let weir = house(&[&origin]).upstream("eject = { failures = 0 }").start();
     let mut clients: Vec<Client> = (0..CLEAN)
-        .map(|number| client(&weir, "/x", &[("X-Forwarded-For", &format!("2001:db8:0:{number:x}::1"))]))
+        .map(|number| client(&weir, "/x", &[("X-Forwarded-For", &format!("2001:db8:{number:x}::1"))]))
         .collect();
     await_running(&weir, CLEAN);
     gate.open();
