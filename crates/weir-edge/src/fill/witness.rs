@@ -106,8 +106,9 @@ mod tests {
             witnesses.add(client(&format!("2001:db8::{last}")), now);
             witnesses.add(client("192.0.2.1"), now);
         }
-        assert!(!witnesses.are_enough());
         witnesses.add(client("2001:db8:0:1::1"), now);
+        assert!(!witnesses.are_enough());
+        witnesses.add(client("2001:db8:1::1"), now);
         assert!(witnesses.are_enough());
     }
 
