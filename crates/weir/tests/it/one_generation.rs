@@ -59,6 +59,8 @@ impl Scene {
         let Scene { origin, counted, body, weir } = self;
         until("it is a hit", || weir.get("/x").is_hit());
         assert!(weir.get("/x").body[..] == body[..], "{case}");
+        // A catalogue follows the log a moment later.
+        until("it is listed", || lines(weir) > 0);
         assert_eq!(lines(weir), 1, "{case}");
         let (bytes, asked) = (counted.bytes(), origin.count("/x"));
         assert!(bytes <= LENGTH as u64 + IN_VAIN_BYTES_MAX, "{case}: {bytes} bytes in {asked} requests");
