@@ -176,8 +176,9 @@ fn no_answer_is_a_502_and_a_late_one_a_504() {
 #[test]
 fn an_unreachable_origin_is_a_502_with_its_reason() {
     let origin = Origin::start();
-    let weir = before(&origin);
+    let (weir, address) = (before(&origin), origin.addr());
     drop(origin);
+    until("nobody listens there any more", || std::net::TcpStream::connect(address).is_err());
     let answer = weir.get("/x");
     assert_eq!(answer.status(), 502, "{:?}", answer.head);
     assert!(
