@@ -14,7 +14,7 @@ KILLS ?= 1000
 POWER_CUTS ?= 200
 SEEDS ?= 10000
 # Most scenarios wait for something: more of them at a time than there are cores.
-TEST_THREADS ?= 8
+TEST_THREADS ?= 6
 # What has a lock file of npm packages: the public suite, and what drives a browser.
 NPM_FOLDERS := tests/conformance tests/browser
 # Cargo with RocksDB, whose library is built once and kept outside: 20 minutes and more the first time, on two cores.
@@ -54,7 +54,9 @@ run: tools
 ## test: the whole suite; last a thousand clients for one cold 100 MB object
 test: tools rocksdb-tools test-tools
 	$(CARGO) check --locked -p weir
-	RUST_TEST_THREADS=$(TEST_THREADS) $(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb
+	@mkdir -p $(TARGET_DIR)
+	set -o pipefail; RUST_TEST_THREADS=$(TEST_THREADS) $(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb --no-fail-fast 2>&1 \
+	  | tee $(TARGET_DIR)/test.log || tests/again $(TARGET_DIR)/test.log $(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb --test it
 	WEIR_CROWD_BYTES=100000000 $(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb --test it -- --nocapture a_thousand_clients
 
 ## torture: Weir killed KILLS times and its drive's power cut POWER_CUTS times (as root), all in the middle of things;
