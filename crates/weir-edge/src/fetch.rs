@@ -137,7 +137,7 @@ async fn lead(
     }
     let sharing = sharing(ask);
     let Some(again) = again(exchange, route) else { return local::no_upstream(exchange).await };
-    // Others may join a fill, so that it does not wait until one client has fewer connections.
+    // A client that has its share leads no fill: others would join it, and wait for that share with it.
     let is_spent = again.upstream.is_spent(again.client);
     let Some(among) = place_among_fills(exchange, &again).filter(|_| !is_spent) else {
         drop(place);

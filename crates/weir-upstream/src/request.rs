@@ -50,7 +50,7 @@ pub enum Share {
     /// The request waits until the client has fewer.
     #[default]
     Bounded,
-    /// It is counted and does not wait: others may have joined it.
+    /// It is counted and does not wait: the transfer of a gap, for which others wait as well.
     Counted,
 }
 
