@@ -48,9 +48,9 @@ pub enum OpenError {
     /// Its file cannot be read as one.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
-    /// Its file cannot be written.
-    #[error(transparent)]
-    Unwritten(#[from] Unwritten),
+    /// Its file cannot be read.
+    #[error("the file `ledger` in the state folder cannot be read: {0}")]
+    Unread(#[source] std::io::Error),
     /// Its thread cannot be started.
     #[error("cannot start the ledger's thread: {0}")]
     Thread(#[source] std::io::Error),
@@ -82,10 +82,11 @@ impl Ledger {
     }
 
     /// The ledger of a state folder: its marks and its number come back, and what is marked from now on is written.
-    /// Blocks for a write and a sync.
+    /// Blocks for a write and a sync. Where it cannot be written it is in force all the same, as after any write that fails
+    /// ([`LedgerState::failure`]).
     ///
     /// # Errors
-    /// A file that is no ledger or of a newer version; no permission, no space.
+    /// A file that cannot be read, is no ledger, or of a newer version.
     pub fn open(marks_max: usize, files: Box<dyn LedgerFiles>, now: Now) -> Result<Ledger, OpenError> {
         let marks = Arc::new(Marks::new(marks_max));
         let book = Book::open(marks.clone(), files, now)?;

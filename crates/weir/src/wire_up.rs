@@ -113,6 +113,9 @@ impl House {
         let files = LedgerFolder::new(state.to_owned());
         let ledger = Ledger::open(MARKS_MAX, Box::new(files), weir_edge::now())
             .with_context(|| format!("cannot use the state folder {}", state.display()))?;
+        if let Some(why) = ledger.state().failure {
+            tracing::error!("{why}; purges are in force, and are refused (500) until it can be");
+        }
         let memory_bytes = loaded.memory_bytes();
         let volumes = &loaded.config.cache.volume;
         let admission = AdmissionSettings {

@@ -1,7 +1,7 @@
 //! The thread that makes marks durable: it takes what came meanwhile, writes it, syncs once, and acknowledges all. What
 //! nobody waits for is collected for a while, so that a flood of unsafe requests does not keep the drive syncing.
 //!
-//! States of the file: *good* → *broken* after any failure, since what failed to be written or synced may be missing though
+//! States of the file: *good* → *broken* after any failure, the one at the start included, since what failed to be written or synced may be missing though
 //! a later sync succeeds → *good* again once the whole ledger stands in a new file. While it is broken nothing is
 //! acknowledged, and every batch tries a new file.
 //!
@@ -132,6 +132,14 @@ struct Queue {
 }
 
 impl Queue {
+    /// Notes up to which number all is durable, or why it is not.
+    fn note(&mut self, written: &Result<u64, Unwritten>) {
+        match written {
+            Ok(number) => (self.durable, self.failure) = (self.durable.max(*number), None),
+            Err(error) => self.failure = Some(error.to_string()),
+        }
+    }
+
     fn take(&mut self) -> Batch {
         Batch {
             records: std::mem::take(&mut self.records),
@@ -162,9 +170,9 @@ struct Batch {
 
 impl Book {
     pub(super) fn open(marks: Arc<Marks>, files: Box<dyn LedgerFiles>, now: Now) -> Result<Book, OpenError> {
-        let scribe = Scribe::open(marks, files, now)?;
+        let (scribe, written) = Scribe::open(marks, files, now)?;
         let desk = Arc::new(Desk::default());
-        desk.queue.lock().durable = scribe.marks.current().number();
+        desk.queue.lock().note(&written.map_err(Unwritten::from));
         let at_thread = desk.clone();
         let thread = std::thread::Builder::new()
             .name("weir-ledger".to_owned())
@@ -335,13 +343,7 @@ impl Place {
             Place::Successor(successor) => pass(successor.as_mut(), &batch),
         };
         let written = written.map_err(Unwritten::from);
-        {
-            let mut queue = desk.queue.lock();
-            match &written {
-                Ok(number) => (queue.durable, queue.failure) = (queue.durable.max(*number), None),
-                Err(error) => queue.failure = Some(error.to_string()),
-            }
-        }
+        desk.queue.lock().note(&written);
         desk.settled.notify_all();
         for (stamp, acknowledge) in batch.waiting {
             acknowledge(written.clone().map(|_| stamp));
@@ -400,9 +402,14 @@ fn first_number(now: Now) -> u64 {
 }
 
 impl Scribe {
-    /// Reads the file, and writes it anew: without a torn tail, and with a counter beyond all that was ever given.
-    fn open(marks: Arc<Marks>, mut files: Box<dyn LedgerFiles>, now: Now) -> Result<Scribe, OpenError> {
-        let read = files.read(FILE, FILE_BYTES_MAX).map_err(super::Unwritten::from)?;
+    /// Reads the file, and writes it anew: without a torn tail, and with a counter beyond all that was ever given. Where that
+    /// fails, why: the file is broken from the start, and what it said is in force.
+    fn open(
+        marks: Arc<Marks>,
+        mut files: Box<dyn LedgerFiles>,
+        now: Now,
+    ) -> Result<(Scribe, io::Result<u64>), OpenError> {
+        let read = files.read(FILE, FILE_BYTES_MAX).map_err(OpenError::Unread)?;
         let is_new = read.is_none();
         if let Some(bytes) = read {
             let content = record::read(&bytes)?;
@@ -423,8 +430,8 @@ impl Scribe {
             marks.restore(&Record { number, mark: all, at: now.wall }, now);
         }
         let mut scribe = Scribe { marks, files, records: 0, is_broken: true };
-        scribe.write_anew().map_err(super::Unwritten::from)?;
-        Ok(scribe)
+        let written = scribe.write_anew();
+        Ok((scribe, written))
     }
 
     /// Writes a batch; returns the number up to which all is durable then.

@@ -155,7 +155,7 @@ fn a_new_ledger_begins_beyond_one_that_was_lost() {
 }
 
 #[test]
-fn every_failure_at_the_start_is_told() {
+fn a_ledger_that_cannot_be_written_at_the_start_is_in_force_and_broken_until_it_can() {
     for at in 0.. {
         let power = Power::new();
         let first = open(&power).unwrap();
@@ -163,12 +163,27 @@ fn every_failure_at_the_start_is_told() {
         purge(&first, &[site(1)]).unwrap();
         drop(first);
         power.fail_from_now(at, Fault::Fail);
-        let Err(error) = open(&power) else {
-            assert_eq!(at, 5, "reading, writing, syncing, renaming and syncing the folder");
+        // Where nothing can be read nothing is known of what is dead.
+        let opened =
+            open(&power).inspect_err(|error| assert!(matches!(error, OpenError::Unread(_)), "{error}"));
+        assert_eq!(opened.is_err(), at == 0, "reading is the first operation");
+        let Ok(ledger) = opened else { continue };
+        if at == 5 {
+            assert_eq!(ledger.state().failure, None, "writing, syncing, renaming and syncing the folder");
             return;
-        };
-        assert!(matches!(error, OpenError::Unwritten(_)), "{error}");
-        assert_eq!(judge(&open(&power).unwrap(), 1, before), Judged::Dead);
+        }
+        assert_eq!(judge(&ledger, 1, before), Judged::Dead, "{at}");
+        power.fail_from_now(0, Fault::Fail);
+        let error = purge(&ledger, &[site(2)]).unwrap_err();
+        assert!(error.to_string().contains("no space"), "{error}");
+        assert_eq!(judge(&ledger, 2, before), Judged::Dead);
+        purge(&ledger, &[site(3)]).unwrap();
+        let state = ledger.state();
+        assert_eq!((state.failure, state.durable), (None, state.number));
+        power.cut(at as u64);
+        drop(ledger);
+        let ledger = open(&power).unwrap();
+        assert!((1..=3).all(|number| judge(&ledger, number, before) == Judged::Dead), "{at}");
     }
 }
 
