@@ -29,6 +29,7 @@ mod queues;
 mod register;
 #[cfg(test)]
 mod samples;
+mod scratch;
 mod shelf;
 #[cfg(any(test, feature = "testing"))]
 pub mod simulation;

@@ -2,10 +2,11 @@
 //! their doing in a folder.
 
 use std::fmt::Debug;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
+
+use crate::scratch::{self, Scratch};
 
 /// The files of a ledger: one is open for appending at a time. All of it blocks.
 pub trait LedgerFiles: Debug + Send {
@@ -33,7 +34,7 @@ pub trait LedgerFiles: Debug + Send {
     /// What was written since the last sync may be lost, even if a later sync succeeds.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Gives a file another name, in place of any that has it.
+    /// Gives the open file, which was made as `from`, another name, in place of any that has it.
     ///
     /// # Errors
     /// As the system says.
@@ -50,7 +51,7 @@ pub trait LedgerFiles: Debug + Send {
 #[derive(Debug)]
 pub struct LedgerFolder {
     path: PathBuf,
-    open: Option<File>,
+    open: Option<Scratch>,
 }
 
 impl LedgerFolder {
@@ -59,18 +60,14 @@ impl LedgerFolder {
         LedgerFolder { path, open: None }
     }
 
-    fn file(&mut self) -> io::Result<&mut File> {
+    fn open(&mut self) -> io::Result<&mut Scratch> {
         self.open.as_mut().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     }
 }
 
 impl LedgerFiles for LedgerFolder {
     fn read(&mut self, name: &str, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-        let file = match File::open(self.path.join(name)) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
+        let Some(file) = scratch::open(&self.path.join(name))? else { return Ok(None) };
         let mut bytes = Vec::new();
         file.take(bytes_max + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > bytes_max {
@@ -81,28 +78,21 @@ impl LedgerFiles for LedgerFolder {
 
     fn create(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.open = None;
-        let path = self.path.join(name);
-        // One left behind may have another's mode.
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
-        file.write_all(bytes)?;
-        self.open = Some(file);
+        self.open = Some(Scratch::create(&self.path, name, bytes)?);
         Ok(())
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file()?.write_all(bytes)
+        self.open()?.file.write_all(bytes)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.file()?.sync_data()
+        self.open()?.file.sync_data()
     }
 
-    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.path.join(from), self.path.join(to))
+    fn rename(&mut self, _from: &str, to: &str) -> io::Result<()> {
+        let to = self.path.join(to);
+        self.open()?.rename(to)
     }
 
     fn sync_folder(&mut self) -> io::Result<()> {

@@ -204,8 +204,19 @@ fn a_folder_keeps_it() {
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o7777, 0o600);
     assert!(!folder.join("ledger.new").exists());
     drop(ledger);
+    std::fs::create_dir_all(folder.join("ledger.new/somebody's")).unwrap();
+    let ledger = open().unwrap();
+    assert_eq!(ledger.state().failure, None);
+    let stamp = purge(&ledger, &[site(2)]).unwrap();
+    drop(ledger);
+    assert_eq!(judge(&open().unwrap(), 2, Stamp::of(stamp.number() - 1)), Judged::Dead);
     std::fs::write(folder.join("ledger"), b"no ledger").unwrap();
     assert!(matches!(open(), Err(OpenError::Unreadable(Unreadable::Foreign))));
+    std::fs::remove_file(folder.join("ledger")).unwrap();
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, folder.join("ledger"), fifo, 0o600.into(), 0).unwrap();
+    let error = open().unwrap_err();
+    assert!(matches!(error, OpenError::Unread(_)) && error.to_string().contains("named pipe"), "{error}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 
