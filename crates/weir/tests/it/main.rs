@@ -26,6 +26,7 @@ mod disk;
 mod drives;
 mod events;
 mod experiment;
+mod file_size;
 mod fill;
 mod fills;
 mod held;
