@@ -5,10 +5,11 @@ use std::io;
 use std::path::Path;
 
 use super::disk::{Disk, read_exact_at};
-use super::recover::{OpenError, failed, random_identity};
+use super::recover::{OpenError, failed};
 use super::segment;
 use super::settings::VolumeSettings;
 use super::superblock::{NEW_PATH, NotAVolume, PATHS, SUPERBLOCK_BYTES, Superblock};
+use crate::random;
 
 /// The longest superblock that is read.
 const READ_BYTES_MAX: u64 = 4096;
@@ -40,7 +41,7 @@ pub(super) fn superblock_of(disk: &dyn Disk, settings: &VolumeSettings) -> Resul
     if names.iter().any(|name| segment::number_of(name).is_some()) {
         return Err(OpenError::NoSuperblock);
     }
-    let (id, secret) = settings.identity.unwrap_or_else(random_identity);
+    let (id, secret) = settings.identity.unwrap_or_else(|| (random::identity(), random::word()));
     let superblock = Superblock {
         id,
         secret,

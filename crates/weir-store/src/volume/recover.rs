@@ -77,6 +77,7 @@ struct Known {
     stocks: Rows,
     epoch: u64,
     next_object: u64,
+    stamp_max: u64,
     frames: u64,
     /// No segment up to this number is there unless it is in `durable`.
     newest: Option<u64>,
@@ -104,7 +105,7 @@ pub(crate) fn open(
     let segments = open_segments(&*disk, &superblock, &space, &known)?;
     let swept = SWEPT.read(&*disk, &superblock);
     let next_segment = highest_segment(&*disk)?.max(known.newest).map_or(1, |newest| newest + 1);
-    let read = Read { superblock, index: known.index, segments, space, swept };
+    let read = Read { superblock, index: known.index, segments, space, swept, stamp_max: known.stamp_max };
     let shared = Arc::new(Shared::new(disk, settings, read));
     let mut recovery = Recovery {
         shared: &shared,
@@ -152,16 +153,6 @@ fn sorted(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
     numbers
 }
 
-pub(super) fn random_identity() -> (u128, u64) {
-    (u128::from(random_word()) << 64 | u128::from(random_word()), random_word())
-}
-
-/// The standard library's hash seeds come from the system's random source.
-pub(super) fn random_word() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(0)
-}
-
 /// Checkpoint and journal; and the numbers of those two that are still needed.
 fn known(
     disk: &dyn Disk,
@@ -184,6 +175,7 @@ fn known(
             stocks: Rows::default(),
             epoch: 0,
             next_object: 1,
+            stamp_max: 0,
             frames: 0,
             newest: None,
             was_rebuilt: true,
@@ -199,6 +191,7 @@ fn known(
         stocks: preface.stocks,
         epoch: preface.epoch,
         next_object: preface.next_object,
+        stamp_max: preface.stamp_max,
         frames: 0,
         was_rebuilt: false,
         has_gap: false,
@@ -232,6 +225,7 @@ impl Known {
     fn take(&mut self, frame: Frame, geometry: Geometry) {
         self.epoch = self.epoch.max(frame.epoch);
         self.next_object = self.next_object.max(frame.next_object);
+        self.stamp_max = self.stamp_max.max(frame.stamp_max);
         self.frames += 1;
         for change in frame.changes {
             match change {
@@ -457,6 +451,7 @@ impl Recovery<'_> {
     fn take(&mut self, found: &Found<'_>) {
         let header = found.described.header;
         self.next_object = self.next_object.max(header.number.saturating_add(1));
+        self.shared.note_stamp(header.stamp);
         let is_sound = found.is_sound && self.are_sound(&found.described.extents());
         if !is_sound {
             self.report.refused += 1;

@@ -75,9 +75,10 @@ impl World {
 
     /// A new process, without volumes.
     fn begin(&mut self) {
-        let ledger = Ledger::open(MARKS_MAX, Box::new(self.power.files()), now()).unwrap();
         let (register, is_damaged) = Register::open(self.folder.path()).unwrap();
         assert!(!is_damaged);
+        let files = Box::new(self.power.files());
+        let ledger = Ledger::open(MARKS_MAX, files, register.ledger_number(), now()).unwrap();
         self.register = Arc::new(register);
         self.numbers = Arc::new(self.register.numbers().into());
         self.store = Store::with_ledger(Settings::of(MEMORY_BYTES), ledger);
@@ -112,6 +113,7 @@ impl World {
             path: &path,
             reached: volume.found(),
             opening: volume.renew_opening(),
+            largest_number: volume.largest_number(),
             is_empty: volume.usage().objects == 0,
             is_mount: true,
         };
@@ -169,7 +171,7 @@ impl World {
         let reached: Vec<_> =
             self.drives.iter().filter_map(|drive| drive.attached.as_ref()).map(told).collect();
         let numbers = self.numbers.load(std::sync::atomic::Ordering::Acquire) + 100;
-        self.register.note(&reached, numbers).unwrap();
+        self.register.note(&reached, numbers, self.store.ledger()).unwrap();
     }
 
     /// A pass on one volume.
