@@ -113,7 +113,7 @@ impl World {
             path: &path,
             reached: volume.found(),
             opening: volume.renew_opening(),
-            largest_number: volume.largest_number(),
+            bears: volume.bears(),
             is_empty: volume.usage().objects == 0,
             is_mount: true,
         };
