@@ -95,6 +95,24 @@ impl Power {
         disk.contents[number].durable[at] ^= 1;
     }
 
+    /// What a file has.
+    pub(crate) fn content(&self, name: &str) -> Option<Vec<u8>> {
+        let disk = self.0.0.lock();
+        disk.names.get(name).map(|number| disk.contents[*number].present.clone())
+    }
+
+    /// Puts another file in the place of one, durably, or takes it away.
+    pub(crate) fn put(&self, name: &str, bytes: Option<&[u8]>) {
+        let mut disk = self.0.0.lock();
+        disk.names.remove(name);
+        if let Some(bytes) = bytes {
+            disk.contents.push(Content { durable: bytes.to_vec(), present: bytes.to_vec() });
+            let number = disk.contents.len() - 1;
+            disk.names.insert(name.to_owned(), number);
+        }
+        disk.durable_names = disk.names.clone();
+    }
+
     /// Cuts the power: of what was not synced the seed says how much is left, and what of the names.
     pub(crate) fn cut(&self, seed: u64) {
         let mut disk = self.0.0.lock();

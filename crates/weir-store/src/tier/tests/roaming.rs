@@ -1,6 +1,10 @@
 //! Volumes that come and go by chance, with purges, replacements, sweeps, emptying and crashes in between: what is found was
 //! neither purged, nor, where it is used without asking, replaced meanwhile.
 
+mod named;
+mod truth;
+mod world;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
