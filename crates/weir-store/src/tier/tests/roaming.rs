@@ -1,6 +1,7 @@
 //! Volumes that come and go by chance, with purges, replacements, sweeps, emptying and crashes in between: what is found was
 //! neither purged, nor, where it is used without asking, replaced meanwhile.
 
+mod lives;
 mod named;
 mod truth;
 mod world;
