@@ -205,7 +205,7 @@ impl World {
     pub(super) fn set_up(&mut self, clock: i64, marks_max: usize) -> usize {
         self.installations.push(Installation {
             power: Power::new(),
-            folder: Folder::new("roaming"),
+            folder: Folder::in_memory("roaming"),
             marks_max,
             clock,
             running: None,
