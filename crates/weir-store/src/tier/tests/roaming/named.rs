@@ -116,14 +116,19 @@ fn a_soft_purge_concerns_a_drive_of_an_installation_set_up_later() {
 #[test]
 fn of_a_failover_pair_each_has_the_drive_in_turn() {
     let (mut world, first, second) = pair(9);
+    world.end(second, End::Stop);
     world.attach(first, 0);
     fill(&mut world, first);
     for turn in 0..4 {
         let (from, to) = if turn % 2 == 0 { (first, second) } else { (second, first) };
         world.purge(from, Target::Tag(turn % 3), Force::Hard);
-        carry(&mut world, to);
+        world.end(from, End::Stop);
+        world.pass(60);
         change_all(&mut world);
-        world.purge(to, Target::Tag(turn % 3), Force::Hard);
+        world.start(to);
+        world.attach(to, 0);
+        world.call(to);
+        world.purge(to, Target::Tag((turn + 1) % 3), Force::Hard);
         for url in 0..OBJECTS {
             let (got, version) = (world.get(to, url), world.truth.version(url));
             assert!(matches!(got, Ok((got, _)) if got == version), "turn {turn}: {got:?} of {version}");

@@ -19,7 +19,7 @@ use crate::volumes::Attached;
 use crate::{Force, Found, Generation, Ledger, Mark, Scope, Seating, Settings, Store};
 
 const DISK_BYTES: u64 = 8 << 20;
-const MEMORY_BYTES: u64 = 1 << 20;
+const MEMORY_BYTES: u64 = 256 << 10;
 const LEDGER: &str = "ledger";
 const REGISTER: &str = "volumes";
 /// Records of the ledger's file, in bytes.
