@@ -3,7 +3,6 @@
 //! stuck in the kernel holds nobody up.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -81,18 +80,11 @@ impl Drives {
     /// A sentence, where the configuration asks for what cannot be: a folder that another Weir uses, or that is none of Weir's.
     pub(crate) fn start(
         store: Store,
-        state: &Path,
+        register: Register,
         volumes: &[model::Volume],
         memory_bytes: u64,
         begin: Begin,
     ) -> anyhow::Result<Drives> {
-        let (register, is_damaged) = Register::open(state)
-            .with_context(|| format!("cannot read the register of volumes in {}", state.display()))?;
-        if is_damaged {
-            tracing::error!(
-                "the register of volumes is damaged: what they hold is asked about before it is used"
-            );
-        }
         let register = Arc::new(register);
         store.set_register(Arc::clone(&register));
         if begin == Begin::Later {
@@ -376,7 +368,8 @@ impl Inner {
         volume.set_budget(slot.wanted.write_budget.map(|budget| budget.0));
         let size_bytes = slot.wanted.size.map_or(usage.size_bytes, |size| size.0);
         let (reached, is_empty) = (volume.found(), usage.objects == 0);
-        let arriving = Arriving { id, path: &path, reached, opening, is_empty, is_mount };
+        let largest_number = volume.largest_number();
+        let arriving = Arriving { id, path: &path, reached, opening, largest_number, is_empty, is_mount };
         let arrival = match self.register.arrive(arriving, self.store.ledger()) {
             Ok(arrival) => arrival,
             Err(error) => {
@@ -386,10 +379,8 @@ impl Inner {
                 return self.close_apart(path, move || drop((volume, rows)));
             }
         };
-        if arrival.was_away {
-            tracing::warn!(
-                "volume {path} was away, or is another's: what it holds is asked about before it is used"
-            );
+        if let Some(distrust) = arrival.distrust {
+            tracing::warn!("volume {path} {}", distrust.sentence());
         }
         let seating = Seating {
             name: path.as_str().into(),
@@ -522,7 +513,7 @@ impl Inner {
             epochs.push((attached.id(), attached.volume().reached()));
         }
         let numbers = self.numbers.load(Ordering::Acquire) + NUMBERS_AHEAD;
-        if let Err(error) = self.register.note(&epochs, numbers) {
+        if let Err(error) = self.register.note(&epochs, numbers, self.store.ledger()) {
             tracing::warn!(%error, "cannot write the register of volumes");
         }
     }
@@ -568,7 +559,8 @@ impl Inner {
                 epochs.push((attached.id(), attached.volume().reached()));
             }
         }
-        let _ = self.register.note(&epochs, self.numbers.load(Ordering::Acquire));
+        let numbers = self.numbers.load(Ordering::Acquire);
+        let _ = self.register.note(&epochs, numbers, self.store.ledger());
         drop(state);
         self.bell.notify_one();
     }

@@ -4,7 +4,7 @@
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
 /// The files of a ledger: one is open for appending at a time. All of it blocks.
@@ -32,6 +32,19 @@ pub trait LedgerFiles: Debug + Send {
     /// # Errors
     /// What was written since the last sync may be lost, even if a later sync succeeds.
     fn sync(&mut self) -> io::Result<()>;
+
+    /// Whether the open file is still the one of that name: it may have been taken away, or another put in its place.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn is_named(&mut self, name: &str) -> io::Result<bool>;
+
+    /// Makes these bytes the whole of a small file, which is made where there is none, in place: durable when it returns. The
+    /// open file stays open.
+    ///
+    /// # Errors
+    /// As the system says; the file has what it had, these bytes, or neither.
+    fn overwrite(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
 
     /// Gives a file another name, in place of any that has it.
     ///
@@ -99,6 +112,33 @@ impl LedgerFiles for LedgerFolder {
 
     fn sync(&mut self) -> io::Result<()> {
         self.file()?.sync_data()
+    }
+
+    fn is_named(&mut self, name: &str) -> io::Result<bool> {
+        let own = self.file()?.metadata()?;
+        match fs::symlink_metadata(self.path.join(name)) {
+            Ok(there) => Ok((there.dev(), there.ino()) == (own.dev(), own.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn overwrite(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let path = self.path.join(name);
+        let mut options = OpenOptions::new();
+        options.write(true).mode(0o600);
+        let (file, is_new) = match options.open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                (options.create_new(true).open(&path)?, true)
+            }
+            opened => (opened?, false),
+        };
+        file.write_all_at(bytes, 0)?;
+        if file.metadata()?.len() != bytes.len() as u64 {
+            file.set_len(bytes.len() as u64)?;
+        }
+        file.sync_data()?;
+        if is_new { self.sync_folder() } else { Ok(()) }
     }
 
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {

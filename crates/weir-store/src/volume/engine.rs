@@ -206,6 +206,7 @@ impl Engine {
             self.open_next()?;
         }
         let Some(open) = &self.open else { return Err(Ended::Failed) };
+        self.shared.note_stamp(header.stamp);
         let end = open.segment.end();
         let place = Place { segment: open.segment.number, unit: (end / UNIT_BYTES) as u32 };
         let described = describe(header, self.shared.superblock.secret, place, key, head, table);

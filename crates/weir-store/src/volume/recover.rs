@@ -24,6 +24,7 @@ use super::single::SWEPT;
 use super::stocks::{Books, Counted, Rows};
 use super::superblock::{self, NotAVolume, SUPERBLOCK_BYTES, Superblock};
 use super::usage::Counters;
+use crate::random;
 
 /// The longest superblock that is read.
 const SUPERBLOCK_READ_BYTES: u64 = 4096;
@@ -79,6 +80,7 @@ struct Known {
     stocks: Rows,
     epoch: u64,
     next_object: u64,
+    stamp_max: u64,
     frames: u64,
     /// No segment up to this number is there unless it is in `durable`.
     newest: Option<u64>,
@@ -106,7 +108,7 @@ pub(crate) fn open(
     let segments = open_segments(&*disk, &superblock, &space, &known)?;
     let swept = SWEPT.read(&*disk, &superblock);
     let next_segment = highest_segment(&*disk)?.max(known.newest).map_or(1, |newest| newest + 1);
-    let read = Read { superblock, index: known.index, segments, space, swept };
+    let read = Read { superblock, index: known.index, segments, space, swept, stamp_max: known.stamp_max };
     let shared = Arc::new(Shared::new(disk, settings, read));
     let mut recovery = Recovery {
         shared: &shared,
@@ -171,7 +173,7 @@ fn superblock_of(disk: &dyn Disk, settings: &VolumeSettings) -> Result<Superbloc
     if segments.iter().any(|name| segment::number_of(name).is_some()) {
         return Err(OpenError::NoSuperblock);
     }
-    let (id, secret) = settings.identity.unwrap_or_else(random_identity);
+    let (id, secret) = settings.identity.unwrap_or_else(|| (random::identity(), random::word()));
     let superblock = Superblock {
         id,
         secret,
@@ -191,16 +193,6 @@ fn write_superblock(disk: &dyn Disk, superblock: &Superblock) -> io::Result<()> 
     file.sync_data()?;
     disk.rename(superblock::NEW_PATH, superblock::PATH)?;
     disk.sync_folder("")
-}
-
-fn random_identity() -> (u128, u64) {
-    (u128::from(random_word()) << 64 | u128::from(random_word()), random_word())
-}
-
-/// The standard library's hash seeds come from the system's random source.
-pub(super) fn random_word() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(0)
 }
 
 /// Checkpoint and journal; and the numbers of those two that are still needed.
@@ -225,6 +217,7 @@ fn known(
             stocks: Rows::default(),
             epoch: 0,
             next_object: 1,
+            stamp_max: 0,
             frames: 0,
             newest: None,
             was_rebuilt: true,
@@ -240,6 +233,7 @@ fn known(
         stocks: preface.stocks,
         epoch: preface.epoch,
         next_object: preface.next_object,
+        stamp_max: preface.stamp_max,
         frames: 0,
         was_rebuilt: false,
         has_gap: false,
@@ -273,6 +267,7 @@ impl Known {
     fn take(&mut self, frame: Frame, geometry: Geometry) {
         self.epoch = self.epoch.max(frame.epoch);
         self.next_object = self.next_object.max(frame.next_object);
+        self.stamp_max = self.stamp_max.max(frame.stamp_max);
         self.frames += 1;
         for change in frame.changes {
             match change {
@@ -498,6 +493,7 @@ impl Recovery<'_> {
     fn take(&mut self, found: &Found<'_>) {
         let header = found.described.header;
         self.next_object = self.next_object.max(header.number.saturating_add(1));
+        self.shared.note_stamp(header.stamp);
         let is_sound = found.is_sound && self.are_sound(&found.described.extents());
         if !is_sound {
             self.report.refused += 1;

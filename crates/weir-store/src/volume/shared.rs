@@ -31,6 +31,8 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// What left the index, and may be back after a crash.
     pub(crate) limbo: Limbo,
+    /// The largest stamp that a record has, or had.
+    stamp_max: AtomicU64,
     /// All that was asked for before this number of the ledger and is on the volume has been judged by the marks up to it.
     pub(crate) swept: AtomicU64,
     /// A sweep that is under way judges all that was asked for before this number of the ledger.
@@ -58,11 +60,12 @@ pub(crate) struct Read {
     pub(crate) segments: Segments,
     pub(crate) space: Arc<Space>,
     pub(crate) swept: u64,
+    pub(crate) stamp_max: u64,
 }
 
 impl Shared {
     pub(crate) fn new(disk: Arc<dyn Disk>, settings: &VolumeSettings, read: Read) -> Shared {
-        let Read { superblock, index, segments, space, swept } = read;
+        let Read { superblock, index, segments, space, swept, stamp_max } = read;
         Shared {
             disk,
             superblock,
@@ -72,6 +75,7 @@ impl Shared {
             space,
             counters: Counters::default(),
             limbo: Limbo::default(),
+            stamp_max: AtomicU64::new(stamp_max),
             swept: AtomicU64::new(swept),
             floor: AtomicU64::new(0),
             uses: Uses::new(settings.size_bytes, superblock.shard_bits),
@@ -88,6 +92,16 @@ impl Shared {
     pub(crate) fn is_shut_out(&self, owner: u64, length: Option<u64>) -> bool {
         let quotas = self.quotas.load();
         quotas.get(&owner).is_some_and(|quota| *quota == 0 || length.is_some_and(|length| length > *quota))
+    }
+
+    /// The largest stamp that a record has, or had.
+    pub(crate) fn stamp_max(&self) -> u64 {
+        self.stamp_max.load(Ordering::Acquire)
+    }
+
+    /// A record has that stamp.
+    pub(crate) fn note_stamp(&self, stamp: u64) {
+        self.stamp_max.fetch_max(stamp, Ordering::AcqRel);
     }
 
     /// Whether a sweep that is under way may be looking for what has that stamp.

@@ -15,7 +15,7 @@ pub(crate) const FILE_HEADER_BYTES: usize = 64;
 /// The version of a volume's formats but those of the index.
 pub(crate) const VERSION: u32 = 1;
 /// The version of journals and checkpoints. Those of another one are not read: the index is made anew from the segments.
-pub(crate) const INDEX_VERSION: u32 = 2;
+pub(crate) const INDEX_VERSION: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"WeirVol\n";
 

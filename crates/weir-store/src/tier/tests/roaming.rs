@@ -9,10 +9,20 @@ mod truth;
 mod world;
 
 use self::truth::URLS;
-use self::world::{AHEAD, BACK, End, RECORD_BYTES, State, Target, World};
+use self::world::{AHEAD, BACK, End, Kept, RECORD_BYTES, State, Target, World};
 use crate::{Force, MARKS_MAX};
 
 const STEPS: u64 = 120;
+/// Which files are put back, lost or exchanged together.
+const FILES: [&[Kept]; 7] = [
+    &[Kept::Ledger, Kept::End, Kept::Register],
+    &[Kept::Ledger, Kept::End, Kept::Register],
+    &[Kept::Ledger, Kept::End],
+    &[Kept::Ledger],
+    &[Kept::End],
+    &[Kept::Register],
+    &[Kept::Ledger, Kept::Register],
+];
 /// A small limit of marks, which is reached.
 const MARKS_FEW: usize = 4;
 
@@ -228,46 +238,43 @@ impl Life {
                 let Some(copy) = copies.get(at) else { return };
                 (copy.clone(), format!("copy {at}"))
             }
-            3 | 4 => (State::default(), "nothing".to_owned()),
+            3 | 4 => (State::new(), "nothing".to_owned()),
             5 => (self.world.installations[other].state(), format!("that of {other}")),
             _ => return self.damage(own),
         };
-        let which = self.below(3);
-        self.tell(format!("{} of {own} is {named}", ["ledger", "register", "state"][which as usize]));
-        if which != 1 {
-            self.world.replace_ledger(own, state.ledger.as_deref());
-        }
-        if which != 0 {
-            self.world.replace_register(own, state.register.as_deref());
-        }
+        let files = FILES[self.below(FILES.len() as u64) as usize];
+        self.tell(format!("{files:?} of {own} is {named}"));
+        self.world.replace(own, files, &state);
     }
 
     /// The end of the ledger is not what it was.
     fn damage(&mut self, own: usize) {
-        let Some(mut ledger) = self.world.installations[own].state().ledger else { return };
+        let mut state = self.world.installations[own].state();
+        let Some(ledger) = state.get_mut(&Kept::Ledger) else { return };
         let records = (ledger.len() / RECORD_BYTES).saturating_sub(1);
         if records == 0 {
             return;
         }
-        match self.below(3) {
+        let how = match self.below(3) {
             0 => {
                 let fewer = 1 + self.below(records as u64) as usize;
-                self.tell(format!("the ledger of {own} is shorter by {fewer} of {records} records"));
                 ledger.truncate((records + 1 - fewer) * RECORD_BYTES);
+                format!("shorter by {fewer} of {records} records")
             }
             1 => {
                 let fewer = 1 + self.below(RECORD_BYTES as u64 - 1) as usize;
-                self.tell(format!("the ledger of {own} is shorter by {fewer} bytes"));
                 ledger.truncate(ledger.len() - fewer);
+                format!("shorter by {fewer} bytes")
             }
             _ => {
                 let (back, bit) = (1 + self.below(RECORD_BYTES as u64) as usize, self.below(8));
-                self.tell(format!("a bit of the last record of {own} is flipped"));
                 let at = ledger.len() - back;
                 ledger[at] ^= 1 << bit;
+                "flipped by a bit in its last record".to_owned()
             }
-        }
-        self.world.replace_ledger(own, Some(&ledger));
+        };
+        self.tell(format!("the ledger of {own} is {how}"));
+        self.world.replace(own, &[Kept::Ledger], &state);
     }
 }
 

@@ -101,7 +101,8 @@ impl Engine {
         let pending = changes.len();
         let stock = |(segment, owner, stock)| Change::Stock { segment, owner, stock };
         changes.extend(self.books.dirty_cells().map(stock));
-        let mut frame = Frame { epoch: self.epoch + 1, next_object: self.next_object, changes };
+        let (epoch, stamp_max) = (self.epoch + 1, self.shared.stamp_max());
+        let mut frame = Frame { epoch, next_object: self.next_object, stamp_max, changes };
         let bytes = frame.to_bytes(&self.shared.superblock, number);
         let Some(journal) = &mut self.journal else { return false };
         if let Err(error) = journal.append(&bytes) {
@@ -232,6 +233,7 @@ impl Engine {
             journal,
             epoch: self.epoch,
             next_object: self.next_object,
+            stamp_max: self.shared.stamp_max(),
             shard_bits: self.shared.index.shard_bits(),
             segments: self.durable.clone(),
             stocks: self.books.rows.clone(),

@@ -1,10 +1,11 @@
 //! Cases of drives and ledgers that do not belong together, one by one: what a purge forbids does not come back.
 
 use super::truth::Use;
-use super::world::{AHEAD, End, RECORD_BYTES, Target, World};
+use super::world::{AHEAD, End, Kept, RECORD_BYTES, State, Target, World};
 use crate::{Force, MARKS_MAX};
 
 const OBJECTS: u64 = 6;
+const ALL: [Kept; 3] = [Kept::Ledger, Kept::End, Kept::Register];
 
 /// One drive, and an installation that has it.
 fn with_one(clock: i64) -> (World, usize) {
@@ -152,15 +153,17 @@ fn rolled_back(act: impl FnOnce(&mut World, usize)) -> (World, usize) {
     (world, own)
 }
 
+fn put_back(world: &mut World, own: usize, files: &[Kept]) {
+    let state = world.installations[own].copies[0].clone();
+    world.replace(own, files, &state);
+}
+
 fn put_all_back(world: &mut World, own: usize) {
-    put_ledger_back(world, own);
-    let register = world.installations[own].copies[0].register.clone();
-    world.replace_register(own, register.as_deref());
+    put_back(world, own, &ALL);
 }
 
 fn put_ledger_back(world: &mut World, own: usize) {
-    let ledger = world.installations[own].copies[0].ledger.clone();
-    world.replace_ledger(own, ledger.as_deref());
+    put_back(world, own, &[Kept::Ledger]);
 }
 
 #[test]
@@ -192,7 +195,7 @@ fn a_purge_concerns_what_is_there_after_the_ledger_was_put_back() {
 }
 
 fn lose_ledger(world: &mut World, own: usize) {
-    world.replace_ledger(own, None);
+    world.replace(own, &[Kept::Ledger], &State::new());
 }
 
 #[test]
@@ -252,9 +255,9 @@ fn after_the_end_of_the_ledger(damage: impl FnOnce(&mut Vec<u8>)) {
         world.purge(own, Target::Tag(tag), Force::Hard);
     }
     restart_after(&mut world, own, |world| {
-        let mut ledger = world.installations[own].state().ledger.unwrap();
-        damage(&mut ledger);
-        world.replace_ledger(own, Some(&ledger));
+        let mut state = world.installations[own].state();
+        damage(state.get_mut(&Kept::Ledger).unwrap());
+        world.replace(own, &[Kept::Ledger], &state);
     });
     assert_current(&mut world, own);
 }

@@ -1,7 +1,7 @@
 //! Installations, each with a ledger, a register and a clock of its own; drives that go from one to another; and state folders in which
 //! what stands is older, another's, damaged or gone.
 
-use std::io;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -20,8 +20,6 @@ use crate::{Force, Found, Generation, Ledger, Mark, Scope, Seating, Settings, St
 
 const DISK_BYTES: u64 = 8 << 20;
 const MEMORY_BYTES: u64 = 256 << 10;
-const LEDGER: &str = "ledger";
-const REGISTER: &str = "volumes";
 /// Records of the ledger's file, in bytes.
 pub(super) const RECORD_BYTES: usize = 64;
 const YEAR: i64 = 365 * 86_400;
@@ -72,12 +70,27 @@ pub(super) enum End {
     Power,
 }
 
-/// What stands in a state folder.
-#[derive(Debug, Clone, Default)]
-pub(super) struct State {
-    pub(super) ledger: Option<Vec<u8>>,
-    pub(super) register: Option<Vec<u8>>,
+/// A file of a state folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kept {
+    Ledger,
+    /// How far the ledger came.
+    End,
+    Register,
 }
+
+impl Kept {
+    fn name(self) -> &'static str {
+        match self {
+            Kept::Ledger => "ledger",
+            Kept::End => "ledger.end",
+            Kept::Register => "volumes",
+        }
+    }
+}
+
+/// What stands in a state folder.
+pub(super) type State = BTreeMap<Kept, Vec<u8>>;
 
 /// A process.
 pub(super) struct Running {
@@ -128,8 +141,9 @@ pub(super) struct World {
 impl Installation {
     /// The ledger and the register of a new process, as the program opens them.
     fn open(&self, now: Now) -> Result<Running, crate::ledger::OpenError> {
-        let ledger = Ledger::open(self.marks_max, Box::new(self.power.files()), now)?;
         let (register, _) = Register::open(self.folder.path()).unwrap();
+        let files = Box::new(self.power.files());
+        let ledger = Ledger::open(self.marks_max, files, register.ledger_number(), now)?;
         let numbers = Arc::new(AtomicU64::new(register.numbers()));
         let register = Arc::new(register);
         let store = Store::with_ledger(Settings::of(MEMORY_BYTES), ledger);
@@ -138,17 +152,20 @@ impl Installation {
     }
 
     pub(super) fn state(&self) -> State {
-        State {
-            ledger: self.power.content(LEDGER),
-            register: std::fs::read(self.folder.path().join(REGISTER)).ok(),
-        }
+        let of = |kept: Kept| match kept {
+            Kept::Register => std::fs::read(self.folder.path().join(kept.name())).ok(),
+            _ => self.power.content(kept.name()),
+        };
+        let all = [Kept::Ledger, Kept::End, Kept::Register];
+        all.into_iter().filter_map(|kept| Some((kept, of(kept)?))).collect()
     }
 
-    fn write_register(&self, bytes: Option<&[u8]>) -> io::Result<()> {
-        let path = self.folder.path().join(REGISTER);
-        match bytes {
-            Some(bytes) => std::fs::write(path, bytes),
-            None => std::fs::remove_file(path),
+    fn write(&self, kept: Kept, bytes: Option<&[u8]>) {
+        let path = self.folder.path().join(kept.name());
+        match (kept, bytes) {
+            (Kept::Ledger | Kept::End, bytes) => self.power.put(kept.name(), bytes),
+            (Kept::Register, Some(bytes)) => std::fs::write(path, bytes).unwrap(),
+            (Kept::Register, None) => drop(std::fs::remove_file(path)),
         }
     }
 }
@@ -161,6 +178,7 @@ impl Running {
             path,
             reached: volume.found(),
             opening: volume.renew_opening(),
+            largest_number: volume.largest_number(),
             is_empty: volume.usage().objects == 0,
             is_mount: true,
         };
@@ -243,7 +261,7 @@ impl World {
         let now = self.now(installation);
         let own = &mut self.installations[installation];
         let running = own.open(now).unwrap_or_else(|_| {
-            own.power.put(LEDGER, None);
+            own.write(Kept::Ledger, None);
             own.open(now).unwrap()
         });
         own.running = Some(running);
@@ -336,7 +354,8 @@ impl World {
             }
         }
         if end == End::Stop {
-            running.register.note(&reached, running.numbers.load(Ordering::Acquire)).unwrap();
+            let numbers = running.numbers.load(Ordering::Acquire);
+            running.register.note(&reached, numbers, running.store.ledger()).unwrap();
             self.truth.ended(installation);
         } else {
             self.truth.crashed(installation);
@@ -349,18 +368,14 @@ impl World {
         self.installations[installation].copies.push(state);
     }
 
-    /// Puts another ledger into the place of that of an installation that is not running.
-    pub(super) fn replace_ledger(&mut self, installation: usize, ledger: Option<&[u8]>) {
-        assert!(self.installations[installation].running.is_none());
+    /// Puts files as they are in a state, or are not, into the place of those of an installation that is not running.
+    pub(super) fn replace(&mut self, installation: usize, files: &[Kept], state: &State) {
+        let own = &self.installations[installation];
+        assert!(own.running.is_none());
+        for kept in files {
+            own.write(*kept, state.get(kept).map(Vec::as_slice));
+        }
         self.truth.forgot(installation);
-        self.installations[installation].power.put(LEDGER, ledger);
-    }
-
-    /// The same of its register.
-    pub(super) fn replace_register(&mut self, installation: usize, register: Option<&[u8]>) {
-        assert!(self.installations[installation].running.is_none());
-        self.truth.forgot(installation);
-        let _ = self.installations[installation].write_register(register);
     }
 
     /// An installation fetches an object and stores it.
@@ -410,7 +425,8 @@ impl World {
             assert!(volume.sync().is_some());
             reached.push((volume.id(), volume.reached()));
         }
-        running.register.note(&reached, running.numbers.load(Ordering::Acquire) + 100).unwrap();
+        let numbers = running.numbers.load(Ordering::Acquire) + 100;
+        running.register.note(&reached, numbers, running.store.ledger()).unwrap();
         self.truth.synced(installation);
     }
 
