@@ -55,9 +55,9 @@ pub enum OpenError {
     /// Its file cannot be read as one.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
-    /// Its file cannot be written.
-    #[error(transparent)]
-    Unwritten(#[from] Unwritten),
+    /// Its file cannot be read.
+    #[error("the file `ledger` in the state folder cannot be read: {0}")]
+    Unread(#[source] std::io::Error),
     /// Its thread cannot be started.
     #[error("cannot start the ledger's thread: {0}")]
     Thread(#[source] std::io::Error),
@@ -90,10 +90,11 @@ impl Ledger {
     }
 
     /// The ledger of a state folder: its marks and its number come back, and what is marked from now on is written. `least` is a
-    /// number that it is known to have reached. Blocks for writes and syncs.
+    /// number that it is known to have reached. Where it cannot be written it is in force all the same, as after any write that
+    /// fails ([`LedgerState::failure`]). Blocks for writes and syncs.
     ///
     /// # Errors
-    /// A file that is no ledger or of a newer version; no permission, no space.
+    /// A file that cannot be read, is no ledger, or of a newer version.
     pub fn open(
         marks_max: usize,
         files: Box<dyn LedgerFiles>,

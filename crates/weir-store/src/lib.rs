@@ -30,6 +30,7 @@ mod random;
 mod register;
 #[cfg(test)]
 mod samples;
+mod scratch;
 mod shelf;
 #[cfg(any(test, feature = "testing"))]
 pub mod simulation;

@@ -107,6 +107,9 @@ fn memory_of(state: &Path) -> anyhow::Result<(Register, Ledger)> {
         Past::Whole | Past::New => {}
         past => tracing::error!("{}", past.sentence()),
     }
+    if let Some(why) = ledger.state().failure {
+        tracing::error!("{why}; purges are in force, and are refused (500) until it can be");
+    }
     Ok((register, ledger))
 }
 

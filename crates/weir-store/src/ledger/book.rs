@@ -1,7 +1,7 @@
 //! The thread that makes marks durable: it takes what came meanwhile, writes it, syncs once, and acknowledges all. What
 //! nobody waits for is collected for a while, so that a flood of unsafe requests does not keep the drive syncing.
 //!
-//! States of the file: *good* → *broken* after any failure, since what failed to be written or synced may be missing though
+//! States of the file: *good* → *broken* after any failure, the one at the start included, since what failed to be written or synced may be missing though
 //! a later sync succeeds → *good* again once the whole ledger stands in a new file. While it is broken nothing is
 //! acknowledged, and every batch tries a new file.
 //!
@@ -130,6 +130,14 @@ struct Queue {
 }
 
 impl Queue {
+    /// Notes up to which number all is durable, or why it is not.
+    fn note(&mut self, written: &Result<u64, Unwritten>) {
+        match written {
+            Ok(number) => (self.durable, self.failure) = (self.durable.max(*number), None),
+            Err(error) => self.failure = Some(error.to_string()),
+        }
+    }
+
     fn take(&mut self) -> Batch {
         Batch {
             records: std::mem::take(&mut self.records),
@@ -166,10 +174,10 @@ impl Book {
         least: u64,
         now: Now,
     ) -> Result<(Book, Nature, Past), OpenError> {
-        let (scribe, past) = Scribe::open(marks, files, least, now)?;
+        let (scribe, past, written) = Scribe::open(marks, files, least, now)?;
         let nature = scribe.nature();
         let desk = Arc::new(Desk::default());
-        desk.queue.lock().durable = scribe.number();
+        desk.queue.lock().note(&written.map_err(Unwritten::from));
         let at_thread = desk.clone();
         let thread = std::thread::Builder::new()
             .name("weir-ledger".to_owned())
@@ -355,13 +363,7 @@ impl Place {
             Place::Successor(successor) => pass(successor.as_mut(), &batch),
         };
         let written = written.map_err(Unwritten::from);
-        {
-            let mut queue = desk.queue.lock();
-            match &written {
-                Ok(number) => (queue.durable, queue.failure) = (queue.durable.max(*number), None),
-                Err(error) => queue.failure = Some(error.to_string()),
-            }
-        }
+        desk.queue.lock().note(&written);
         desk.settled.notify_all();
         for (stamp, acknowledge) in batch.waiting {
             acknowledge(written.clone().map(|_| stamp));

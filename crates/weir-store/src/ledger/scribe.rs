@@ -131,14 +131,15 @@ impl Found {
 }
 
 impl Scribe {
-    /// Reads the file, and writes it anew: without a torn tail, and with a counter beyond all that was ever given.
+    /// Reads the file, and writes it anew: without a torn tail, and with a counter beyond all that was ever given. Where that
+    /// fails, why: the file is broken from the start, and what it said is in force.
     pub(super) fn open(
         marks: Arc<Marks>,
         mut files: Box<dyn LedgerFiles>,
         least: u64,
         now: Now,
-    ) -> Result<(Scribe, Past), OpenError> {
-        let read = files.read(FILE, FILE_BYTES_MAX).map_err(super::Unwritten::from)?;
+    ) -> Result<(Scribe, Past, io::Result<u64>), OpenError> {
+        let read = files.read(FILE, FILE_BYTES_MAX).map_err(OpenError::Unread)?;
         let end = files.read(FILE_END, RECORD_BYTES as u64).ok().flatten();
         let end = end.and_then(|bytes| record::end_of_bytes(&bytes));
         let found = match read {
@@ -167,17 +168,12 @@ impl Scribe {
         };
         let has_end = found.has_end;
         let mut scribe = Scribe { marks, files, nature, records: 0, is_broken: true, has_end };
-        scribe.write_anew().map_err(super::Unwritten::from)?;
-        Ok((scribe, found.past))
+        let written = scribe.write_anew();
+        Ok((scribe, found.past, written))
     }
 
     pub(super) fn nature(&self) -> Nature {
         self.nature
-    }
-
-    /// The number that the ledger has reached.
-    pub(super) fn number(&self) -> u64 {
-        self.marks.current().number()
     }
 
     /// Whether it is not known what the file holds.
