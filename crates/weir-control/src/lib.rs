@@ -33,7 +33,7 @@ pub use plane::{
     Verified, VolumeUse,
 };
 pub use serve::{AdminListener, ControlThread, ServeError};
-pub use sites::{Holding, More, SiteAccount, Sites, SitesOrder, Stock, Used, UsedIn};
+pub use sites::{Holding, More, SiteAccount, Sites, SitesOrder, Stock, UnsoundFile, Used, UsedIn};
 pub use state::{StateError, StateFolder};
 pub use status::{Status, rfc3339};
 

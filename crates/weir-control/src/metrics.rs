@@ -286,6 +286,8 @@ fn holdings(out: &mut Out, inventory: &Inventory) -> fmt::Result {
     let is_well = if accounts.failure.is_none() { 1.0 } else { 0.0 };
     out.gauge("weir_accounts_well", "1 while the accounts of sites can be written", is_well)?;
     out.counter("weir_accounts_write_errors", "writes of the accounts that failed", accounts.failed)?;
+    let help = "files of the accounts of which not all can be read";
+    out.gauge("weir_accounts_unsound_files", help, accounts.unsound as f64)?;
     out.counter("weir_accounts_written_bytes", "bytes written for the accounts", accounts.written_bytes)?;
     below::volumes(out, &inventory.volumes)
 }

@@ -409,6 +409,9 @@ pub struct AccountsUse {
     pub failed: u64,
     /// Bytes written.
     pub written_bytes: u64,
+    /// Files of which not all could be read when they were last.
+    #[serde(default)]
+    pub unsound: u64,
 }
 
 /// An upstream and its origins.

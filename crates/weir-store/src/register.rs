@@ -195,6 +195,11 @@ impl Register {
         self.state.lock().volumes.values().any(|entry| entry.path == path && entry.is_mount)
     }
 
+    /// Whether a volume was ever in a folder, as far as is known.
+    pub fn knows(&self, path: &str) -> bool {
+        self.state.lock().volumes.values().any(|entry| entry.path == path)
+    }
+
     /// Says that a volume is there from now on, and leads the ledger beyond all numbers that it bears, so that whatever is marked
     /// from now on concerns it; durable when it returns.
     ///

@@ -274,6 +274,7 @@ impl Inner {
             match state.heard.recv_timeout(TICK) {
                 Ok(News::Opened(path, opened)) => match *opened {
                     Err(Refused::Config(error)) => return Err(error),
+                    Err(Refused::Folder(error)) if !self.register.knows(&path) => return Err(error),
                     opened => self.hear(&mut state, News::Opened(path, Box::new(opened))),
                 },
                 Ok(news) => self.hear(&mut state, news),

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use super::checkpoint;
 use super::disk::{Disk, DiskFile, read_exact_at};
 use super::engine::{Engine, Start};
+use super::identity::superblock_of;
 use super::index::{Index, KeyHash, Location};
 use super::journal::{self, Change, Frame};
 use super::record::preamble::{self, SEGMENT_HEADER_BYTES};
@@ -22,12 +23,8 @@ use super::settings::{SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
 use super::shared::{Read, Shared};
 use super::single::SWEPT;
 use super::stocks::{Books, Counted, Rows};
-use super::superblock::{self, NotAVolume, SUPERBLOCK_BYTES, Superblock};
+use super::superblock::{NotAVolume, Superblock};
 use super::usage::Counters;
-use crate::random;
-
-/// The longest superblock that is read.
-const SUPERBLOCK_READ_BYTES: u64 = 4096;
 
 /// Why a volume cannot be opened. Nothing of it was changed.
 #[derive(Debug, thiserror::Error)]
@@ -52,7 +49,7 @@ pub enum OpenError {
     },
 }
 
-fn failed(act: &'static str) -> impl Fn(io::Error) -> OpenError {
+pub(super) fn failed(act: &'static str) -> impl Fn(io::Error) -> OpenError {
     move |source| OpenError::Drive { act, source }
 }
 
@@ -154,45 +151,6 @@ fn sorted(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut numbers: Vec<u64> = numbers.collect();
     numbers.sort_unstable();
     numbers
-}
-
-/// Reads the superblock; makes one where the folder is empty.
-fn superblock_of(disk: &dyn Disk, settings: &VolumeSettings) -> Result<Superblock, OpenError> {
-    let act = failed("reading the superblock");
-    match disk.open(superblock::PATH) {
-        Ok(file) => {
-            let length = file.length().map_err(&act)?.min(SUPERBLOCK_READ_BYTES);
-            let mut bytes = vec![0; length as usize];
-            read_exact_at(&*file, &mut bytes, 0).map_err(&act)?;
-            return Superblock::read(&bytes).map_err(OpenError::Superblock);
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(act(error)),
-    }
-    let segments = disk.list(segment::FOLDER).map_err(&act)?;
-    if segments.iter().any(|name| segment::number_of(name).is_some()) {
-        return Err(OpenError::NoSuperblock);
-    }
-    let (id, secret) = settings.identity.unwrap_or_else(|| (random::identity(), random::word()));
-    let superblock = Superblock {
-        id,
-        secret,
-        segment_bytes: settings.segment_bytes(),
-        shard_bits: settings.shard_bits(),
-        made_for_bytes: settings.size_bytes,
-    };
-    write_superblock(disk, &superblock).map_err(failed("writing the superblock"))?;
-    Ok(superblock)
-}
-
-fn write_superblock(disk: &dyn Disk, superblock: &Superblock) -> io::Result<()> {
-    let bytes = superblock.to_bytes();
-    assert_eq!(bytes.len(), SUPERBLOCK_BYTES);
-    let file = disk.create(superblock::NEW_PATH)?;
-    file.write_all_at(&[&bytes], 0)?;
-    file.sync_data()?;
-    disk.rename(superblock::NEW_PATH, superblock::PATH)?;
-    disk.sync_folder("")
 }
 
 /// Checkpoint and journal; and the numbers of those two that are still needed.

@@ -96,6 +96,7 @@ struct Begun {
 impl Run {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let beginning = Beginning::of_this_process();
+        process::survive_the_limit_of_file_size();
         process::raise_open_files();
         let mut inheritance = Inheritance::offered()?;
         let begun = match self.begin(&mut inheritance) {

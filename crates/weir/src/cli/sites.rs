@@ -1,6 +1,7 @@
 //! `weir sites`: what each site holds and has used, for people, as JSON, or as CSV to bill by.
 
 use std::fmt::Write;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -52,7 +53,13 @@ impl ShowSites {
         let sites: Sites = serde_json::from_slice(&asked.body)
             .context("the running Weir answers in another form; is it of another version?")?;
         say(&csv(&sites))?;
-        Ok(ExitCode::SUCCESS)
+        // Who bills by it has to know that it may be too small.
+        let mut code = ExitCode::SUCCESS;
+        for unsound in sites.unsound_within() {
+            writeln!(io::stderr(), "weir: {}", unsound.says)?;
+            code = ExitCode::FAILURE;
+        }
+        Ok(code)
     }
 }
 
@@ -70,12 +77,18 @@ fn show(sites: &Sites) -> String {
     let since =
         sites.since.as_deref().map_or_else(|| "since ever".to_owned(), |day| format!("since {day} (UTC)"));
     let _ = writeln!(text, "used {since}; - is what no site can be named for");
-    text
+    text + &unsound(sites)
 }
 
 /// One site, a line for each day.
 fn show_days(sites: &Sites) -> String {
-    sites.sites.iter().map(|account| about(account, sites.since.as_deref())).collect()
+    let all: String = sites.sites.iter().map(|account| about(account, sites.since.as_deref())).collect();
+    all + &unsound(sites)
+}
+
+/// A line for each file of which not all can be read.
+fn unsound(sites: &Sites) -> String {
+    sites.unsound_within().map(|unsound| format!("not whole: {}\n", unsound.says)).collect()
 }
 
 fn about(account: &SiteAccount, since: Option<&str>) -> String {
@@ -182,7 +195,7 @@ old.example (gone)                   2     1      0       1         0      50.0 
 -                                    1     0      0       1         0       0.0 %         0 B      0 B in 0
 used since 2026-11-01 (UTC); - is what no site can be named for
 ";
-        assert_eq!(show(&Sites { since: Some("2026-11-01".to_owned()), sites }), expect);
+        assert_eq!(show(&Sites { since: Some("2026-11-01".to_owned()), sites, unsound: vec![] }), expect);
     }
 
     #[test]
@@ -195,6 +208,6 @@ day (UTC)   requests  hits  stale  misses  revalid.  from cache  to clients  fro
 since ever         4     3      0       1         0      75.0 %     3.0 KiB      0 B in 0
 ";
         let sites = vec![account("a.example", 3, Some("Ann"))];
-        assert_eq!(show_days(&Sites { since: None, sites }), expect);
+        assert_eq!(show_days(&Sites { since: None, sites, unsound: vec![] }), expect);
     }
 }
