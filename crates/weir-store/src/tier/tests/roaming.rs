@@ -121,7 +121,15 @@ impl Life {
                 self.tell(format!("{own} stores {url}"));
                 self.world.put(own, url);
             }
-            8..=17 => self.get(own, url)?,
+            8 => {
+                self.tell(format!("{own} begins to store {url}"));
+                self.world.put_slowly(own, url);
+            }
+            9 => {
+                self.tell(format!("{own} has stored all of what it began"));
+                self.world.finish_all(own);
+            }
+            10..=17 => self.get(own, url)?,
             18..=22 => self.purge(own),
             23 | 24 => {
                 self.tell(format!("{own} syncs"));

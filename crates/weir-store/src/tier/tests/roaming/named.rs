@@ -194,6 +194,57 @@ fn a_purge_concerns_what_is_there_after_the_ledger_was_put_back() {
     }
 }
 
+/// A state folder is kept while the process runs, and put back after that very process has ended, as a backup may be.
+fn put_back_from_the_same_run(then: impl FnOnce(&mut World, usize)) {
+    let (mut world, own) = with_one(0);
+    fill(&mut world, own);
+    world.copy(own);
+    world.purge(own, Target::Tag(0), Force::Hard);
+    then(&mut world, own);
+    restart_after(&mut world, own, |world| put_all_back(world, own));
+    assert_current(&mut world, own);
+}
+
+#[test]
+fn a_state_put_back_from_a_copy_of_the_same_run_is_behind_what_was_stored_since() {
+    put_back_from_the_same_run(|world, own| {
+        world.put(own, OBJECTS);
+        world.sync(own);
+    });
+}
+
+#[test]
+fn a_state_put_back_from_a_copy_of_the_same_run_is_behind_what_was_swept_since() {
+    put_back_from_the_same_run(|world, own| {
+        world.purge(own, Target::Tag(1), Force::Soft);
+        world.sweep(0);
+        world.purge(own, Target::Tag(2), Force::Hard);
+    });
+}
+
+#[test]
+fn a_state_put_back_from_a_copy_of_the_same_run_is_behind_a_purge_before_an_orderly_end() {
+    put_back_from_the_same_run(|_, _| {});
+}
+
+#[test]
+fn what_is_stored_after_a_drive_came_from_elsewhere_is_believed_at_the_next_start() {
+    let (mut world, older, later) = pair(3600);
+    world.attach(later, 0);
+    fill(&mut world, later);
+    carry(&mut world, older);
+    fill(&mut world, older);
+    for end in [End::Stop, End::Power, End::Kill] {
+        world.end(older, end);
+        world.start(older);
+        world.attach(older, 0);
+        world.call(older);
+        for url in 0..OBJECTS {
+            assert_eq!(world.get(older, url), Ok((1, Use::Plain)), "after {end:?}");
+        }
+    }
+}
+
 fn lose_ledger(world: &mut World, own: usize) {
     world.replace(own, &[Kept::Ledger], &State::new());
 }

@@ -75,12 +75,17 @@ impl Truth {
         self.copies[number]
     }
 
-    /// It was stored by an installation, on one of its drives, too.
-    pub(super) fn stored(&mut self, installation: usize, number: usize, drive: Option<usize>) {
+    /// An installation begins to store it, on one of its drives, too.
+    pub(super) fn began(&mut self, installation: usize, number: usize, drive: Option<usize>) {
         self.lying.insert((Place::Memory(installation), number));
         self.lying.extend(drive.map(|drive| (Place::Drive(drive), number)));
+    }
+
+    /// All of it is stored.
+    pub(super) fn stored(&mut self, installation: usize, number: usize) {
         let Copy { url, version } = self.copies[number];
-        self.newest.insert((installation, url), version);
+        let newest = self.newest.entry((installation, url)).or_default();
+        *newest = version.max(*newest);
     }
 
     /// Whether a copy is known to lie there.
@@ -125,20 +130,32 @@ impl Truth {
 
     /// A drive comes to an installation from another one: what is there is as old as may be.
     pub(super) fn wandered(&mut self, drive: usize, installation: usize) {
-        let there: Vec<usize> = self.on(drive).collect();
-        for number in there {
-            let Copy { url, version } = self.copies[number];
-            if version < self.version(url) {
-                self.suspect.insert((Place::Drive(drive), number), "came from elsewhere");
-            }
+        self.is_doubted(drive);
+        for number in self.on(drive) {
             self.dead.remove(&(Place::Memory(installation), number));
         }
         self.dead.retain(|(place, _), by| *place != Place::Drive(drive) || *by == installation);
     }
 
-    fn on(&self, drive: usize) -> impl Iterator<Item = usize> {
-        let here = self.lying.iter().filter(move |(place, _)| *place == Place::Drive(drive));
-        here.map(|(_, number)| *number)
+    /// What is on a drive is to be asked about.
+    pub(super) fn is_doubted(&mut self, drive: usize) {
+        for number in self.on(drive) {
+            let Copy { url, version } = self.copies[number];
+            if version < self.version(url) {
+                self.suspect.insert((Place::Drive(drive), number), "came from elsewhere");
+            }
+        }
+    }
+
+    /// What is on a drive is not to be used by an installation.
+    pub(super) fn is_dead(&mut self, drive: usize, installation: usize) {
+        let all = self.on(drive).into_iter();
+        self.dead.extend(all.map(|number| ((Place::Drive(drive), number), installation)));
+    }
+
+    fn on(&self, drive: usize) -> Vec<usize> {
+        let here = self.lying.iter().filter(|(place, _)| *place == Place::Drive(drive));
+        here.map(|(_, number)| *number).collect()
     }
 
     /// All that an installation has stored is durable.
@@ -169,6 +186,12 @@ impl Truth {
         self.dead.retain(|_, by| *by != installation);
         self.newest.retain(|(own, _), _| *own != installation);
         self.newest_durable.retain(|(own, _), _| *own != installation);
+    }
+
+    /// An installation, all of its state folder, is as it was before. Of a drive that is as it was then, too, it cannot know what it purged
+    /// while that was not there.
+    pub(super) fn went_back(&mut self, installation: usize) {
+        self.least.retain(|(own, _), _| *own != installation);
     }
 
     /// Why a copy is not to be used so by an installation, where it is not.

@@ -1,25 +1,25 @@
 //! Installations, each with a ledger, a register and a clock of its own; drives that go from one to another; and state folders in which
 //! what stands is older, another's, damaged or gone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use weir_policy::{Now, StoredFlags};
+use weir_policy::{Now, Storable, StoredFlags};
 
 use super::truth::{Place, Truth, URLS, Use};
 use crate::ledger::tests::files::Power;
-use crate::register::{Arriving, Register};
+use crate::register::{Arriving, Distrust, Register};
 use crate::samples::{Folder, body, key, now, proof, url};
 use crate::tier::sweeper::{Stuck, Sweeper};
 use crate::tier::tests::wait;
 use crate::volume::{Clock, CrashDisk, Fault, Volume, VolumeSettings, codec};
 use crate::volumes::Attached;
-use crate::{Force, Found, Generation, Ledger, Mark, Scope, Seating, Settings, Store};
+use crate::{Asking, Force, Found, Generation, Ledger, Mark, Scope, Seating, Settings, Store, Writer};
 
 const DISK_BYTES: u64 = 8 << 20;
-const MEMORY_BYTES: u64 = 256 << 10;
+const MEMORY_BYTES: u64 = 1 << 20;
 /// Records of the ledger's file, in bytes.
 pub(super) const RECORD_BYTES: usize = 64;
 const YEAR: i64 = 365 * 86_400;
@@ -110,6 +110,17 @@ pub(super) struct Installation {
     pub(super) copies: Vec<State>,
     /// The power of its drives is about to go.
     pub(super) is_failing: bool,
+    /// Drives that it knows, and used with a ledger that is lost.
+    orphans: BTreeSet<usize>,
+}
+
+/// A transfer under way.
+struct Fill {
+    installation: usize,
+    copy: usize,
+    length: u64,
+    writer: Writer,
+    _asking: Asking,
 }
 
 /// Where a drive is.
@@ -133,6 +144,7 @@ pub(super) struct World {
     pub(super) drives: Vec<Drive>,
     pub(super) truth: Truth,
     pub(super) time: SystemTime,
+    fills: Vec<Fill>,
     seed: u64,
     /// How often something was used as it is, and after asking.
     pub(super) used: [u64; 2],
@@ -172,7 +184,7 @@ impl Installation {
 
 impl Running {
     /// Takes a volume that was opened, as the program does.
-    fn take(&self, volume: Volume, path: &str) -> Attached {
+    fn take(&self, volume: Volume, path: &str) -> (Attached, Option<Distrust>) {
         let arriving = Arriving {
             id: volume.id(),
             path,
@@ -188,7 +200,7 @@ impl Running {
             dead_below: arrival.dead_below,
             ..Seating::of(path, 1)
         };
-        self.store.attach_without_sweeper(volume, seating, now)
+        (self.store.attach_without_sweeper(volume, seating, now), arrival.distrust)
     }
 }
 
@@ -214,6 +226,7 @@ impl World {
             drives: (0..drives).map(drive).collect(),
             truth: Truth::default(),
             time: SystemTime::UNIX_EPOCH + Duration::from_secs(1_800_000_000),
+            fills: Vec::new(),
             seed,
             used: [0; 2],
         }
@@ -229,6 +242,7 @@ impl World {
             running: None,
             copies: Vec::new(),
             is_failing: false,
+            orphans: BTreeSet::new(),
         });
         self.start(self.installations.len() - 1);
         self.installations.len() - 1
@@ -260,6 +274,14 @@ impl World {
     pub(super) fn start(&mut self, installation: usize) {
         let now = self.now(installation);
         let own = &mut self.installations[installation];
+        let state = own.state();
+        if !state.contains_key(&Kept::Ledger) {
+            let register = state.get(&Kept::Register).map(|bytes| String::from_utf8_lossy(bytes));
+            let is_known = |at: &usize| {
+                register.as_ref().is_some_and(|text| text.contains(&format!("volume {:032x} ", id_of(*at))))
+            };
+            own.orphans.extend((0..self.drives.len()).filter(is_known));
+        }
         let running = own.open(now).unwrap_or_else(|_| {
             own.write(Kept::Ledger, None);
             own.open(now).unwrap()
@@ -295,7 +317,21 @@ impl World {
         // What one thread was asked for is done in order.
         settings.readers = 1;
         let (volume, _) = Volume::open(Arc::new(drive.disk.clone()), &settings).unwrap();
-        let attached = running.take(volume, &path_of(at));
+        let is_empty = volume.usage().objects == 0;
+        let (attached, distrust) = running.take(volume, &path_of(at));
+        if self.installations[installation].orphans.remove(&at) && !is_empty {
+            assert_eq!(
+                distrust,
+                Some(Distrust::Orphaned),
+                "the ledger that drive {at} was used with is lost"
+            );
+        }
+        if distrust.is_some() {
+            self.truth.is_doubted(at);
+        }
+        if distrust == Some(Distrust::Orphaned) {
+            self.truth.is_dead(at, installation);
+        }
         drive.seat = Some(Seat { installation, attached, sweeper: Sweeper::default() });
     }
 
@@ -333,6 +369,7 @@ impl World {
             self.installations[installation].power.cut(self.seed);
         }
         let mut reached = Vec::new();
+        self.fills.retain(|fill| fill.installation != installation);
         let running = self.installations[installation].running.take().unwrap();
         for at in drives {
             let drive = &mut self.drives[at];
@@ -376,23 +413,57 @@ impl World {
             own.write(*kept, state.get(kept).map(Vec::as_slice));
         }
         self.truth.forgot(installation);
+        if files.contains(&Kept::Ledger) || files.contains(&Kept::Register) {
+            self.installations[installation].orphans.clear();
+        }
+        if files.len() == 3 && !state.is_empty() {
+            self.truth.went_back(installation);
+        }
     }
 
-    /// An installation fetches an object and stores it.
+    /// An installation looks for an object, fetches it all the same, and stores it.
     pub(super) fn put(&mut self, installation: usize, number: u64) {
+        // What it has is in memory then, and goes.
+        self.find(installation, number);
+        if let Some(fill) = self.begin(installation, number) {
+            self.finish(fill);
+        }
+    }
+
+    /// Half of an object has come; the rest comes later.
+    pub(super) fn put_slowly(&mut self, installation: usize, number: u64) {
+        self.find(installation, number);
+        let fill = self.begin(installation, number);
+        self.fills.extend(fill);
+    }
+
+    fn begin(&mut self, installation: usize, number: u64) -> Option<Fill> {
         let copy = self.truth.fetched(number);
-        let version = self.truth.version(number);
         let length = [200, 9000, 40_000][copy % 3];
-        let (etag, tag) = (format!("\"{version}.{copy}\""), format!("tag{} other", tag_of(number)));
         let store = &self.running(installation).store;
-        let stamp = store.ledger().current();
-        let head = proof(&[], &[("etag", &etag), ("surrogate-key", &tag)]);
-        let begun = store.begin(head, key(number), stamp, Some(length));
-        let Ok((generation, mut writer)) = begun else { return };
-        writer.push(body(copy as u64, 0, length as usize)).unwrap();
-        writer.seal().unwrap();
+        let asking = store.ledger().ask();
+        let head = head_of(number, self.truth.version(number), copy);
+        let (generation, mut writer) = store.begin(head, key(number), asking.stamp(), Some(length)).ok()?;
+        writer.push(body(copy as u64, 0, length as usize / 2)).ok()?;
         let home = self.home(&generation);
-        self.truth.stored(installation, copy, home);
+        self.truth.began(installation, copy, home);
+        Some(Fill { installation, copy, length, writer, _asking: asking })
+    }
+
+    fn finish(&mut self, fill: Fill) {
+        let Fill { installation, copy, length, mut writer, .. } = fill;
+        let rest = length - length / 2;
+        if writer.push(body(copy as u64, length / 2, rest as usize)).is_ok() && writer.seal().is_ok() {
+            self.truth.stored(installation, copy);
+        }
+    }
+
+    /// What was fetched slowly comes to its end.
+    pub(super) fn finish_all(&mut self, installation: usize) {
+        while let Some(at) = self.fills.iter().position(|fill| fill.installation == installation) {
+            let fill = self.fills.swap_remove(at);
+            self.finish(fill);
+        }
     }
 
     /// The drive that a generation is on, or was last.
@@ -436,7 +507,10 @@ impl World {
         let own = &self.installations[seat.installation];
         let shelf = Arc::clone(own.running.as_ref().unwrap().store.shelf_for_tests());
         let passed = seat.sweeper.pass_on(&shelf, seat.attached.tier_for_tests());
-        assert!(own.is_failing || matches!(passed, Ok(()) | Err(Stuck::Behind)), "{passed:?}");
+        assert!(
+            own.is_failing || matches!(passed, Ok(()) | Err(Stuck::Behind | Stuck::Arriving)),
+            "{passed:?}"
+        );
     }
 
     /// One drive gives what it has to the others of its installation.
@@ -513,9 +587,7 @@ impl World {
             return Ok((version, how));
         }
         if version == self.truth.version(number) {
-            let etag = head.stored.headers["etag"].to_str().unwrap();
-            let tag = format!("tag{} other", tag_of(number));
-            let renewed = proof(&[], &[("etag", etag), ("surrogate-key", &tag)]).into_stored();
+            let renewed = head_of(number, version, copy).into_stored();
             let store = &self.running(installation).store;
             store.freshen(&found, renewed, store.ledger().current());
         } else {
@@ -523,6 +595,12 @@ impl World {
         }
         Ok((self.truth.version(number), how))
     }
+}
+
+/// The head of a copy.
+fn head_of(url: u64, version: u64, copy: usize) -> Storable {
+    let (etag, tags) = (format!("\"{version}.{copy}\""), format!("tag{} other", tag_of(url)));
+    proof(&[], &[("etag", &etag), ("surrogate-key", &tags)])
 }
 
 /// The number of a copy, from its head.
