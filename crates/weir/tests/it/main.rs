@@ -25,6 +25,7 @@ mod departed;
 mod disk;
 mod drives;
 mod events;
+mod exchanged;
 mod experiment;
 mod file_size;
 mod fill;
