@@ -54,7 +54,7 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the question names nothing that there could be, or they cannot be read.
     fn sites(&self, order: &SitesOrder) -> Result<Sites, String>;
 
-    /// What is held of each site of the configuration. May block for a while.
+    /// What is held of each site of the configuration, what is purged and not swept yet on volumes included. May block for a while.
     fn held(&self) -> Vec<(String, Holding)>;
 
     /// The names that the admin listener answers to, beside its addresses and `localhost`: `[admin] hosts`.
