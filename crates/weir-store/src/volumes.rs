@@ -157,6 +157,7 @@ impl Store {
                 Outdone::default()
             }
         };
+        volume.follow(&self.shelf.ledger);
         let tier = Tier::new(volume, rows, seating, outdone, clock);
         tier.set_aside(self.shelf.charge(memory_bytes));
         // Before anything is stored there: what of the day's budget is left.
@@ -174,6 +175,12 @@ impl Store {
         share_quotas(&self.shelf);
         self.shelf.admission.ask(Task::Offer);
         Ok(Attached { tier })
+    }
+
+    /// All that the volumes hold by now and was asked for before that number is asked about before it is used: marks are lost that
+    /// may concern it ([`Distrust::Ahead`](crate::Distrust::Ahead)).
+    pub fn distrust(&self, from: Stamp) {
+        self.shelf.tiers.all().iter().for_each(|tier| tier.trust_from(from));
     }
 
     /// Says that volumes will come that another process still has: what is begun from here on outdoes what they hold.
@@ -209,6 +216,7 @@ impl Store {
         seating: Seating,
         clock: fn() -> Now,
     ) -> Attached {
+        volume.follow(&self.shelf.ledger);
         let tier = Tier::new(volume, None, seating, Outdone::default(), clock);
         self.shelf.tiers.attach(&tier).unwrap();
         Attached { tier }

@@ -3,7 +3,6 @@
 //! stuck in the kernel holds nobody up.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -14,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use weir_config::model;
 use weir_control::VolumeUse;
 use weir_store::life::{Act, Event, Life, Phase};
-use weir_store::{Arriving, Attached, Register, Seating, Store, Twice};
+use weir_store::{Arriving, Attached, Distrust, Register, Seating, Store, Twice};
 
 use crate::volume::{self, Opened, Refused, Share};
 
@@ -81,18 +80,11 @@ impl Drives {
     /// A sentence, where the configuration asks for what cannot be: a folder that another Weir uses, or that is none of Weir's.
     pub(crate) fn start(
         store: Store,
-        state: &Path,
+        register: Register,
         volumes: &[model::Volume],
         memory_bytes: u64,
         begin: Begin,
     ) -> anyhow::Result<Drives> {
-        let (register, is_damaged) = Register::open(state)
-            .with_context(|| format!("cannot read the register of volumes in {}", state.display()))?;
-        if is_damaged {
-            tracing::error!(
-                "the register of volumes is damaged: what they hold is asked about before it is used"
-            );
-        }
         let register = Arc::new(register);
         store.set_register(Arc::clone(&register));
         if begin == Begin::Later {
@@ -282,6 +274,7 @@ impl Inner {
             match state.heard.recv_timeout(TICK) {
                 Ok(News::Opened(path, opened)) => match *opened {
                     Err(Refused::Config(error)) => return Err(error),
+                    Err(Refused::Folder(error)) if !self.register.knows(&path) => return Err(error),
                     opened => self.hear(&mut state, News::Opened(path, Box::new(opened))),
                 },
                 Ok(news) => self.hear(&mut state, news),
@@ -376,7 +369,8 @@ impl Inner {
         volume.set_budget(slot.wanted.write_budget.map(|budget| budget.0));
         let size_bytes = slot.wanted.size.map_or(usage.size_bytes, |size| size.0);
         let (reached, is_empty) = (volume.found(), usage.objects == 0);
-        let arriving = Arriving { id, path: &path, reached, opening, is_empty, is_mount };
+        let bears = volume.bears();
+        let arriving = Arriving { id, path: &path, reached, opening, bears, is_empty, is_mount };
         let arrival = match self.register.arrive(arriving, self.store.ledger()) {
             Ok(arrival) => arrival,
             Err(error) => {
@@ -386,10 +380,11 @@ impl Inner {
                 return self.close_apart(path, move || drop((volume, rows)));
             }
         };
-        if arrival.was_away {
-            tracing::warn!(
-                "volume {path} was away, or is another's: what it holds is asked about before it is used"
-            );
+        if let Some(distrust) = arrival.distrust {
+            tracing::warn!("volume {path} {}", distrust.sentence());
+            if distrust == Distrust::Ahead {
+                self.store.distrust(arrival.trusted_from);
+            }
         }
         let seating = Seating {
             name: path.as_str().into(),
@@ -522,7 +517,7 @@ impl Inner {
             epochs.push((attached.id(), attached.volume().reached()));
         }
         let numbers = self.numbers.load(Ordering::Acquire) + NUMBERS_AHEAD;
-        if let Err(error) = self.register.note(&epochs, numbers) {
+        if let Err(error) = self.register.note(&epochs, numbers, self.store.ledger()) {
             tracing::warn!(%error, "cannot write the register of volumes");
         }
     }
@@ -568,7 +563,8 @@ impl Inner {
                 epochs.push((attached.id(), attached.volume().reached()));
             }
         }
-        let _ = self.register.note(&epochs, self.numbers.load(Ordering::Acquire));
+        let numbers = self.numbers.load(Ordering::Acquire);
+        let _ = self.register.note(&epochs, numbers, self.store.ledger());
         drop(state);
         self.bell.notify_one();
     }

@@ -59,6 +59,7 @@ mod slow;
 mod slow_readers;
 mod staleness;
 mod start;
+mod starts;
 mod structured;
 mod sweeping;
 mod targeted;
