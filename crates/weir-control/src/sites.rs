@@ -103,6 +103,21 @@ pub struct Holding {
     pub both: Stock,
 }
 
+/// Where the accounts of sites stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccountsUse {
+    /// Why they could not be written the last time; absent when they could.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// Writes that failed.
+    pub failed: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Files of which not all could be read when they were last.
+    #[serde(default)]
+    pub unsound: u64,
+}
+
 /// How much of something there is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stock {
