@@ -208,9 +208,17 @@ fn held(out: &mut Out, held: &[(String, Holding)]) -> fmt::Result {
     });
     let each: Vec<_> = each.collect();
     let objects = each.iter().map(|(labels, stock)| (labels.clone(), stock.objects as f64));
-    out.gauges("weir_site_held_objects", "objects that are held of a site", objects)?;
+    out.gauges(
+        "weir_site_held_objects",
+        "objects that are held of a site; purged ones on volumes until swept",
+        objects,
+    )?;
     let bytes = each.iter().map(|(labels, stock)| (labels.clone(), stock.bytes as f64));
-    out.gauges("weir_site_held_bytes", "bytes of bodies that are held of a site", bytes)
+    out.gauges(
+        "weir_site_held_bytes",
+        "bytes of bodies that are held of a site; purged ones on volumes until swept",
+        bytes,
+    )
 }
 
 fn transfers(out: &mut Out, snapshot: &Snapshot) -> fmt::Result {

@@ -33,6 +33,9 @@ pub struct Sites {
     pub since: Option<String>,
     /// Those of the configuration in its order, then those that it does not have any more, then `-`.
     pub sites: Vec<SiteAccount>,
+    /// Whether `held` may still count what is purged: on volumes that is until it is swept.
+    #[serde(default)]
+    pub unswept: bool,
     /// Files of the accounts of which not all can be read; absent where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unsound: Vec<UnsoundFile>,
@@ -74,7 +77,7 @@ pub struct SiteAccount {
     pub description: Option<String>,
     /// Whether the configuration has it.
     pub configured: bool,
-    /// What is held of it now; absent where nothing is.
+    /// What is held of it now, what is purged and not swept yet on volumes included; absent where nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Holding>,
     /// What of that is of use, neither purged nor stale; absent where it was not asked for.
@@ -89,7 +92,7 @@ pub struct SiteAccount {
     pub days: Vec<UsedIn>,
 }
 
-/// What is held of a site, exactly.
+/// What is held of a site, exactly: of what is purged only what is on volumes, until it is swept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
     /// In memory.
@@ -98,6 +101,21 @@ pub struct Holding {
     pub volume: Stock,
     /// Both together, each object and each byte once.
     pub both: Stock,
+}
+
+/// Where the accounts of sites stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccountsUse {
+    /// Why they could not be written the last time; absent when they could.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// Writes that failed.
+    pub failed: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Files of which not all could be read when they were last.
+    #[serde(default)]
+    pub unsound: u64,
 }
 
 /// How much of something there is.

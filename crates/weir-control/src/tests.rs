@@ -90,6 +90,7 @@ impl DataPlane for Scripted {
         Ok(Sites {
             since: order.since.clone(),
             sites: vec![SiteAccount { site, days, ..SiteAccount::default() }],
+            unswept: true,
             unsound: vec![UnsoundFile {
                 file: "2026-10.unsound-7".to_owned(),
                 month: "2026-10".to_owned(),
@@ -259,6 +260,7 @@ fn the_accounts_are_shown_by_both_servers() {
     let sites: Sites = serde_json::from_slice(&asked.body).unwrap();
     assert_eq!((sites.since.as_deref(), &*sites.sites[0].site), (Some("2026-11"), "a b"));
     assert_eq!(sites.sites[0].days[0].used.requests, 3);
+    assert!(sites.unswept && sites.unsound.len() == 1);
     let metrics = running.admin("GET /metrics").1;
     assert!(metrics.contains("\nweir_site_held_bytes{site=\"a\",tier=\"both\"} 7.0\n"), "{metrics}");
     let (status, csv) = running.admin("GET /sites?site=a&format=csv");

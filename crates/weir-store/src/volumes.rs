@@ -11,7 +11,7 @@ use crate::admission::{self, AdmissionMode, AdmissionUsage};
 use crate::catalogue::{Catalogue, CatalogueUsage, Rows};
 use crate::ledger::Stamp;
 use crate::register::Register;
-use crate::stocks::share_quotas;
+use crate::stocks::{is_unswept, share_quotas};
 use crate::store::Store;
 use crate::tier::{Emptied, Emptying, Outdone, Seating, Standing, SweepUsage, Tier, Twice, start};
 use crate::volume::{DayBudget, ReadError, Verified, Volume, VolumeUsage};
@@ -196,6 +196,11 @@ impl Store {
     /// All that were expected are there, or will be treated as having been away.
     pub fn end_expecting(&self) {
         self.shelf.expecting.end();
+    }
+
+    /// Whether what is purged may still be among the [`Store::stocks`] of a volume: it is until it is swept.
+    pub fn is_unswept(&self) -> bool {
+        is_unswept(&self.shelf)
     }
 
     /// Says where it is written down what volumes miss while they are away; once, before the first is attached.

@@ -83,12 +83,14 @@ pub(crate) fn sites(
             return Err(format!("no site is named {wanted}, and none was since there are accounts"));
         }
     }
+    // Asked before: what is swept meanwhile may still be counted.
+    let unswept = edge.store().is_unswept();
     hold(&mut all, edge);
     if order.more.live {
         live(&mut all, edge)?;
     }
     let unsound = unsound.iter().map(unsound_file).collect();
-    Ok(Sites { since: first.map(|first: Day| first.to_string()), sites: all, unsound })
+    Ok(Sites { since: first.map(|first: Day| first.to_string()), sites: all, unswept, unsound })
 }
 
 fn unsound_file(unsound: &Unsound) -> UnsoundFile {
@@ -148,7 +150,7 @@ fn holdings(edge: &Edge) -> HashMap<u64, Holding> {
     all.collect()
 }
 
-/// What is held of each site of the configuration.
+/// What is held of each site of the configuration; of what is purged and on a volume until it is swept.
 pub(crate) fn held(edge: &Edge) -> Vec<(String, Holding)> {
     let holdings = holdings(edge);
     let held = |mark| holdings.get(&mark).copied().unwrap_or_default();

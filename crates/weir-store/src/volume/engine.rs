@@ -219,6 +219,7 @@ impl Engine {
         parts.push(&described);
         parts.extend(body.iter().map(|part| &part[..]));
         parts.push(&PADDING[..padding as usize]);
+        self.shared.grant(length);
         if let Err(error) = open.segment.file.write_all_at(&parts, end) {
             return Err(self.spoil(&error));
         }
@@ -238,6 +239,7 @@ impl Engine {
         }
         self.next_segment = number + 1;
         let header = preamble::to_bytes(&self.shared.superblock, number);
+        self.shared.grant(header.len() as u64);
         let created = self.shared.disk.create(&path(number)).and_then(|file| {
             file.write_all_at(&[&header], 0)?;
             Ok(file)

@@ -131,6 +131,7 @@ impl Run {
             admin_address,
             given: Arc::default(),
             heir: Mutex::default(),
+            coming: Mutex::default(),
         });
         // The folder is left when this function ends, whoever still has the house.
         let heritable = Arc::downgrade(&estate);
@@ -146,6 +147,7 @@ impl Run {
         let hangup = if self.config.is_none() && terminal.is_some() { Hangup::Ends } else { Hangup::Reloads };
         let running = Running { estate: &estate, control: &control, hangup, predecessor };
         let code = runtime.block_on(running.attend(signals));
+        estate.end_coming();
         house.finish_accounts(WRITE_PATIENCE);
         house.finish_store(WRITE_PATIENCE);
         house.finish_logs(WRITE_PATIENCE);

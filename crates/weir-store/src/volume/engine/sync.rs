@@ -106,6 +106,7 @@ impl Engine {
         let (epoch, next_object) = (self.epoch + 1, self.next_object);
         let mut frame = Frame { epoch, next_object, stamp_max, ledger, changes };
         let bytes = frame.to_bytes(&self.shared.superblock, number);
+        self.shared.grant(bytes.len() as u64);
         let Some(journal) = &mut self.journal else { return false };
         if let Err(error) = journal.append(&bytes) {
             // It may be there or not: it is written again, whole, to another file.
@@ -148,6 +149,7 @@ impl Engine {
         self.next_file += 1;
         let charge = self.shared.space.charge(JOURNAL_HEADER_BYTES as u64);
         self.journal_charges.insert(number, charge);
+        self.shared.grant(JOURNAL_HEADER_BYTES as u64);
         match Journal::begin(&*self.shared.disk, &self.shared.superblock, number) {
             Ok(journal) => {
                 Counters::add(&self.shared.counters.journal_bytes, journal.bytes);
@@ -176,6 +178,7 @@ impl Engine {
             self.give_up_checkpoint();
             return false;
         }
+        self.shared.grant(part);
         let Some(writing) = &mut self.checkpoint else { return false };
         let shared = &self.shared;
         let geometry = shared.segments.geometry;
