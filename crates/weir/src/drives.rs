@@ -302,6 +302,7 @@ impl Inner {
             self.hear(state, news);
         }
         for slot in &mut state.slots {
+            self.open_again(slot);
             let event = slot.observe();
             self.on(slot, event);
             self.empty(slot);
@@ -473,6 +474,17 @@ impl Inner {
             attached.close();
             drop(attached);
         });
+    }
+
+    /// Closes a volume that was opened while nothing could be written, and now it could; it is opened again at once.
+    fn open_again(&self, slot: &mut Slot) {
+        if slot.attached().is_none_or(|attached| !attached.volume().is_unsealed()) {
+            return;
+        }
+        let why = "its drive can be written again";
+        tracing::warn!("volume {} is opened again: {why}", slot.path());
+        self.let_go(slot, why, true);
+        slot.life = Life::new();
     }
 
     /// Closes something on a thread of its own, and says when it is closed.
