@@ -36,6 +36,7 @@ mod listing;
 mod load;
 mod malformed_requests;
 mod malformed_responses;
+mod memory;
 mod observe;
 mod odd_ranges;
 mod one_generation;
