@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
+use crate::group::MemoryGroup;
 use crate::ports::free_port;
 use crate::response::Response;
 use crate::socket::{Address, PATIENCE};
@@ -33,6 +34,8 @@ pub struct Setup {
     admin: SocketAddr,
     args: Vec<String>,
     environment: Vec<(String, String)>,
+    /// The file to which it writes its pid first.
+    group: Option<PathBuf>,
 }
 
 /// A running Weir; it is killed by its pid and its folder removed when it is dropped.
@@ -61,6 +64,7 @@ impl Setup {
             admin: local(),
             args: Vec::new(),
             environment: Vec::new(),
+            group: None,
         }
     }
 
@@ -94,6 +98,13 @@ impl Setup {
     #[must_use]
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.environment.push((name.to_owned(), value.to_owned()));
+        self
+    }
+
+    /// Runs it in a control group.
+    #[must_use]
+    pub fn within(mut self, group: &MemoryGroup) -> Self {
+        self.group = Some(group.procs());
         self
     }
 
@@ -186,7 +197,14 @@ impl Weir {
             child.wait().unwrap();
         }
         let setup = &self.setup;
-        let mut command = Command::new(&setup.binary);
+        let mut command = match &setup.group {
+            Some(group) => {
+                let mut command = Command::new("sh");
+                command.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group).arg(&setup.binary);
+                command
+            }
+            None => Command::new(&setup.binary),
+        };
         command.arg("run").args(&setup.args).envs(setup.environment.iter().cloned());
         command.env("STATE_DIRECTORY", setup.state()).current_dir(&setup.folder);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -381,6 +399,11 @@ impl Weir {
     /// The most resident memory so far, in bytes.
     pub fn rss_peak(&self) -> u64 {
         self.status_field("VmHWM:")
+    }
+
+    /// Resident memory that is no file's, now, in bytes; 0 once it has ended.
+    pub fn anonymous(&self) -> u64 {
+        self.status_field("RssAnon:")
     }
 
     /// How many files it holds open.

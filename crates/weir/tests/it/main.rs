@@ -38,6 +38,7 @@ mod listing;
 mod load;
 mod malformed_requests;
 mod malformed_responses;
+mod memory;
 mod observe;
 mod odd_ranges;
 mod one_generation;
