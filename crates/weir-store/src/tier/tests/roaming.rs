@@ -186,6 +186,11 @@ impl Life {
 
     fn attach(&mut self, own: usize, drive: usize) {
         if self.world.drives[drive].seat.is_none() {
+            if self.kind.has_harm() && self.below(8) == 0 {
+                let which = ["index/", "swept", "opened"][self.below(3) as usize];
+                self.tell(format!("{which} of {drive} is damaged"));
+                self.world.damage_drive(drive, which);
+            }
             self.tell(format!("{own} takes {drive}"));
             self.world.attach(own, drive);
         }

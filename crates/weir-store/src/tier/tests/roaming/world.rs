@@ -421,6 +421,14 @@ impl World {
         }
     }
 
+    /// Files of a drive that is nowhere are damaged.
+    pub(super) fn damage_drive(&mut self, at: usize, prefix: &str) {
+        let disk = &self.drives[at].disk;
+        for path in disk.paths().iter().filter(|path| path.starts_with(prefix)) {
+            disk.flip(path, 0, 16);
+        }
+    }
+
     /// An installation looks for an object, fetches it all the same, and stores it.
     pub(super) fn put(&mut self, installation: usize, number: u64) {
         // What it has is in memory then, and goes.
