@@ -97,6 +97,15 @@ pub struct Opening {
     pub own: u64,
 }
 
+/// The numbers of a ledger that a volume bears.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bears {
+    /// No stamp is larger, nor the number up to which it was swept, nor the next one.
+    pub largest: u64,
+    /// So far its ledger was durable when it was last written to.
+    pub reached: u64,
+}
+
 /// A volume that has been opened.
 #[derive(Debug, Clone, Copy)]
 pub struct Arriving<'a> {
@@ -108,8 +117,8 @@ pub struct Arriving<'a> {
     pub reached: Reached,
     /// What it said of its last opening, and says of this one.
     pub opening: Opening,
-    /// No number of a ledger that is on it is larger.
-    pub largest_number: u64,
+    /// Which numbers of a ledger it bears.
+    pub bears: Bears,
     /// Whether it holds nothing.
     pub is_empty: bool,
     /// Whether its folder is on another drive than the root of the file system.
@@ -210,7 +219,7 @@ impl Register {
         let known = state.volumes.get(&volume.id);
         let distrust = distrust(&volume, known, ledger).filter(|_| !volume.is_empty);
         let (trusted_from, dead_below) = known.map_or((0, 0), |entry| (entry.trusted_from, entry.dead_below));
-        let largest = volume.largest_number.max(trusted_from).max(dead_below);
+        let largest = volume.bears.largest.max(trusted_from).max(dead_below);
         if largest >= NUMBER_MAX {
             return Err(io::Error::other("it bears numbers that no ledger gave"));
         }
@@ -358,8 +367,9 @@ fn distrust(volume: &Arriving<'_>, known: Option<&Entry>, ledger: &Ledger) -> Op
     if !entry.is_present || is_other || volume.reached.is_behind(entry.reached) {
         return Some(Distrust::Away);
     }
-    let largest = volume.largest_number.max(entry.trusted_from).max(entry.dead_below);
-    (largest > ledger.current().number()).then_some(Distrust::Ahead)
+    let largest = volume.bears.largest.max(entry.trusted_from).max(entry.dead_below);
+    let is_ahead = volume.bears.reached > ledger.found() || largest > ledger.current().number();
+    is_ahead.then_some(Distrust::Ahead)
 }
 
 /// What the file says, and whether it is damaged.

@@ -157,6 +157,7 @@ impl Store {
                 Outdone::default()
             }
         };
+        volume.follow(&self.shelf.ledger);
         let tier = Tier::new(volume, rows, seating, outdone, clock);
         tier.set_aside(self.shelf.charge(memory_bytes));
         // Before anything is stored there: what of the day's budget is left.
@@ -204,6 +205,7 @@ impl Store {
         seating: Seating,
         clock: fn() -> Now,
     ) -> Attached {
+        volume.follow(&self.shelf.ledger);
         let tier = Tier::new(volume, None, seating, Outdone::default(), clock);
         self.shelf.tiers.attach(&tier).unwrap();
         Attached { tier }

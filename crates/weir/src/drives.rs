@@ -369,8 +369,8 @@ impl Inner {
         volume.set_budget(slot.wanted.write_budget.map(|budget| budget.0));
         let size_bytes = slot.wanted.size.map_or(usage.size_bytes, |size| size.0);
         let (reached, is_empty) = (volume.found(), usage.objects == 0);
-        let largest_number = volume.largest_number();
-        let arriving = Arriving { id, path: &path, reached, opening, largest_number, is_empty, is_mount };
+        let bears = volume.bears();
+        let arriving = Arriving { id, path: &path, reached, opening, bears, is_empty, is_mount };
         let arrival = match self.register.arrive(arriving, self.store.ledger()) {
             Ok(arrival) => arrival,
             Err(error) => {

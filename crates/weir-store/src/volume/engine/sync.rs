@@ -53,7 +53,8 @@ impl Engine {
                 }
             }
         }
-        if self.pending.is_empty() && !self.books.is_dirty() {
+        let is_told = self.shared.ledger_durable() == self.ledger_told;
+        if self.pending.is_empty() && !self.books.is_dirty() && is_told {
             return synced;
         }
         let framed = self.write_frame();
@@ -101,8 +102,9 @@ impl Engine {
         let pending = changes.len();
         let stock = |(segment, owner, stock)| Change::Stock { segment, owner, stock };
         changes.extend(self.books.dirty_cells().map(stock));
-        let (epoch, stamp_max) = (self.epoch + 1, self.shared.stamp_max());
-        let mut frame = Frame { epoch, next_object: self.next_object, stamp_max, changes };
+        let (stamp_max, ledger) = (self.shared.stamp_max(), self.shared.ledger_durable());
+        let (epoch, next_object) = (self.epoch + 1, self.next_object);
+        let mut frame = Frame { epoch, next_object, stamp_max, ledger, changes };
         let bytes = frame.to_bytes(&self.shared.superblock, number);
         let Some(journal) = &mut self.journal else { return false };
         if let Err(error) = journal.append(&bytes) {
@@ -119,6 +121,7 @@ impl Engine {
         }
         Counters::add(&self.shared.counters.journal_bytes, bytes.len() as u64);
         self.epoch = frame.epoch;
+        self.ledger_told = ledger;
         self.shared.counters.durable_epoch.store(self.epoch, Ordering::Relaxed);
         for change in frame.changes {
             match change {
@@ -234,6 +237,7 @@ impl Engine {
             epoch: self.epoch,
             next_object: self.next_object,
             stamp_max: self.shared.stamp_max(),
+            ledger: self.shared.ledger_durable(),
             shard_bits: self.shared.index.shard_bits(),
             segments: self.durable.clone(),
             stocks: self.books.rows.clone(),

@@ -190,7 +190,7 @@ impl Running {
             path,
             reached: volume.found(),
             opening: volume.renew_opening(),
-            largest_number: volume.largest_number(),
+            bears: volume.bears(),
             is_empty: volume.usage().objects == 0,
             is_mount: true,
         };
