@@ -349,6 +349,9 @@ impl World {
         running.register.leave(attached.id(), true).unwrap();
         running.store.detach(&attached);
         attached.close();
+        if !drive.is_failed {
+            self.truth.noted(at);
+        }
     }
 
     /// The power of all drives of an installation goes after so many operations; it ends later.
@@ -393,6 +396,7 @@ impl World {
         if end == End::Stop {
             let numbers = running.numbers.load(Ordering::Acquire);
             running.register.note(&reached, numbers, running.store.ledger()).unwrap();
+            self.truth.synced(installation);
             self.truth.ended(installation);
         } else {
             self.truth.crashed(installation);
@@ -415,6 +419,9 @@ impl World {
         self.truth.forgot(installation);
         if files.contains(&Kept::Ledger) || files.contains(&Kept::Register) {
             self.installations[installation].orphans.clear();
+        }
+        if files.contains(&Kept::Ledger) && files.contains(&Kept::End) {
+            self.truth.lost_fresh(installation);
         }
         if files.len() == 3 && !state.is_empty() {
             self.truth.went_back(installation);
