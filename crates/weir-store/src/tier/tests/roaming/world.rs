@@ -374,8 +374,8 @@ impl World {
         let mut reached = Vec::new();
         self.fills.retain(|fill| fill.installation != installation);
         let running = self.installations[installation].running.take().unwrap();
-        for at in drives {
-            let drive = &mut self.drives[at];
+        for at in &drives {
+            let drive = &mut self.drives[*at];
             let Some(Seat { attached, .. }) = drive.seat.take() else { continue };
             if end != End::Stop {
                 drive.disk.fail_at(0, Fault::PowerCut);
@@ -396,7 +396,7 @@ impl World {
         if end == End::Stop {
             let numbers = running.numbers.load(Ordering::Acquire);
             running.register.note(&reached, numbers, running.store.ledger()).unwrap();
-            self.truth.synced(installation);
+            self.truth.synced(installation, &drives);
             self.truth.ended(installation);
         } else {
             self.truth.crashed(installation);
@@ -513,7 +513,8 @@ impl World {
         }
         let numbers = running.numbers.load(Ordering::Acquire) + 100;
         running.register.note(&reached, numbers, running.store.ledger()).unwrap();
-        self.truth.synced(installation);
+        let drives = self.drives_of(installation);
+        self.truth.synced(installation, &drives);
     }
 
     /// A pass of the sweeper over one drive.
