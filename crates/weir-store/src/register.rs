@@ -158,7 +158,7 @@ impl Distrust {
                 "was away, was used elsewhere, or is a copy: what it holds is asked about before it is used"
             }
             Distrust::Ahead => {
-                "is ahead of the ledger, which is a copy from before: what it holds is asked about before it is used"
+                "is ahead of the ledger, which is a copy from before: what all volumes hold is asked about before it is used"
             }
             Distrust::Orphaned => {
                 "was used with a ledger that is lost: what it holds is not used any more, since nobody knows what of it was purged"
@@ -249,6 +249,12 @@ impl Register {
         // What was in that folder before is not to be waited for.
         for other in wanted.volumes.values_mut().filter(|other| other.path == volume.path) {
             (other.is_expected, other.is_present, other.is_here) = (false, false, false);
+        }
+        if distrust == Some(Distrust::Ahead) {
+            // What the ledger has lost may concern the others as well.
+            for other in wanted.volumes.values_mut() {
+                other.trusted_from = other.trusted_from.max(trusted_from);
+            }
         }
         wanted.volumes.insert(volume.id, entry);
         wanted.ledger = wanted.ledger.max(ledger.state().durable);

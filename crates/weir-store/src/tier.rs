@@ -291,9 +291,14 @@ impl Tier {
         Stamp::of(self.trusted_from.load(Ordering::Acquire))
     }
 
+    /// What was asked for before that is asked about before it is used.
+    pub(crate) fn trust_from(&self, from: Stamp) {
+        self.trusted_from.fetch_max(from.number(), Ordering::AcqRel);
+    }
+
     /// It could not be told what was replaced: from here on all that it holds is asked about before it is used.
     pub(crate) fn doubt(&self, from: Stamp) {
-        self.trusted_from.fetch_max(from.number(), Ordering::AcqRel);
+        self.trust_from(from);
         self.is_doubted.store(true, Ordering::Release);
     }
 

@@ -177,6 +177,12 @@ impl Store {
         Ok(Attached { tier })
     }
 
+    /// All that the volumes hold by now and was asked for before that number is asked about before it is used: marks are lost that
+    /// may concern it ([`Distrust::Ahead`](crate::Distrust::Ahead)).
+    pub fn distrust(&self, from: Stamp) {
+        self.shelf.tiers.all().iter().for_each(|tier| tier.trust_from(from));
+    }
+
     /// Says that volumes will come that another process still has: what is begun from here on outdoes what they hold.
     pub fn expect_volumes(&self) {
         self.shelf.expecting.begin();

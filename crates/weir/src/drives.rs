@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use weir_config::model;
 use weir_control::VolumeUse;
 use weir_store::life::{Act, Event, Life, Phase};
-use weir_store::{Arriving, Attached, Register, Seating, Store, Twice};
+use weir_store::{Arriving, Attached, Distrust, Register, Seating, Store, Twice};
 
 use crate::volume::{self, Opened, Refused, Share};
 
@@ -382,6 +382,9 @@ impl Inner {
         };
         if let Some(distrust) = arrival.distrust {
             tracing::warn!("volume {path} {}", distrust.sentence());
+            if distrust == Distrust::Ahead {
+                self.store.distrust(arrival.trusted_from);
+            }
         }
         let seating = Seating {
             name: path.as_str().into(),

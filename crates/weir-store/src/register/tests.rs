@@ -215,6 +215,12 @@ fn the_ledger_goes_beyond_all_that_a_volume_bears() {
     let behind = open(&folder).arrive(further, &ledger).unwrap();
     assert_eq!(behind.distrust, Some(Distrust::Ahead));
     assert!(behind.trusted_from > foreign.trusted_from && number(&ledger) > further.bears.largest);
+    // What is lost of the ledger may concern the others.
+    open(&folder).arrive(Arriving { path: "/b", is_empty: true, ..volume(9, 0) }, &ledger).unwrap();
+    let further = Arriving { bears: bears(number(&ledger) + 1000), ..volume(7, 3) };
+    let behind = open(&folder).arrive(further, &ledger).unwrap();
+    let other = open(&folder).arrive(Arriving { path: "/b", ..volume(9, 3) }, &ledger).unwrap();
+    assert_eq!((other.distrust, other.trusted_from), (None, behind.trusted_from));
     let absurd = Arriving { bears: bears(u64::MAX), ..volume(8, 3) };
     assert!(open(&folder).arrive(absurd, &ledger).is_err());
 }

@@ -195,6 +195,9 @@ impl Running {
             is_mount: true,
         };
         let arrival = self.register.arrive(arriving, self.store.ledger()).unwrap();
+        if arrival.distrust == Some(Distrust::Ahead) {
+            self.store.distrust(arrival.trusted_from);
+        }
         let seating = Seating {
             trusted_from: arrival.trusted_from,
             dead_below: arrival.dead_below,
