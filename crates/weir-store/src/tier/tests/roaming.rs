@@ -186,6 +186,13 @@ impl Life {
 
     fn attach(&mut self, own: usize, drive: usize) {
         if self.world.drives[drive].seat.is_none() {
+            if self.kind != Kind::Alone && self.below(8) == 0 {
+                // Where both the index and the state are not what they were nothing says so.
+                let last = if self.kind.has_harm() { 2 } else { 3 };
+                let which = ["swept", "opened", "index/"][self.below(last) as usize];
+                self.tell(format!("{which} of {drive} is damaged"));
+                self.world.damage_drive(drive, which);
+            }
             self.tell(format!("{own} takes {drive}"));
             self.world.attach(own, drive);
         }
