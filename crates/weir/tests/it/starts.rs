@@ -2,6 +2,7 @@
 //! place in the state folder. Whatever is sound is used, and the rest is said.
 
 mod full;
+mod obstacles;
 mod read_only;
 mod superblocks;
 
