@@ -17,7 +17,7 @@ mod scope;
 mod scribe;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_policy::{CacheKey, Now, Tags};
 
@@ -85,7 +85,7 @@ impl Default for Ledger {
 impl Ledger {
     /// An empty ledger in memory that keeps at most `marks_max` marks of each kind.
     pub fn new(marks_max: usize) -> Ledger {
-        let nature = Nature { id: random::identity(), doubted: 0, is_adopted: false };
+        let nature = Nature { id: random::identity(), doubted: 0, is_adopted: false, found: u64::MAX };
         Ledger::of(Arc::new(Marks::new(marks_max)), None, nature, Past::Whole)
     }
 
@@ -118,6 +118,16 @@ impl Ledger {
     /// Which ledger it is: what volumes are used with.
     pub(crate) fn id(&self) -> u128 {
         self.nature.id
+    }
+
+    /// How far it had come when it was opened.
+    pub(crate) fn found(&self) -> u64 {
+        self.nature.found
+    }
+
+    /// Up to which number its file is durable, from now on: for as long as this process writes it.
+    pub(crate) fn durable(&self) -> Arc<AtomicU64> {
+        self.book.as_ref().map(Book::durable).unwrap_or_default()
     }
 
     /// Whether it had no id before this Weir, or one before, gave it one.

@@ -54,7 +54,7 @@ pub use ledger::{
     OpenError, PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Past, Scope, Stamp, Successor, Unreadable, Unwritten,
 };
 pub use listing::{LISTED_MAX, LOOKED_MAX, Listed, Listing, Page, Unlisted};
-pub use register::{Arrival, Arriving, Distrust, Opening, Reached, Register};
+pub use register::{Arrival, Arriving, Bears, Distrust, Opening, Reached, Register};
 pub use shelf::Lag;
 pub use stocks::{Live, SiteStocks, Stock};
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};

@@ -111,6 +111,15 @@ impl Entry {
     }
 }
 
+/// The numbers of a ledger that a volume bears.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bears {
+    /// No stamp is larger, nor the number up to which it was swept, nor the next one.
+    pub largest: u64,
+    /// So far its ledger was durable when it was last written to.
+    pub reached: u64,
+}
+
 /// A volume that has been opened.
 #[derive(Debug, Clone, Copy)]
 pub struct Arriving<'a> {
@@ -122,8 +131,8 @@ pub struct Arriving<'a> {
     pub reached: Reached,
     /// What it said of its last opening, and says of this one.
     pub opening: Opening,
-    /// No number of a ledger that is on it is larger.
-    pub largest_number: u64,
+    /// Which numbers of a ledger it bears.
+    pub bears: Bears,
     /// Whether it holds nothing.
     pub is_empty: bool,
     /// Whether its folder is on another drive than the root of the file system.
@@ -163,7 +172,7 @@ impl Distrust {
                 "was away, was used elsewhere, or is a copy: what it holds is asked about before it is used"
             }
             Distrust::Ahead => {
-                "is ahead of the ledger, which is a copy from before: what it holds is asked about before it is used"
+                "is ahead of the ledger, which is a copy from before: what all volumes hold is asked about before it is used"
             }
             Distrust::Orphaned => {
                 "was used with a ledger that is lost: what it holds is not used any more, since nobody knows what of it was purged"
@@ -231,7 +240,7 @@ impl Register {
         let known = state.volumes.get(&volume.id);
         let distrust = distrust(&volume, known, ledger).filter(|_| !volume.is_empty);
         let (trusted_from, dead_below) = known.map_or((0, 0), |entry| (entry.trusted_from, entry.dead_below));
-        let largest = volume.largest_number.max(trusted_from).max(dead_below);
+        let largest = volume.bears.largest.max(trusted_from).max(dead_below);
         if largest >= NUMBER_MAX {
             return Err(io::Error::other("it bears numbers that no ledger gave"));
         }
@@ -261,6 +270,12 @@ impl Register {
         // What was in that folder before is not to be waited for.
         for other in wanted.volumes.values_mut().filter(|other| other.path == volume.path) {
             (other.is_expected, other.is_present, other.is_here) = (false, false, false);
+        }
+        if distrust == Some(Distrust::Ahead) {
+            // What the ledger has lost may concern the others as well.
+            for other in wanted.volumes.values_mut() {
+                other.trusted_from = other.trusted_from.max(trusted_from);
+            }
         }
         wanted.volumes.insert(volume.id, entry);
         wanted.ledger = wanted.ledger.max(ledger.state().durable);
@@ -383,8 +398,9 @@ fn distrust(volume: &Arriving<'_>, known: Option<&Entry>, ledger: &Ledger) -> Op
     if !entry.is_present || is_other || volume.reached.is_behind(entry.reached) {
         return Some(Distrust::Away);
     }
-    let largest = volume.largest_number.max(entry.trusted_from).max(entry.dead_below);
-    (largest > ledger.current().number()).then_some(Distrust::Ahead)
+    let largest = volume.bears.largest.max(entry.trusted_from).max(entry.dead_below);
+    let is_ahead = volume.bears.reached > ledger.found() || largest > ledger.current().number();
+    is_ahead.then_some(Distrust::Ahead)
 }
 
 /// What the file says, and whether it is damaged.

@@ -13,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use weir_config::model;
 use weir_control::VolumeUse;
 use weir_store::life::{Act, Event, Life, Phase};
-use weir_store::{Arriving, Attached, Register, Seating, Store, Twice};
+use weir_store::{Arriving, Attached, Distrust, Register, Seating, Store, Twice};
 
 use crate::volume::{self, Opened, Refused, Share};
 
@@ -372,8 +372,8 @@ impl Inner {
         volume.set_budget(slot.wanted.write_budget.map(|budget| budget.0));
         let size_bytes = slot.wanted.size.map_or(usage.size_bytes, |size| size.0);
         let (reached, is_empty) = (volume.found(), usage.objects == 0);
-        let largest_number = volume.largest_number();
-        let arriving = Arriving { id, path: &path, reached, opening, largest_number, is_empty, is_mount };
+        let bears = volume.bears();
+        let arriving = Arriving { id, path: &path, reached, opening, bears, is_empty, is_mount };
         let arrival = match self.register.arrive(arriving, self.store.ledger()) {
             Ok(arrival) => arrival,
             Err(error) => {
@@ -385,6 +385,9 @@ impl Inner {
         };
         if let Some(distrust) = arrival.distrust {
             tracing::warn!("volume {path} {}", distrust.sentence());
+            if distrust == Distrust::Ahead {
+                self.store.distrust(arrival.trusted_from);
+            }
         }
         let seating = Seating {
             name: path.as_str().into(),

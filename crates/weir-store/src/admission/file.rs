@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -74,10 +75,11 @@ pub(super) fn write(folder: &Path, sketch: &Sketch) -> io::Result<()> {
 /// What was written to a volume today, in two slots that are written by turns: a torn one leaves the other.
 #[derive(Debug)]
 pub(crate) struct SpentFile {
-    file: File,
+    file: Arc<File>,
     volume: u128,
     serial: u64,
     written: Spent,
+    is_synced: bool,
 }
 
 impl SpentFile {
@@ -102,7 +104,8 @@ impl SpentFile {
         }
         let (serial, day, bytes) = newest.unwrap_or_default();
         let spent = Spent { day, bytes };
-        Ok((SpentFile { file, volume, serial, written: spent }, newest.map(|_| spent)))
+        let file = SpentFile { file: Arc::new(file), volume, serial, written: spent, is_synced: true };
+        Ok((file, newest.map(|_| spent)))
     }
 
     /// Writes down what was written today, where that has changed.
@@ -116,16 +119,13 @@ impl SpentFile {
         let serial = self.serial + 1;
         let slot = to_slot(self.volume, serial, spent);
         self.file.write_all_at(&slot, serial % 2 * SLOT_BYTES as u64)?;
-        (self.serial, self.written) = (serial, spent);
+        (self.serial, self.written, self.is_synced) = (serial, spent, false);
         Ok(())
     }
 
-    /// Makes durable what was written down.
-    ///
-    /// # Errors
-    /// As the system says.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+    /// The file, where something that was written down is still to be synced: by who asks, once.
+    pub(crate) fn unsynced(&mut self) -> Option<Arc<File>> {
+        (!std::mem::replace(&mut self.is_synced, true)).then(|| self.file.clone())
     }
 }
 

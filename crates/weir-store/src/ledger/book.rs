@@ -11,6 +11,7 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use std::time::Duration;
@@ -109,6 +110,8 @@ pub(super) struct Book {
 struct Desk {
     queue: Mutex<Queue>,
     entered: Condvar,
+    /// Up to which number the file is durable.
+    in_file: Arc<AtomicU64>,
     /// Told whenever something has become durable.
     settled: Condvar,
 }
@@ -177,6 +180,7 @@ impl Book {
         let (scribe, past, written) = Scribe::open(marks, files, least, now)?;
         let nature = scribe.nature();
         let desk = Arc::new(Desk::default());
+        desk.in_file.store(*written.as_ref().unwrap_or(&0), Ordering::Release);
         desk.queue.lock().note(&written.map_err(Unwritten::from));
         let at_thread = desk.clone();
         let thread = std::thread::Builder::new()
@@ -281,6 +285,11 @@ impl Book {
         self.desk.settled.wait_while_for(&mut queue, is_waiting, PASS_TIME_MAX);
     }
 
+    /// Up to which number the file is durable, from now on.
+    pub(super) fn durable(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.desk.in_file)
+    }
+
     /// Up to which number all is durable, and why the last write failed.
     pub(super) fn state(&self) -> (u64, Option<String>) {
         let queue = self.desk.queue.lock();
@@ -363,6 +372,9 @@ impl Place {
             Place::Successor(successor) => pass(successor.as_mut(), &batch),
         };
         let written = written.map_err(Unwritten::from);
+        if let (Place::File(_), Ok(number)) = (&*self, &written) {
+            desk.in_file.fetch_max(*number, Ordering::AcqRel);
+        }
         desk.queue.lock().note(&written);
         desk.settled.notify_all();
         for (stamp, acknowledge) in batch.waiting {

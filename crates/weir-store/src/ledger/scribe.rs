@@ -75,6 +75,8 @@ pub(super) struct Nature {
     pub(super) id: u128,
     pub(super) doubted: u64,
     pub(super) is_adopted: bool,
+    /// How far it had come when it was opened.
+    pub(super) found: u64,
 }
 
 /// Who writes the file.
@@ -165,6 +167,7 @@ impl Scribe {
                 Past::Torn | Past::Damaged | Past::Behind | Past::Unproven => number,
             },
             is_adopted: found.header.is_some_and(|header| header.id.is_none() || header.is_adopted),
+            found: found.highest,
         };
         let has_end = found.has_end;
         let mut scribe = Scribe { marks, files, nature, records: 0, is_broken: true, has_end };
@@ -215,7 +218,7 @@ impl Scribe {
     fn write_anew(&mut self) -> io::Result<u64> {
         self.is_broken = true;
         let (number, records) = self.marks.snapshot();
-        let Nature { id, doubted, is_adopted } = self.nature;
+        let Nature { id, doubted, is_adopted, .. } = self.nature;
         let mut bytes = Vec::with_capacity((records.len() + 1) * RECORD_BYTES);
         bytes.extend_from_slice(&record::header(Header { base: number, id: Some(id), doubted, is_adopted }));
         for record in &records {

@@ -1,6 +1,6 @@
 //! Who was there all the time, and who was not.
 
-use super::{Arriving, Distrust, NAME, Opening, Reached, Register, State};
+use super::{Arriving, Bears, Distrust, NAME, Opening, Reached, Register, State};
 use crate::Ledger;
 use crate::ledger::Stamp;
 use crate::samples::Folder;
@@ -17,10 +17,14 @@ fn volume(id: u128, epoch: u64) -> Arriving<'static> {
         path: "/drives/a b",
         reached: Reached { epoch, end: 2 * epoch },
         opening: Opening { found: 5, own: 5 },
-        largest_number: 0,
+        bears: Bears::default(),
         is_empty: false,
         is_mount: true,
     }
+}
+
+fn bears(largest: u64) -> Bears {
+    Bears { largest, reached: 0 }
 }
 
 #[test]
@@ -242,17 +246,23 @@ fn a_volume_is_used_without_being_written_down_only_where_it_is_doubted_afterwar
 fn the_ledger_goes_beyond_all_that_a_volume_bears() {
     let (folder, ledger) = (Folder::new("register-ahead"), Ledger::default());
     let number = |of: &Ledger| of.current().number();
-    let ahead = Arriving { largest_number: 1000, ..volume(7, 3) };
+    let ahead = Arriving { bears: bears(1000), ..volume(7, 3) };
     let foreign = open(&folder).arrive(ahead, &ledger).unwrap();
     assert_eq!(foreign.distrust, Some(Distrust::Unknown));
     assert!(foreign.trusted_from.number() > 1000 && number(&ledger) > 1000);
     assert_eq!(open(&folder).arrive(ahead, &ledger).unwrap().distrust, None);
     // It goes on with this ledger; that is put back from a copy, though the register was not.
-    let further = Arriving { largest_number: number(&ledger) + 1000, ..volume(7, 3) };
+    let further = Arriving { bears: bears(number(&ledger) + 1000), ..volume(7, 3) };
     let behind = open(&folder).arrive(further, &ledger).unwrap();
     assert_eq!(behind.distrust, Some(Distrust::Ahead));
-    assert!(behind.trusted_from > foreign.trusted_from && number(&ledger) > further.largest_number);
-    let absurd = Arriving { largest_number: u64::MAX, ..volume(8, 3) };
+    assert!(behind.trusted_from > foreign.trusted_from && number(&ledger) > further.bears.largest);
+    // What is lost of the ledger may concern the others.
+    open(&folder).arrive(Arriving { path: "/b", is_empty: true, ..volume(9, 0) }, &ledger).unwrap();
+    let further = Arriving { bears: bears(number(&ledger) + 1000), ..volume(7, 3) };
+    let behind = open(&folder).arrive(further, &ledger).unwrap();
+    let other = open(&folder).arrive(Arriving { path: "/b", ..volume(9, 3) }, &ledger).unwrap();
+    assert_eq!((other.distrust, other.trusted_from), (None, behind.trusted_from));
+    let absurd = Arriving { bears: bears(u64::MAX), ..volume(8, 3) };
     assert!(open(&folder).arrive(absurd, &ledger).is_err());
 }
 
@@ -262,7 +272,7 @@ fn what_was_used_with_a_ledger_that_is_lost_is_dead() {
     open(&folder).arrive(Arriving { is_empty: true, ..volume(7, 0) }, &ledger).unwrap();
     let other = Ledger::default();
     // Whatever the two numbers are.
-    let orphan = open(&folder).arrive(Arriving { largest_number: 1 << 40, ..volume(7, 3) }, &other).unwrap();
+    let orphan = open(&folder).arrive(Arriving { bears: bears(1 << 40), ..volume(7, 3) }, &other).unwrap();
     assert_eq!(orphan.distrust, Some(Distrust::Orphaned));
     assert!(orphan.dead_below.number() > 1 << 40);
     let again = open(&folder).arrive(volume(7, 3), &other).unwrap();

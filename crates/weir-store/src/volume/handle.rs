@@ -453,6 +453,7 @@ impl Volume {
         let readers = self.readers.lock().take();
         if let Some(readers) = readers {
             readers.stop();
+            self.settle_budget();
             self.shared.disk.release();
         }
     }

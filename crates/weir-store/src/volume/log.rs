@@ -20,8 +20,9 @@ use super::shared::Shared;
 use super::single::{OPENED, SWEPT};
 use super::usage::Counters;
 use super::verify::walk;
+use crate::ledger::Ledger;
 use crate::random;
-use crate::register::{Opening, Reached};
+use crate::register::{Bears, Opening, Reached};
 
 /// A head as the log has it: what an object was when it was written.
 #[derive(Debug)]
@@ -259,9 +260,15 @@ impl Volume {
         self.running.raise_floor(floor);
     }
 
-    /// No number of the ledger that is on the volume is larger: no stamp of a record, nor that up to which it was swept.
-    pub fn largest_number(&self) -> u64 {
-        self.shared.stamp_max().max(self.swept())
+    /// Which numbers of a ledger it bears.
+    pub fn bears(&self) -> Bears {
+        let reached = self.shared.ledger_durable();
+        Bears { largest: self.shared.stamp_max().max(self.swept()).max(reached), reached }
+    }
+
+    /// Says once where it is said how far the ledger is durable: that is noted with each frame.
+    pub(crate) fn follow(&self, ledger: &Ledger) {
+        self.shared.follow(ledger.durable());
     }
 
     /// Up to which number of the ledger all has been judged.

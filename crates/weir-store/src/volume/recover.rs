@@ -78,6 +78,7 @@ struct Known {
     epoch: u64,
     next_object: u64,
     stamp_max: u64,
+    ledger: u64,
     frames: u64,
     /// No segment up to this number is there unless it is in `durable`.
     newest: Option<u64>,
@@ -105,7 +106,15 @@ pub(crate) fn open(
     let segments = open_segments(&*disk, &superblock, &space, &known)?;
     let swept = SWEPT.read(&*disk, &superblock);
     let next_segment = highest_segment(&*disk)?.max(known.newest).map_or(1, |newest| newest + 1);
-    let read = Read { superblock, index: known.index, segments, space, swept, stamp_max: known.stamp_max };
+    let read = Read {
+        superblock,
+        index: known.index,
+        segments,
+        space,
+        swept,
+        stamp_max: known.stamp_max,
+        ledger: known.ledger,
+    };
     let shared = Arc::new(Shared::new(disk, settings, read));
     if shared.disk.is_sealed() {
         shared.counters.seal();
@@ -179,6 +188,7 @@ fn known(
             epoch: 0,
             next_object: 1,
             stamp_max: 0,
+            ledger: 0,
             frames: 0,
             newest: None,
             was_rebuilt: true,
@@ -195,6 +205,7 @@ fn known(
         epoch: preface.epoch,
         next_object: preface.next_object,
         stamp_max: preface.stamp_max,
+        ledger: preface.ledger,
         frames: 0,
         was_rebuilt: false,
         has_gap: false,
@@ -229,6 +240,7 @@ impl Known {
         self.epoch = self.epoch.max(frame.epoch);
         self.next_object = self.next_object.max(frame.next_object);
         self.stamp_max = self.stamp_max.max(frame.stamp_max);
+        self.ledger = self.ledger.max(frame.ledger);
         self.frames += 1;
         for change in frame.changes {
             match change {

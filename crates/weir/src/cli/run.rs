@@ -54,7 +54,7 @@ pub(crate) struct Run {
     /// Where metrics and health are [default: 127.0.0.1:9180].
     #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
     admin: Option<String>,
-    /// The ceiling of the cache's memory [default: 256MiB, or a quarter of the cgroup's limit].
+    /// The ceiling of the cache's memory [default: 256MiB, or a quarter of what the cgroup's limit leaves].
     #[arg(long, value_name = "SIZE", conflicts_with = "config")]
     memory: Option<String>,
     /// Keep responses on disk as well, in DIR/volume, and what must be remembered in DIR/state.
@@ -96,6 +96,7 @@ struct Begun {
 impl Run {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let beginning = Beginning::of_this_process();
+        process::survive_the_limit_of_file_size();
         process::raise_open_files();
         let mut inheritance = Inheritance::offered()?;
         let begun = match self.begin(&mut inheritance) {
@@ -130,6 +131,7 @@ impl Run {
             admin_address,
             given: Arc::default(),
             heir: Mutex::default(),
+            coming: Mutex::default(),
         });
         // The folder is left when this function ends, whoever still has the house.
         let heritable = Arc::downgrade(&estate);
@@ -142,9 +144,11 @@ impl Run {
         estate.service.ready(start.line());
         start.say(old_pid)?;
         process::warn_of_root();
+        process::warn_of_huge_pages();
         let hangup = if self.config.is_none() && terminal.is_some() { Hangup::Ends } else { Hangup::Reloads };
         let running = Running { estate: &estate, control: &control, hangup, predecessor };
         let code = runtime.block_on(running.attend(signals));
+        estate.end_coming();
         house.finish_accounts(WRITE_PATIENCE);
         house.finish_store(WRITE_PATIENCE);
         house.finish_logs(WRITE_PATIENCE);

@@ -19,8 +19,18 @@ fn preface() -> Preface {
     stocks.set(3, 0xfeed, Stock { objects: 5, bytes: 70_000 });
     stocks.set(3, 1, Stock { objects: 0, bytes: 9 });
     stocks.set(4, u64::MAX, Stock { objects: 1, bytes: 0 });
-    let (next_object, stamp_max) = (90, 1 << 60);
-    Preface { number: 2, journal: 6, epoch: 7, next_object, stamp_max, shard_bits: 4, segments, stocks }
+    let (next_object, stamp_max, ledger) = (90, 1 << 60, 1 << 59);
+    Preface {
+        number: 2,
+        journal: 6,
+        epoch: 7,
+        next_object,
+        stamp_max,
+        ledger,
+        shard_bits: 4,
+        segments,
+        stocks,
+    }
 }
 
 fn index(entries: u64) -> Index {

@@ -22,9 +22,9 @@ fn frames() -> Vec<Frame> {
     let second =
         vec![Change::Dropped { segment: 2 }, Change::Stock { segment: 3, owner: u64::MAX - 1, stock }];
     vec![
-        Frame { epoch: 8, next_object: 100, stamp_max: 7, changes: first },
-        Frame { epoch: 9, next_object: 101, stamp_max: u64::MAX, changes: second },
-        Frame { epoch: 10, next_object: 101, stamp_max: u64::MAX, changes: Vec::new() },
+        Frame { epoch: 8, next_object: 100, stamp_max: 7, ledger: 5, changes: first },
+        Frame { epoch: 9, next_object: 101, stamp_max: u64::MAX, ledger: 6, changes: second },
+        Frame { epoch: 10, next_object: 101, stamp_max: u64::MAX, ledger: 6, changes: Vec::new() },
     ]
 }
 
@@ -60,7 +60,7 @@ fn those_of_older_formats_are_not_read() {
 #[test]
 fn a_cut_journal_has_the_frames_before_the_cut() {
     let bytes = written();
-    let ends = [64 + 48 + 48, 64 + 48 + 48 + 96, 64 + 48 + 48 + 96 + 48];
+    let ends = [64 + 56 + 48, 64 + 56 + 48 + 104, 64 + 56 + 48 + 104 + 56];
     assert_eq!(bytes.len(), ends[2]);
     for length in 0..bytes.len() {
         let whole = ends.iter().filter(|end| **end <= length).count();
@@ -76,8 +76,8 @@ fn a_flipped_bit_ends_the_journal_before_its_frame() {
         flipped[bit / 8] ^= 1 << (bit % 8);
         let whole = match bit / 8 {
             0..64 => 0,
-            64..160 => 0,
-            160..256 => 1,
+            64..168 => 0,
+            168..272 => 1,
             _ => 2,
         };
         assert_eq!(read(&flipped, &superblock(), 6), frames()[..whole], "bit {bit}");
