@@ -230,7 +230,8 @@ impl Life {
 
     /// Something happens to an installation that is not running, and another process begins.
     fn begin(&mut self, own: usize) -> Result<(), String> {
-        if self.kind.has_harm() && self.below(4) > 0 {
+        let is_harmed = self.kind.has_harm() && self.below(4) > 0;
+        if is_harmed {
             self.harm(own);
         }
         if self.kind != Kind::Alone && self.below(4) == 0 {
@@ -243,6 +244,10 @@ impl Life {
             self.tell(format!("{own} starts {starts} times more"));
             for _ in 0..starts {
                 self.world.start(own);
+                if is_harmed {
+                    // One that ends before it has looked for the volumes may hide that the state is a copy.
+                    self.world.call(own);
+                }
                 self.world.end(own, End::Stop);
             }
         }
