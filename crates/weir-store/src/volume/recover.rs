@@ -99,9 +99,7 @@ pub(crate) fn open(
     disk.make_folder(journal::FOLDER).map_err(failed("making the folder of the index"))?;
     let superblock = superblock_of(&*disk, settings)?;
     let space = Arc::new(Space::default());
-    let names = disk.list(journal::FOLDER).map_err(failed("listing the index"))?;
-    let journals: Vec<u64> = sorted(names.iter().filter_map(|name| journal::number_of(name)));
-    let checkpoints: Vec<u64> = sorted(names.iter().filter_map(|name| checkpoint::number_of(name)));
+    let (journals, checkpoints) = index_files(&*disk)?;
     let (known, base) = known(&*disk, &superblock, &checkpoints, &journals);
     let segments = open_segments(&*disk, &superblock, &space, &known)?;
     let swept = SWEPT.read(&*disk, &superblock);
@@ -159,6 +157,13 @@ pub(crate) fn open(
     Ok((shared, engine, report))
 }
 
+/// The numbers of the journals and of the checkpoints.
+fn index_files(disk: &dyn Disk) -> Result<(Vec<u64>, Vec<u64>), OpenError> {
+    let names = disk.list(journal::FOLDER).map_err(failed("listing the index"))?;
+    let journals = sorted(names.iter().filter_map(|name| journal::number_of(name)));
+    Ok((journals, sorted(names.iter().filter_map(|name| checkpoint::number_of(name)))))
+}
+
 fn sorted(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut numbers: Vec<u64> = numbers.collect();
     numbers.sort_unstable();
@@ -188,7 +193,13 @@ fn known(
             epoch: 0,
             next_object: 1,
             stamp_max: 0,
-            ledger: 0,
+            // Whatever else they lack, what they say of the ledger was so.
+            ledger: journals
+                .iter()
+                .flat_map(|number| read_journal(disk, superblock, *number).unwrap_or_default())
+                .map(|frame| frame.ledger)
+                .max()
+                .unwrap_or(0),
             frames: 0,
             newest: None,
             was_rebuilt: true,

@@ -2,6 +2,7 @@
 
 mod ceiling;
 mod faults;
+mod numbers;
 mod power;
 mod quota;
 mod real;
