@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::day::{Day, Month, Period};
 use crate::flows::Flows;
 use crate::form::{Id, Sheet, id};
+use crate::unsound::Unsound;
 
 /// A row that is not written yet: its month, account and day.
 type Unwritten = (Month, Id, u8);
@@ -22,6 +23,8 @@ pub(crate) struct Book {
     /// Months that are being written.
     open: BTreeMap<Month, Sheet>,
     unwritten: BTreeSet<Unwritten>,
+    /// Months whose files are not whole, and could not be set aside.
+    unsound: BTreeMap<Month, Unsound>,
 }
 
 impl Book {
@@ -54,6 +57,24 @@ impl Book {
                 self.detailed.insert(month);
             }
         }
+    }
+
+    /// Takes the sums of what is sound of a file that could not be set aside.
+    pub(crate) fn sum_unsound(&mut self, unsound: Unsound, sheet: &Sheet) {
+        self.sum(unsound.month, sheet);
+        self.unsound.insert(unsound.month, unsound);
+    }
+
+    /// A month's file has gone aside: what was known of it is read there from now on.
+    pub(crate) fn forget(&mut self, month: Month) {
+        self.sums.retain(|(of, _), _| *of != month);
+        self.detailed.remove(&month);
+        self.unsound.remove(&month);
+    }
+
+    /// The files that are not whole, and could not be set aside.
+    pub(crate) fn unsound(&self) -> impl Iterator<Item = &Unsound> {
+        self.unsound.values()
     }
 
     /// Whether days can be added to a month.

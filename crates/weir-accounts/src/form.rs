@@ -50,27 +50,34 @@ pub(crate) struct Sheet {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) sheet: Sheet,
-    /// Bytes at the end that are no whole frame: what was being written when it ended.
+    /// Bytes at the end with which a frame begins that is not whole: what was being written when it ended, or it was cut off.
     pub(crate) torn_bytes: u64,
-    /// Bytes before the last sound frame that are none.
+    /// Other bytes that belong to no sound frame.
     pub(crate) damaged_bytes: u64,
 }
 
-/// The file is not one of these.
+impl Told {
+    /// Whether all that was ever written to the file may be in the sheet. A file is made whole, with a row at least, and only
+    /// then gets its name: one without is not as it was, even where no byte of it is unsound.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.torn_bytes + self.damaged_bytes == 0 && !self.sheet.rows.is_empty()
+    }
+}
+
+/// The file is of another version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Foreign;
 
 /// Reads a file.
 pub(crate) fn read(bytes: &[u8]) -> Result<Told, Foreign> {
     let mut told = Told::default();
-    if bytes.len() < HEADER_BYTES {
-        told.torn_bytes = bytes.len() as u64;
-        return Ok(told);
-    }
-    if bytes[..HEADER_BYTES] != header() {
+    if bytes.starts_with(MAGIC) && bytes.get(8..12).is_some_and(|version| version != VERSION.to_le_bytes()) {
         return Err(Foreign);
     }
-    let (mut at, mut bad) = (HEADER_BYTES, 0);
+    // No write that was cut off leaves a file without its header; frames say by themselves whether they are sound.
+    let mut at = if bytes.starts_with(&header()) { HEADER_BYTES } else { 0 };
+    // The last place at which no sound frame begins, and the bytes before it of which that is true.
+    let (mut last, mut bad) = (at, 0);
     while at < bytes.len() {
         match frame(&bytes[at..]).and_then(|payload| Some((payload.len(), entries(payload)?))) {
             Some((length, sheet)) => {
@@ -82,11 +89,14 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Told, Foreign> {
                 let next = bytes[at + 1..].windows(FRAME_MAGIC.len()).position(|four| four == FRAME_MAGIC);
                 let skipped = next.map_or(bytes.len() - at, |next| next + 1);
                 bad += skipped as u64;
-                at += skipped;
+                (last, at) = (at, at + skipped);
             }
         }
     }
-    told.torn_bytes = bad;
+    if bad > 0 && last >= HEADER_BYTES && is_cut_off(&bytes[last..]) {
+        told.torn_bytes = (bytes.len() - last) as u64;
+    }
+    told.damaged_bytes += bad - told.torn_bytes;
     Ok(told)
 }
 
@@ -176,6 +186,17 @@ fn frame(bytes: &[u8]) -> Option<&[u8]> {
     let length = usize::try_from(u32::from_le_bytes(*length)).ok()?;
     let payload = rest.get(..length).filter(|_| (1..=FRAME_BYTES_MAX).contains(&length))?;
     (xxh3_64(payload) == u64::from_le_bytes(*checksum)).then_some(payload)
+}
+
+/// Whether these bytes are what a write that was cut off leaves: a frame's beginning, or room that was not filled any more.
+fn is_cut_off(bytes: &[u8]) -> bool {
+    let Some(rest) = bytes.strip_prefix(FRAME_MAGIC) else {
+        return FRAME_MAGIC.starts_with(bytes) || bytes.iter().all(|byte| *byte == 0);
+    };
+    let Some((length, rest)) = rest.split_first_chunk() else { return true };
+    let length = usize::try_from(u32::from_le_bytes(*length)).unwrap_or(usize::MAX);
+    let whole = FRAME_HEAD_BYTES - FRAME_MAGIC.len() - size_of::<u32>();
+    (1..=FRAME_BYTES_MAX).contains(&length) && rest.len() < whole + length
 }
 
 fn entries(mut payload: &[u8]) -> Option<Sheet> {

@@ -17,7 +17,8 @@ use crate::book::{Book, Rows, folded, rows};
 use crate::day::{Day, Month, Period};
 use crate::files::AccountFiles;
 use crate::flows::Flows;
-use crate::form::{self, Id, Told};
+use crate::form::{self, Id, Sheet, Told};
+use crate::unsound::{Unsound, name_aside};
 
 /// Between two looks; with the time of a write it stays well below the second that may be lost.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -25,6 +26,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 const RETRY_EVERY: Duration = Duration::from_secs(2);
 /// How long who asks waits for a look.
 const ASK_PATIENCE: Duration = Duration::from_secs(1);
+/// Between two looks at a file to which another process may be writing.
+const SETTLED_AFTER: Duration = Duration::from_millis(20);
 /// So many months with traffic are kept day by day; of those before their sums.
 pub const MONTHS_OF_DAYS: usize = 25;
 /// A file is written anew when what was added to it is more than this, and more than it was when it was made.
@@ -54,6 +57,8 @@ pub struct AccountsState {
     pub failed: u64,
     /// Bytes written.
     pub written_bytes: u64,
+    /// Files of which not all could be read when they were last.
+    pub unsound: u64,
 }
 
 /// An account, as it is asked for.
@@ -67,6 +72,15 @@ pub struct AccountLine {
     pub total: Flows,
     /// The same by day, and by month where days are not kept any more, in order.
     pub periods: Vec<(Period, Flows)>,
+}
+
+/// The accounts, as they are asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// By name.
+    pub lines: Vec<AccountLine>,
+    /// Files of which not all can be read, whatever was asked for: counts of their months may be smaller than they were.
+    pub unsound: Vec<Unsound>,
 }
 
 /// The accounts cannot be used.
@@ -167,7 +181,7 @@ impl Accounts {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn since(&self, first: Option<Day>) -> Result<Vec<AccountLine>, AccountsError> {
+    pub fn since(&self, first: Option<Day>) -> Result<Report, AccountsError> {
         self.report(first, Detail::Sums)
     }
 
@@ -175,16 +189,16 @@ impl Accounts {
     ///
     /// # Errors
     /// A file cannot be read.
-    pub fn days(&self, first: Option<Day>) -> Result<Vec<AccountLine>, AccountsError> {
+    pub fn days(&self, first: Option<Day>) -> Result<Report, AccountsError> {
         self.report(first, Detail::Days)
     }
 
-    fn report(&self, first: Option<Day>, detail: Detail) -> Result<Vec<AccountLine>, AccountsError> {
+    fn report(&self, first: Option<Day>, detail: Detail) -> Result<Report, AccountsError> {
         let (done, looked) = bounded(1);
         if self.orders.try_send(Order::Look(done)).is_ok() {
             let _ = looked.recv_timeout(ASK_PATIENCE);
         }
-        let others = self.others()?;
+        let (others, mut unsound) = self.others()?;
         let months = self.book.lock().months(first.map(Day::month));
         let mut used: BTreeMap<Id, Used> = BTreeMap::new();
         for month in months {
@@ -194,18 +208,20 @@ impl Accounts {
                 book.sums_of(month).for_each(|(id, flows)| used.entry(id).or_default().total.add(flows));
                 continue;
             }
-            for (id, period, flows) in self.rows(month)? {
+            let (rows, fault) = self.rows(month)?;
+            unsound.extend(fault);
+            for (id, period, flows) in rows {
                 used.entry(id).or_default().add(period, &flows, first);
             }
         }
         let book = self.book.lock();
         let (mut ever, mut names) = (book.ever(), BTreeMap::new());
-        for (month, told) in others {
-            for (id, period, flows) in rows(month, &told.sheet) {
+        for (month, sheet) in others {
+            for (id, period, flows) in rows(month, &sheet) {
                 ever.entry(id).or_default().add(&flows);
                 used.entry(id).or_default().add(period, &flows, first);
             }
-            names.extend(told.sheet.names);
+            names.extend(sheet.names);
         }
         let lines = ever.into_iter().map(|(id, ever)| {
             let Used { total, periods } = used.remove(&id).unwrap_or_default();
@@ -214,33 +230,33 @@ impl Accounts {
         });
         let mut lines: Vec<_> = lines.collect();
         lines.sort_by(|one, other| one.name.cmp(&other.name));
-        Ok(lines)
+        unsound.extend(book.unsound().cloned());
+        unsound.sort_by(|one, other| one.file.cmp(&other.file));
+        unsound.dedup_by(|one, other| one.file == other.file);
+        self.state.lock().unsound = unsound.len() as u64;
+        Ok(Report { lines, unsound })
     }
 
-    fn rows(&self, month: Month) -> Result<Rows, AccountsError> {
+    fn rows(&self, month: Month) -> Result<(Rows, Option<Unsound>), AccountsError> {
         let name = {
             let book = self.book.lock();
             if let Some(rows) = book.rows(month) {
-                return Ok(rows);
+                return Ok((rows, None));
             }
             book.file_name(month)
         };
-        Ok(read(&*self.reader, &name)?.map(|told| rows(month, &told.sheet)).unwrap_or_default())
+        let told = read(&*self.reader, &name)?;
+        Ok(told.map(|told| (rows(month, &told.sheet), Unsound::of(&name, month, &told))).unwrap_or_default())
     }
 
-    /// What other processes have counted beside this one; few files, and short ones.
-    fn others(&self) -> Result<Vec<(Month, Told)>, AccountsError> {
-        let of_others = |name: &str| {
-            let month = name.split('.').next().and_then(|month| month.parse::<Month>().ok());
-            let is_other = self.book.lock().own_month(name).is_none() && !name.ends_with(UNFINISHED);
-            month.filter(|_| is_other)
-        };
-        let names = names(&*self.reader)?;
-        let others = names.iter().filter_map(|name| Some((of_others(name)?, name)));
-        let told = others.map(|(month, name)| Ok((month, read(&*self.reader, name)?.unwrap_or_default())));
-        told.collect()
+    /// What other processes have counted beside this one, and what is set aside; few files, and short ones.
+    fn others(&self) -> Result<Others, AccountsError> {
+        others(&*self.reader, |name| self.book.lock().own_month(name).is_some())
     }
 }
+
+/// What files say that are not this process's own, and those of them that are not whole.
+type Others = (Vec<(Month, Sheet)>, Vec<Unsound>);
 
 /// What an account has used, while it is added up.
 #[derive(Default)]
@@ -302,24 +318,52 @@ impl Keeper {
         source: Source,
         clock: fn() -> SystemTime,
     ) -> Result<Keeper, AccountsError> {
-        let mut book = Book::default();
-        for name in names(&*files)? {
-            let Some(month) = book.own_month(&name) else { continue };
-            let Some(told) = read(&*files, &name)? else { continue };
-            if told.damaged_bytes > 0 {
-                tracing::error!(
-                    file = name,
-                    bytes = told.damaged_bytes,
-                    "a file of the accounts is damaged; what is sound of it is kept"
-                );
-            }
-            book.sum(month, &told.sheet);
-        }
-        let (book, state) = (Arc::new(Mutex::new(book)), Arc::default());
+        let (book, state) = (Arc::<Mutex<Book>>::default(), Arc::default());
         let (counted, day) = (HashMap::new(), Day::of(clock()));
         let mut keeper = Keeper { files, book, state, source, clock, counted, day, open: None };
+        for name in names(&*keeper.files)? {
+            let month = keeper.book.lock().own_month(&name);
+            let Some(month) = month else { continue };
+            let Some(told) = read(&*keeper.files, &name)? else { continue };
+            match Unsound::of(&name, month, &told).map(|unsound| (keeper.set_aside(&unsound), unsound)) {
+                None => keeper.book.lock().sum(month, &told.sheet),
+                // Told of below, with all others.
+                Some((Ok(_), _)) => {}
+                Some((Err(error), unsound)) => {
+                    tracing::error!(%error, "accounts: {unsound}; it cannot be set aside, and nothing is written in its place");
+                    keeper.book.lock().sum_unsound(unsound, &told.sheet);
+                }
+            }
+        }
+        let (_, unsound) = others(&*keeper.files, |name| keeper.book.lock().own_month(name).is_some())?;
+        for unsound in &unsound {
+            tracing::error!("accounts: {unsound}");
+        }
+        keeper.state.lock().unsound = (unsound.len() + keeper.book.lock().unsound().count()) as u64;
         keeper.fold();
         Ok(keeper)
+    }
+
+    /// What a month's own file says. One that is not whole is set aside, and says nothing any more.
+    fn read(&mut self, month: Month) -> io::Result<Option<Sheet>> {
+        let name = self.book.lock().file_name(month);
+        let Some(told) = read(&*self.files, &name).map_err(io::Error::other)? else { return Ok(None) };
+        let Some(unsound) = Unsound::of(&name, month, &told) else { return Ok(Some(told.sheet)) };
+        let set_aside = self.set_aside(&unsound)?;
+        tracing::error!(set_aside, "accounts: {unsound}");
+        self.state.lock().unsound += 1;
+        Ok(None)
+    }
+
+    /// Gives a month's file another name, under which it stays as it is and counts for what is sound of it: nothing of it is
+    /// lost with what is written from now on, and it is counted once, whenever this process ends.
+    fn set_aside(&mut self, unsound: &Unsound) -> io::Result<String> {
+        let name = name_aside(&unsound.file, (self.clock)(), &self.files.names()?);
+        self.files.rename(&unsound.file, &name)?;
+        // The file that is open is another one from here on.
+        self.open = None;
+        self.book.lock().forget(unsound.month);
+        Ok(name)
     }
 
     /// Runs until told to finish, or until nobody can tell it anything any more.
@@ -380,9 +424,8 @@ impl Keeper {
     fn add(&mut self) -> io::Result<()> {
         let day = self.day;
         if !self.book.lock().is_open(day.month()) {
-            let name = self.book.lock().file_name(day.month());
-            let told = read(&*self.files, &name).map_err(io::Error::other)?;
-            self.book.lock().open(day.month(), told.unwrap_or_default().sheet);
+            let sheet = self.read(day.month())?;
+            self.book.lock().open(day.month(), sheet.unwrap_or_default());
         }
         // What is counted from here on is of the day that it is now, but for what comes while this is read.
         self.day = Day::of((self.clock)());
@@ -453,14 +496,14 @@ impl Keeper {
         let months = self.book.lock().to_fold(MONTHS_OF_DAYS);
         for month in months {
             let name = self.book.lock().file_name(month);
-            let told = read(&*self.files, &name).map_err(io::Error::other);
+            let sheet = self.read(month);
             // The file that is open is another one from here on.
             self.open = None;
-            let fold = |told: Option<Told>| match told {
-                Some(told) => replace(&mut *self.files, &name, &folded(&told.sheet).file()),
+            let fold = |sheet: Option<Sheet>| match sheet {
+                Some(sheet) => replace(&mut *self.files, &name, &folded(&sheet).file()),
                 None => Ok(()),
             };
-            match told.and_then(fold) {
+            match sheet.and_then(fold) {
                 Ok(()) => self.book.lock().folded(month),
                 Err(error) => tracing::warn!(%error, %month, "the days of an old month are kept for longer"),
             }
@@ -480,6 +523,24 @@ fn replace(files: &mut dyn AccountFiles, name: &str, bytes: &[u8]) -> io::Result
     files.create(&unfinished, bytes)?;
     files.sync()?;
     files.rename(&unfinished, name)
+}
+
+/// What the files of months say that are not this process's own, and which of them are not whole. Another process may be
+/// writing at the end of one: what is not whole there is looked at again a moment later.
+fn others(files: &dyn AccountFiles, is_own: impl Fn(&str) -> bool) -> Result<Others, AccountsError> {
+    let (mut sheets, mut all) = (Vec::new(), Vec::new());
+    for name in names(files)? {
+        let month = name.split('.').next().and_then(|month| month.parse::<Month>().ok());
+        let Some(month) = month.filter(|_| !is_own(&name) && !name.ends_with(UNFINISHED)) else { continue };
+        let Some(mut told) = read(files, &name)? else { continue };
+        if told.torn_bytes > 0 && name.contains(ASIDE) {
+            thread::sleep(SETTLED_AFTER);
+            told = read(files, &name)?.unwrap_or(told);
+        }
+        all.extend(Unsound::of(&name, month, &told));
+        sheets.push((month, told.sheet));
+    }
+    Ok((sheets, all))
 }
 
 fn names(files: &dyn AccountFiles) -> Result<Vec<String>, AccountsError> {

@@ -27,13 +27,15 @@ mod socket;
 pub use client::{AskError, Asked};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use plane::{
-    AccountsUse, AskedOrigin, CacheUse, CachedObject, CatalogueUse, DataPlane, Explained, Inventory,
-    LedgerState, ListOrder, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Purged, Question,
+    AskedOrigin, CacheUse, CachedObject, CatalogueUse, DataPlane, Explained, Inventory, LedgerState,
+    ListOrder, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Purged, Question,
     SelectingField, Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState,
     Verified, VolumeUse,
 };
 pub use serve::{AdminListener, ControlThread, ServeError};
-pub use sites::{Holding, More, SiteAccount, Sites, SitesOrder, Stock, Used, UsedIn};
+pub use sites::{
+    AccountsUse, Holding, More, SiteAccount, Sites, SitesOrder, Stock, UnsoundFile, Used, UsedIn,
+};
 pub use state::{StateError, StateFolder};
 pub use status::{Status, rfc3339};
 

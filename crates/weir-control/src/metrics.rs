@@ -208,9 +208,17 @@ fn held(out: &mut Out, held: &[(String, Holding)]) -> fmt::Result {
     });
     let each: Vec<_> = each.collect();
     let objects = each.iter().map(|(labels, stock)| (labels.clone(), stock.objects as f64));
-    out.gauges("weir_site_held_objects", "objects that are held of a site", objects)?;
+    out.gauges(
+        "weir_site_held_objects",
+        "objects that are held of a site; purged ones on volumes until swept",
+        objects,
+    )?;
     let bytes = each.iter().map(|(labels, stock)| (labels.clone(), stock.bytes as f64));
-    out.gauges("weir_site_held_bytes", "bytes of bodies that are held of a site", bytes)
+    out.gauges(
+        "weir_site_held_bytes",
+        "bytes of bodies that are held of a site; purged ones on volumes until swept",
+        bytes,
+    )
 }
 
 fn transfers(out: &mut Out, snapshot: &Snapshot) -> fmt::Result {
@@ -286,6 +294,8 @@ fn holdings(out: &mut Out, inventory: &Inventory) -> fmt::Result {
     let is_well = if accounts.failure.is_none() { 1.0 } else { 0.0 };
     out.gauge("weir_accounts_well", "1 while the accounts of sites can be written", is_well)?;
     out.counter("weir_accounts_write_errors", "writes of the accounts that failed", accounts.failed)?;
+    let help = "files of the accounts of which not all can be read";
+    out.gauge("weir_accounts_unsound_files", help, accounts.unsound as f64)?;
     out.counter("weir_accounts_written_bytes", "bytes written for the accounts", accounts.written_bytes)?;
     below::volumes(out, &inventory.volumes)
 }

@@ -7,7 +7,7 @@ use weir_config::Loaded;
 use weir_config::value::HostPattern;
 use weir_edge::observe::Snapshot;
 
-use crate::sites::{Holding, Sites, SitesOrder};
+use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 
 /// The data plane as the control plane sees it. Every call may block for a short time and comes from a thread that may.
 pub trait DataPlane: Send + Sync {
@@ -54,7 +54,7 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the question names nothing that there could be, or they cannot be read.
     fn sites(&self, order: &SitesOrder) -> Result<Sites, String>;
 
-    /// What is held of each site of the configuration. May block for a while.
+    /// What is held of each site of the configuration, what is purged and not swept yet on volumes included. May block for a while.
     fn held(&self) -> Vec<(String, Holding)>;
 
     /// The names that the admin listener answers to, beside its addresses and `localhost`: `[admin] hosts`.
@@ -397,18 +397,6 @@ pub struct LedgerState {
     /// Why it could not be written the last time; absent when it could.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-}
-
-/// Where the accounts of sites stand.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AccountsUse {
-    /// Why they could not be written the last time; absent when they could.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub failure: Option<String>,
-    /// Writes that failed.
-    pub failed: u64,
-    /// Bytes written.
-    pub written_bytes: u64,
 }
 
 /// An upstream and its origins.

@@ -33,6 +33,35 @@ pub struct Sites {
     pub since: Option<String>,
     /// Those of the configuration in its order, then those that it does not have any more, then `-`.
     pub sites: Vec<SiteAccount>,
+    /// Whether `held` may still count what is purged: on volumes that is until it is swept.
+    #[serde(default)]
+    pub unswept: bool,
+    /// Files of the accounts of which not all can be read; absent where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unsound: Vec<UnsoundFile>,
+}
+
+impl Sites {
+    /// The files of which not all can be read, and whose months are among those that were asked for.
+    pub fn unsound_within(&self) -> impl Iterator<Item = &UnsoundFile> {
+        let first = self.since.as_deref().and_then(|day| day.get(.."2026-11".len())).unwrap_or_default();
+        self.unsound.iter().filter(move |file| &*file.month >= first)
+    }
+}
+
+/// A file of the accounts of which not all can be read: counts of its month may be smaller than they were.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UnsoundFile {
+    /// Its name in the folder of the accounts.
+    pub file: String,
+    /// Its month of UTC, `2026-11`.
+    pub month: String,
+    /// Bytes that are neither sound nor the beginning of something sound.
+    pub damaged_bytes: u64,
+    /// Bytes at its end that are the beginning of something sound.
+    pub torn_bytes: u64,
+    /// All of it in a sentence.
+    pub says: String,
 }
 
 /// An account.
@@ -48,7 +77,7 @@ pub struct SiteAccount {
     pub description: Option<String>,
     /// Whether the configuration has it.
     pub configured: bool,
-    /// What is held of it now; absent where nothing is.
+    /// What is held of it now, what is purged and not swept yet on volumes included; absent where nothing is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<Holding>,
     /// What of that is of use, neither purged nor stale; absent where it was not asked for.
@@ -63,7 +92,7 @@ pub struct SiteAccount {
     pub days: Vec<UsedIn>,
 }
 
-/// What is held of a site, exactly.
+/// What is held of a site, exactly: of what is purged only what is on volumes, until it is swept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Holding {
     /// In memory.
@@ -72,6 +101,21 @@ pub struct Holding {
     pub volume: Stock,
     /// Both together, each object and each byte once.
     pub both: Stock,
+}
+
+/// Where the accounts of sites stand.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccountsUse {
+    /// Why they could not be written the last time; absent when they could.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+    /// Writes that failed.
+    pub failed: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Files of which not all could be read when they were last.
+    #[serde(default)]
+    pub unsound: u64,
 }
 
 /// How much of something there is.
@@ -195,12 +239,24 @@ mod tests {
         let customer = Some("Smith, \"Jo\" & Co".to_owned());
         let one = SiteAccount { site: "a.example".to_owned(), customer, days, ..SiteAccount::default() };
         let idle = SiteAccount { site: "idle".to_owned(), ..SiteAccount::default() };
-        let text = csv(&Sites { sites: vec![one, idle], since: None });
+        let text = csv(&Sites { sites: vec![one, idle], ..Sites::default() });
         let expect = "site,customer,day,requests,hits,stale,misses,revalidations,passes,local,refused,client_bytes,\
              origin_requests,origin_bytes\r\n\
              a.example,\"Smith, \"\"Jo\"\" & Co\",2024-10,1,1,0,0,0,0,0,0,18446744073709551615,0,0\r\n\
              a.example,\"Smith, \"\"Jo\"\" & Co\",2026-11-22,2,2,0,0,0,0,0,0,18446744073709551615,0,0\r\n";
         assert_eq!(text, expect);
+    }
+
+    #[test]
+    fn what_is_not_whole_is_told_of_with_the_months_it_concerns() {
+        let file = |month: &str| UnsoundFile { month: month.to_owned(), ..UnsoundFile::default() };
+        let unsound = vec![file("2025-12"), file("2026-10"), file("2026-11")];
+        let mut sites = Sites { since: Some("2026-10-31".to_owned()), unsound, ..Sites::default() };
+        let months =
+            |sites: &Sites| sites.unsound_within().map(|file| file.month.clone()).collect::<Vec<_>>();
+        assert_eq!(months(&sites), ["2026-10", "2026-11"]);
+        sites.since = None;
+        assert_eq!(months(&sites).len(), 3);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use http::{Method, StatusCode, Uri};
+use http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 
 use crate::answer::{self, Answer};
 use crate::control::{Control, PurgeError, ReloadError};
@@ -14,6 +14,8 @@ use crate::sites;
 
 /// The content type of accounts to bill by (RFC 4180 §3).
 const CSV: &str = "text/csv; charset=utf-8; header=present";
+/// Names the files of which not all is in a CSV that is answered.
+const UNSOUND: HeaderName = HeaderName::from_static("weir-unsound");
 /// The path of purges.
 pub(crate) const PURGE: &str = "/purge";
 
@@ -92,7 +94,17 @@ pub(crate) fn sites(control: &Control, query: &str) -> Answer {
     let told = query::read_sites(query).and_then(|(order, form)| Ok((control.sites(&order)?, form)));
     match told {
         Ok((sites, Form::Json)) => answer::json(StatusCode::OK, &sites),
-        Ok((sites, Form::Csv)) => answer::typed(StatusCode::OK, CSV, sites::csv(&sites)),
+        Ok((sites, Form::Csv)) => {
+            let mut answer = answer::typed(StatusCode::OK, CSV, sites::csv(&sites));
+            let unsound: Vec<_> = sites.unsound_within().map(|unsound| unsound.file.as_str()).collect();
+            // What is no field's value (RFC 9110 §5.5) cannot be told in one.
+            if let Some(value) =
+                HeaderValue::from_str(&unsound.join(", ")).ok().filter(|value| !value.is_empty())
+            {
+                answer.headers_mut().insert(UNSOUND, value);
+            }
+            answer
+        }
         Err(sentence) => answer::refusal(StatusCode::UNPROCESSABLE_ENTITY, &sentence),
     }
 }

@@ -90,6 +90,12 @@ impl DataPlane for Scripted {
         Ok(Sites {
             since: order.since.clone(),
             sites: vec![SiteAccount { site, days, ..SiteAccount::default() }],
+            unswept: true,
+            unsound: vec![UnsoundFile {
+                file: "2026-10.unsound-7".to_owned(),
+                month: "2026-10".to_owned(),
+                ..UnsoundFile::default()
+            }],
         })
     }
 
@@ -152,6 +158,16 @@ impl Running {
         stream.read_to_string(&mut text).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         (head[9..12].parse().unwrap(), body.to_owned())
+    }
+
+    /// The head of what the admin listener answers.
+    fn admin_head(&self, path: &str) -> String {
+        let mut stream = TcpStream::connect(self.admin).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        write!(stream, "GET {path} HTTP/1.1\r\nHost: weir\r\nConnection: close\r\n\r\n").unwrap();
+        let mut text = String::new();
+        stream.read_to_string(&mut text).unwrap();
+        text[..text.find("\r\n\r\n").unwrap() + 2].to_owned()
     }
 
     /// As [`Running::admin`], with these lines for fields.
@@ -244,6 +260,7 @@ fn the_accounts_are_shown_by_both_servers() {
     let sites: Sites = serde_json::from_slice(&asked.body).unwrap();
     assert_eq!((sites.since.as_deref(), &*sites.sites[0].site), (Some("2026-11"), "a b"));
     assert_eq!(sites.sites[0].days[0].used.requests, 3);
+    assert!(sites.unswept && sites.unsound.len() == 1);
     let metrics = running.admin("GET /metrics").1;
     assert!(metrics.contains("\nweir_site_held_bytes{site=\"a\",tier=\"both\"} 7.0\n"), "{metrics}");
     let (status, csv) = running.admin("GET /sites?site=a&format=csv");
@@ -253,6 +270,9 @@ fn the_accounts_are_shown_by_both_servers() {
             && csv.ends_with("a,,2026-11-22,3,0,0,0,0,0,0,0,0,0,0\r\n"),
         "{csv}"
     );
+    let head = |query: &str| running.admin_head(&format!("/sites?site=a&format=csv{query}"));
+    assert!(head("").contains("\r\nweir-unsound: 2026-10.unsound-7\r\n"), "{}", head(""));
+    assert!(!head("&since=2026-11-01").contains("weir-unsound"));
     assert_eq!(running.ask(Method::GET, "/sites", "").refusal().unwrap(), "no site is named");
     assert_eq!(running.admin("GET /sites?format=xml").0, 422);
     assert_eq!(running.ask(Method::POST, "/sites", "").status, 405);

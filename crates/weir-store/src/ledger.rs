@@ -6,7 +6,7 @@
 //! does not depend on how much is held: its site, its URL, each of its tags, each length of prefix that is marked.
 //!
 //! Rooms: `scope` what a mark may concern, `asked` what is under way, `marks` the tables and their limits, `record` the file's form
-//! (`docs/format/ledger.md`), `files` the six things done to files, `book` the thread that makes marks durable.
+//! (`docs/format/ledger.md`), `files` the six things done to files, `book` the thread that makes marks durable, `scribe` who writes the file.
 
 mod asked;
 mod book;
@@ -14,11 +14,14 @@ mod files;
 mod marks;
 pub(crate) mod record;
 mod scope;
+mod scribe;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_policy::{CacheKey, Now, Tags};
+
+use crate::random;
 
 pub use asked::Asking;
 use asked::UnderWay;
@@ -30,6 +33,8 @@ pub(crate) use marks::Reach;
 pub use marks::{MARKS_MAX, PREFIX_LENGTHS_MAX};
 pub use record::Unreadable;
 pub use scope::{Force, Judged, Mark, PREFIX_BYTES_MAX, Scope, Stamp};
+use scribe::Nature;
+pub use scribe::Past;
 
 /// The ledger: a counter, the marks made with it, and the file that they are in. What is not opened with files lives in
 /// memory alone.
@@ -37,6 +42,8 @@ pub use scope::{Force, Judged, Mark, PREFIX_BYTES_MAX, Scope, Stamp};
 pub struct Ledger {
     marks: Arc<Marks>,
     book: Option<Book>,
+    nature: Nature,
+    past: Past,
     under_way: Arc<UnderWay>,
     /// Another process has the file: what it holds is not known here.
     is_away: AtomicBool,
@@ -48,9 +55,9 @@ pub enum OpenError {
     /// Its file cannot be read as one.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
-    /// Its file cannot be written.
-    #[error(transparent)]
-    Unwritten(#[from] Unwritten),
+    /// Its file cannot be read.
+    #[error("the file `ledger` in the state folder cannot be read: {0}")]
+    Unread(#[source] std::io::Error),
     /// Its thread cannot be started.
     #[error("cannot start the ledger's thread: {0}")]
     Thread(#[source] std::io::Error),
@@ -78,22 +85,69 @@ impl Default for Ledger {
 impl Ledger {
     /// An empty ledger in memory that keeps at most `marks_max` marks of each kind.
     pub fn new(marks_max: usize) -> Ledger {
-        Ledger::of(Arc::new(Marks::new(marks_max)), None)
+        let nature = Nature { id: random::identity(), doubted: 0, is_adopted: false, found: u64::MAX };
+        Ledger::of(Arc::new(Marks::new(marks_max)), None, nature, Past::Whole)
     }
 
-    /// The ledger of a state folder: its marks and its number come back, and what is marked from now on is written.
-    /// Blocks for a write and a sync.
+    /// The ledger of a state folder: its marks and its number come back, and what is marked from now on is written. `least` is a
+    /// number that it is known to have reached. Where it cannot be written it is in force all the same, as after any write that
+    /// fails ([`LedgerState::failure`]). Blocks for writes and syncs.
     ///
     /// # Errors
-    /// A file that is no ledger or of a newer version; no permission, no space.
-    pub fn open(marks_max: usize, files: Box<dyn LedgerFiles>, now: Now) -> Result<Ledger, OpenError> {
+    /// A file that cannot be read, is no ledger, or of a newer version.
+    pub fn open(
+        marks_max: usize,
+        files: Box<dyn LedgerFiles>,
+        least: u64,
+        now: Now,
+    ) -> Result<Ledger, OpenError> {
         let marks = Arc::new(Marks::new(marks_max));
-        let book = Book::open(marks.clone(), files, now)?;
-        Ok(Ledger::of(marks, Some(book)))
+        let (book, nature, past) = Book::open(marks.clone(), files, least, now)?;
+        Ok(Ledger::of(marks, Some(book), nature, past))
     }
 
-    fn of(marks: Arc<Marks>, book: Option<Book>) -> Ledger {
-        Ledger { marks, book, under_way: Arc::default(), is_away: AtomicBool::new(false) }
+    fn of(marks: Arc<Marks>, book: Option<Book>, nature: Nature, past: Past) -> Ledger {
+        Ledger { marks, book, nature, past, under_way: Arc::default(), is_away: AtomicBool::new(false) }
+    }
+
+    /// What was found of it when it was opened.
+    pub fn past(&self) -> Past {
+        self.past
+    }
+
+    /// Which ledger it is: what volumes are used with.
+    pub(crate) fn id(&self) -> u128 {
+        self.nature.id
+    }
+
+    /// How far it had come when it was opened.
+    pub(crate) fn found(&self) -> u64 {
+        self.nature.found
+    }
+
+    /// Up to which number its file is durable, from now on: for as long as this process writes it.
+    pub(crate) fn durable(&self) -> Arc<AtomicU64> {
+        self.book.as_ref().map(Book::durable).unwrap_or_default()
+    }
+
+    /// Whether it had no id before this Weir, or one before, gave it one.
+    pub(crate) fn is_adopted(&self) -> bool {
+        self.nature.is_adopted
+    }
+
+    /// What was asked for before this number is asked about before it is used: marks may have been lost.
+    pub(crate) fn doubted(&self) -> Stamp {
+        Stamp(self.nature.doubted)
+    }
+
+    /// Goes on from that number at least, so that what is stamped with it is older than all that is marked from now on. Where that
+    /// is a leap it is durable when this returns, or cannot be made so within some seconds. Blocks.
+    pub(crate) fn raise(&self, number: u64) {
+        if self.marks.raise(number)
+            && let Some(book) = self.book.as_ref().filter(|_| !self.is_away())
+        {
+            book.write_number();
+        }
     }
 
     /// The number now. Take it before the origin request is sent.

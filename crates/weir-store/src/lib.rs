@@ -26,9 +26,11 @@ pub mod life;
 mod listing;
 mod placement;
 mod queues;
+mod random;
 mod register;
 #[cfg(test)]
 mod samples;
+mod scratch;
 mod shelf;
 #[cfg(any(test, feature = "testing"))]
 pub mod simulation;
@@ -49,10 +51,10 @@ pub use head::{Head, HeadRef, Printed};
 pub use index::{DigestMap, Folded, VARIANTS_MAX};
 pub use ledger::{
     Acknowledge, Asking, Force, Judged, Ledger, LedgerFiles, LedgerFolder, LedgerState, MARKS_MAX, Mark,
-    OpenError, PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Scope, Stamp, Successor, Unreadable, Unwritten,
+    OpenError, PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Past, Scope, Stamp, Successor, Unreadable, Unwritten,
 };
 pub use listing::{LISTED_MAX, LOOKED_MAX, Listed, Listing, Page, Unlisted};
-pub use register::{Arrival, Arriving, Opening, Reached, Register};
+pub use register::{Arrival, Arriving, Bears, Distrust, Opening, Reached, Register};
 pub use shelf::Lag;
 pub use stocks::{Live, SiteStocks, Stock};
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};

@@ -8,20 +8,24 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::ledger::{Ledger, Stamp};
+use crate::ledger::{Ledger, Past, Stamp};
+use crate::scratch::{self, Scratch};
 
 /// Its name in the state folder.
 const NAME: &str = "volumes";
 const NEW_NAME: &str = "volumes.new";
-const FIRST_LINE: &str = "weir volumes 2";
+const FIRST_LINE: &str = "weir volumes 3";
+/// The version before, which knows nothing of the ledger.
+const FIRST_LINE_2: &str = "weir volumes 2";
+/// No ledger gets so far: a volume that says so was written by none.
+const NUMBER_MAX: u64 = 1 << 63;
 /// How many volumes are remembered that nobody expects back.
 const FORGOTTEN_AFTER: usize = 256;
 /// A register is never longer than this, in bytes.
@@ -38,6 +42,8 @@ pub struct Register {
 struct State {
     /// Objects have got numbers up to here.
     numbers: u64,
+    /// The ledger has reached this number, durably.
+    ledger: u64,
     volumes: BTreeMap<u128, Entry>,
     /// The file may not say this; not written down.
     is_unwritten: bool,
@@ -50,6 +56,8 @@ struct Entry {
     reached: Reached,
     /// What it says of its last opening.
     opening: u64,
+    /// With which ledger it was used last; 0 where that had no id yet.
+    ledger: u128,
     /// It was there all the time since.
     is_present: bool,
     /// It has arrived in this process; not written down. One that has not lacks what happens now, though it may have been present.
@@ -89,6 +97,29 @@ pub struct Opening {
     pub own: u64,
 }
 
+impl Opening {
+    /// Whether the volume says it, so that no register that was written before matches it.
+    fn is_new(self) -> bool {
+        self.own != self.found && self.own != 0
+    }
+}
+
+impl Entry {
+    /// Whether a volume of that opening would be believed.
+    fn matches(&self, opening: Opening) -> bool {
+        self.is_present && self.opening == opening.own
+    }
+}
+
+/// The numbers of a ledger that a volume bears.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Bears {
+    /// No stamp is larger, nor the number up to which it was swept, nor the next one.
+    pub largest: u64,
+    /// So far its ledger was durable when it was last written to.
+    pub reached: u64,
+}
+
 /// A volume that has been opened.
 #[derive(Debug, Clone, Copy)]
 pub struct Arriving<'a> {
@@ -100,6 +131,8 @@ pub struct Arriving<'a> {
     pub reached: Reached,
     /// What it said of its last opening, and says of this one.
     pub opening: Opening,
+    /// Which numbers of a ledger it bears.
+    pub bears: Bears,
     /// Whether it holds nothing.
     pub is_empty: bool,
     /// Whether its folder is on another drive than the root of the file system.
@@ -113,8 +146,39 @@ pub struct Arrival {
     pub trusted_from: Stamp,
     /// What was asked for before this number is gone.
     pub dead_below: Stamp,
-    /// It was away, or is behind.
-    pub was_away: bool,
+    /// Why it is not believed from now on.
+    pub distrust: Option<Distrust>,
+}
+
+/// Why what a volume holds is not used as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Distrust {
+    /// The house does not know it.
+    Unknown,
+    /// It was away, was used elsewhere, or is a copy.
+    Away,
+    /// It bears numbers that the ledger has not reached: the ledger is a copy from before.
+    Ahead,
+    /// It was used with a ledger that is gone: what that made dead is not known, and all of it is dead.
+    Orphaned,
+}
+
+impl Distrust {
+    /// What it comes to, after the volume's name.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Distrust::Unknown => "is not known here: what it holds is asked about before it is used",
+            Distrust::Away => {
+                "was away, was used elsewhere, or is a copy: what it holds is asked about before it is used"
+            }
+            Distrust::Ahead => {
+                "is ahead of the ledger, which is a copy from before: what all volumes hold is asked about before it is used"
+            }
+            Distrust::Orphaned => {
+                "was used with a ledger that is lost: what it holds is not used any more, since nobody knows what of it was purged"
+            }
+        }
+    }
 }
 
 impl Register {
@@ -143,34 +207,57 @@ impl Register {
         self.state.lock().numbers
     }
 
+    /// A number that the ledger has reached.
+    pub fn ledger_number(&self) -> u64 {
+        self.state.lock().ledger
+    }
+
+    /// Whether the file may not say what is known.
+    pub fn is_unwritten(&self) -> bool {
+        self.state.lock().is_unwritten
+    }
+
     /// Whether the volume that was last in a folder was on a drive of its own: then an empty folder that is on the root's drive is
     /// a mount that is missing.
     pub fn was_mount(&self, path: &str) -> bool {
         self.state.lock().volumes.values().any(|entry| entry.path == path && entry.is_mount)
     }
 
-    /// Says that a volume is there from now on; durable when it returns.
+    /// Whether a volume was ever in a folder, as far as is known.
+    pub fn knows(&self, path: &str) -> bool {
+        self.state.lock().volumes.values().any(|entry| entry.path == path)
+    }
+
+    /// Says that a volume is there from now on, and leads the ledger beyond all numbers that it bears, so that whatever is marked
+    /// from now on concerns it; durable when it returns.
+    ///
+    /// Where it cannot be written down that is done later, and a start before then finds another opening than the last one it knows.
     ///
     /// # Errors
-    /// It cannot be written down: the volume is not to be used.
+    /// It cannot be written down, nor would that be noticed; or its numbers are no ledger's: the volume is not to be used.
     pub fn arrive(&self, volume: Arriving<'_>, ledger: &Ledger) -> io::Result<Arrival> {
         let mut state = self.state.lock();
         let known = state.volumes.get(&volume.id);
-        let was_away = match known {
-            Some(entry) => {
-                let is_other = volume.opening.found != entry.opening;
-                !entry.is_present || is_other || volume.reached.is_behind(entry.reached)
+        let distrust = distrust(&volume, known, ledger).filter(|_| !volume.is_empty);
+        let (trusted_from, dead_below) = known.map_or((0, 0), |entry| (entry.trusted_from, entry.dead_below));
+        let largest = volume.bears.largest.max(trusted_from).max(dead_below);
+        if largest >= NUMBER_MAX {
+            return Err(io::Error::other("it bears numbers that no ledger gave"));
+        }
+        ledger.raise(largest);
+        let mut trusted_from = trusted_from.max(ledger.doubted().number());
+        let mut dead_below = dead_below;
+        match distrust {
+            Some(Distrust::Orphaned) => dead_below = ledger.step().number(),
+            Some(Distrust::Unknown | Distrust::Away | Distrust::Ahead) => {
+                trusted_from = ledger.step().number();
             }
-            None => !volume.is_empty,
-        };
-        let (mut trusted_from, dead_below) =
-            known.map_or((0, 0), |entry| (entry.trusted_from, entry.dead_below));
-        if was_away {
-            trusted_from = ledger.step().number();
+            None => {}
         }
         let entry = Entry {
             reached: volume.reached,
             opening: volume.opening.own,
+            ledger: ledger.id(),
             is_present: true,
             is_here: true,
             is_expected: true,
@@ -184,9 +271,22 @@ impl Register {
         for other in wanted.volumes.values_mut().filter(|other| other.path == volume.path) {
             (other.is_expected, other.is_present, other.is_here) = (false, false, false);
         }
+        if distrust == Some(Distrust::Ahead) {
+            // What the ledger has lost may concern the others as well.
+            for other in wanted.volumes.values_mut() {
+                other.trusted_from = other.trusted_from.max(trusted_from);
+            }
+        }
         wanted.volumes.insert(volume.id, entry);
-        self.write(&mut state, wanted)?;
-        Ok(Arrival { trusted_from: Stamp::of(trusted_from), dead_below: Stamp::of(dead_below), was_away })
+        wanted.ledger = wanted.ledger.max(ledger.state().durable);
+        // Where nothing can be written, what is there must not believe it at the next start.
+        let is_another = !state.is_unwritten && known.is_none_or(|entry| !entry.matches(volume.opening));
+        let is_safe = volume.opening.is_new() || is_another;
+        match self.write(&mut state, wanted) {
+            Err(error) if !is_safe => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+        Ok(Arrival { trusted_from: Stamp::of(trusted_from), dead_below: Stamp::of(dead_below), distrust })
     }
 
     /// Says that a volume is not there from now on, and whether it is expected back; durable when it returns.
@@ -249,14 +349,15 @@ impl Register {
         })
     }
 
-    /// Writes down how far the volumes that are there have come, and which numbers were given out.
+    /// Writes down how far the volumes that are there, and the ledger, have come, and which numbers objects got.
     ///
     /// # Errors
     /// It was not written down.
-    pub fn note(&self, reached: &[(u128, Reached)], numbers: u64) -> io::Result<()> {
+    pub fn note(&self, reached: &[(u128, Reached)], numbers: u64, ledger: &Ledger) -> io::Result<()> {
         let mut state = self.state.lock();
         let mut wanted = state.clone();
         wanted.numbers = wanted.numbers.max(numbers);
+        wanted.ledger = wanted.ledger.max(ledger.state().durable);
         note(&mut wanted.volumes, reached);
         self.write(&mut state, wanted)
     }
@@ -275,24 +376,36 @@ impl Register {
             return Ok(());
         }
         *state = State { is_unwritten: true, ..wanted };
-        let new = self.folder.join(NEW_NAME);
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(state.to_text().as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, self.folder.join(NAME))?;
+        let mut new = Scratch::create(&self.folder, NEW_NAME, state.to_text().as_bytes())?;
+        new.file.sync_all()?;
+        new.rename(self.folder.join(NAME))?;
         File::open(&self.folder)?.sync_all()?;
         state.is_unwritten = false;
         Ok(())
     }
 }
 
+/// Why a volume is not to be believed that may hold something.
+fn distrust(volume: &Arriving<'_>, known: Option<&Entry>, ledger: &Ledger) -> Option<Distrust> {
+    let Some(entry) = known else {
+        return Some(if ledger.past() == Past::New { Distrust::Orphaned } else { Distrust::Unknown });
+    };
+    // Without an id only what was used with a ledger that has got its own since.
+    if entry.ledger != ledger.id() && !(entry.ledger == 0 && ledger.is_adopted()) {
+        return Some(Distrust::Orphaned);
+    }
+    let is_other = volume.opening.found != entry.opening;
+    if !entry.is_present || is_other || volume.reached.is_behind(entry.reached) {
+        return Some(Distrust::Away);
+    }
+    let largest = volume.bears.largest.max(entry.trusted_from).max(entry.dead_below);
+    let is_ahead = volume.bears.reached > ledger.found() || largest > ledger.current().number();
+    is_ahead.then_some(Distrust::Ahead)
+}
+
 /// What the file says, and whether it is damaged.
 fn load(folder: &Path) -> io::Result<(State, bool)> {
-    let file = match File::open(folder.join(NAME)) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((State::default(), false)),
-        Err(error) => return Err(error),
-    };
+    let Some(file) = scratch::open(&folder.join(NAME))? else { return Ok((State::default(), false)) };
     let mut bytes = Vec::new();
     file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
     let state = State::read(&bytes).filter(|_| bytes.len() as u64 <= BYTES_MAX);
@@ -321,17 +434,18 @@ impl State {
     }
 
     fn to_text(&self) -> String {
-        let mut text = format!("{FIRST_LINE}\nnumbers {}\n", self.numbers);
+        let mut text = format!("{FIRST_LINE}\nnumbers {}\nledger {}\n", self.numbers, self.ledger);
         for (id, entry) in &self.volumes {
             let flag = |is: bool, yes: &'static str, no: &'static str| if is { yes } else { no };
             let presence = flag(entry.is_present, "present", "away");
             let expected = flag(entry.is_expected, "expected", "gone");
             let drive = flag(entry.is_mount, "mount", "root");
-            let Entry { reached: Reached { epoch, end }, opening, trusted_from, dead_below, .. } = entry;
+            let Entry { reached: Reached { epoch, end }, opening, ledger, trusted_from, dead_below, .. } =
+                entry;
             let path: String = entry.path.escape_default().collect();
             let _ = writeln!(
                 text,
-                "volume {id:032x} {presence} {expected} epoch {epoch} end {end} opening {opening:016x} trusted {trusted_from} dead {dead_below} {drive} {path}"
+                "volume {id:032x} {presence} {expected} epoch {epoch} end {end} opening {opening:016x} ledger {ledger:032x} trusted {trusted_from} dead {dead_below} {drive} {path}"
             );
         }
         let _ = writeln!(text, "sum {:016x}", xxh3_64(text.as_bytes()));
@@ -347,17 +461,20 @@ impl State {
             return None;
         }
         let mut lines = text[..at].lines();
-        if lines.next() != Some(FIRST_LINE) {
-            return None;
-        }
+        let has_ledger = match lines.next() {
+            Some(FIRST_LINE) => true,
+            Some(FIRST_LINE_2) => false,
+            _ => return None,
+        };
         let numbers = lines.next()?.strip_prefix("numbers ")?.parse().ok()?;
-        let volumes = lines.map(entry).collect::<Option<_>>()?;
-        Some(State { numbers, volumes, is_unwritten: false })
+        let ledger = if has_ledger { lines.next()?.strip_prefix("ledger ")?.parse().ok()? } else { 0 };
+        let volumes = lines.map(|line| entry(line, has_ledger)).collect::<Option<_>>()?;
+        Some(State { numbers, ledger, volumes, is_unwritten: false })
     }
 }
 
-fn entry(line: &str) -> Option<(u128, Entry)> {
-    let mut words = line.splitn(16, ' ');
+fn entry(line: &str, has_ledger: bool) -> Option<(u128, Entry)> {
+    let mut words = line.splitn(if has_ledger { 18 } else { 16 }, ' ');
     let mut word = || words.next();
     let is = |word: &str, yes: &str, no: &str| (word == yes || word == no).then_some(word == yes);
     if word()? != "volume" {
@@ -369,6 +486,7 @@ fn entry(line: &str) -> Option<(u128, Entry)> {
     let mut after = |name: &str| word().filter(|word| *word == name).and_then(|_| word());
     let reached = Reached { epoch: after("epoch")?.parse().ok()?, end: after("end")?.parse().ok()? };
     let opening = u64::from_str_radix(after("opening")?, 16).ok()?;
+    let ledger = if has_ledger { u128::from_str_radix(after("ledger")?, 16).ok()? } else { 0 };
     let (trusted_from, dead_below) = (after("trusted")?.parse().ok()?, after("dead")?.parse().ok()?);
     let is_mount = is(word()?, "mount", "root")?;
     let path = unescaped(word()?)?;
@@ -378,6 +496,7 @@ fn entry(line: &str) -> Option<(u128, Entry)> {
         Entry {
             reached,
             opening,
+            ledger,
             is_present,
             is_here,
             is_expected,

@@ -1,7 +1,7 @@
 //! How much is held of each site: in memory, on the volume, and of both together.
 //!
 //! What the volume holds is counted by the volume itself, exactly, at every change. What memory holds is counted when it is asked
-//! for, by a walk over the index. What of it is still of use ([`Live`]) needs every head, and is counted on demand as well.
+//! for, by a walk over the index, without what is purged; of a volume that is counted until it is swept. What of it is still of use ([`Live`]) needs every head, and is counted on demand as well.
 
 use std::collections::BTreeMap;
 use std::ops::{AddAssign, SubAssign};
@@ -47,7 +47,7 @@ impl SubAssign for Stock {
     }
 }
 
-/// What is held of a site.
+/// What is held of a site; of what is purged that which is on a volume and not swept yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SiteStocks {
     /// The site, by its hash.
@@ -84,7 +84,8 @@ pub(crate) fn stocks(shelf: &Shelf) -> Vec<SiteStocks> {
             });
         }
     }
-    for generation in at_rest(shelf) {
+    // What is purged and not swept yet is no more; a volume knows only then what that was.
+    for generation in at_rest(shelf).into_iter().filter(|held| shelf.judge(&held.label) != Judged::Dead) {
         let (own, beyond) = (in_memory(&generation), beyond_volume(&generation));
         add(generation.key().site, &|site| {
             site.memory += own;
@@ -92,6 +93,12 @@ pub(crate) fn stocks(shelf: &Shelf) -> Vec<SiteStocks> {
         });
     }
     sites.into_values().filter(|site| !site.memory.is_empty() || !site.held.is_empty()).collect()
+}
+
+/// Whether what is purged may still be among what is held on a volume.
+pub(crate) fn is_unswept(shelf: &Shelf) -> bool {
+    let newest = shelf.ledger.newest().number();
+    shelf.tiers.all().iter().any(|tier| newest > tier.volume().swept())
 }
 
 /// What is held of each site and of use. Reads every head; blocks for as long as that takes.

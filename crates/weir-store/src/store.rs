@@ -175,7 +175,7 @@ impl Store {
         VolumeWatcher::new(name, &self.shelf.watched)
     }
 
-    /// What is held of each site, by tier, in the order of the sites' hashes. Looks through the memory's index; may block.
+    /// What is held of each site, by tier, in the order of their hashes ([`Store::is_unswept`]). Looks through the index; may block.
     pub fn stocks(&self) -> Vec<SiteStocks> {
         stocks(&self.shelf)
     }

@@ -35,7 +35,6 @@ pub(crate) use self::moving::Emptying;
 pub(crate) use self::stowing::{Keeper, SharedPut, Stowing};
 pub use self::sweeper::SweepUsage;
 pub(crate) use self::sweeper::start;
-use crate::admission::SpentFile;
 use crate::body::{BLOCK_BYTES, Body};
 use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge, block};
 use crate::catalogue::{Catalogue, Recounted, Rows};
@@ -117,8 +116,6 @@ pub(crate) struct Tier {
     aside: Mutex<Option<Charge>>,
     /// It does not keep up.
     is_slow: AtomicBool,
-    /// What was written today, as it is written down.
-    spent: Mutex<Option<SpentFile>>,
     letting: admit::Counts,
     clock: fn() -> Now,
     /// Bodies whose rest waits for room.
@@ -162,7 +159,6 @@ impl Tier {
             outdone,
             aside: Mutex::new(None),
             is_slow: AtomicBool::new(false),
-            spent: Mutex::default(),
             letting: admit::Counts::default(),
             clock,
             late: stowing::Line::default(),
@@ -291,9 +287,14 @@ impl Tier {
         Stamp::of(self.trusted_from.load(Ordering::Acquire))
     }
 
+    /// What was asked for before that is asked about before it is used.
+    pub(crate) fn trust_from(&self, from: Stamp) {
+        self.trusted_from.fetch_max(from.number(), Ordering::AcqRel);
+    }
+
     /// It could not be told what was replaced: from here on all that it holds is asked about before it is used.
     pub(crate) fn doubt(&self, from: Stamp) {
-        self.trusted_from.fetch_max(from.number(), Ordering::AcqRel);
+        self.trust_from(from);
         self.is_doubted.store(true, Ordering::Release);
     }
 

@@ -17,6 +17,7 @@ pub mod codec;
 mod disk;
 mod engine;
 mod handle;
+mod identity;
 mod index;
 mod intake;
 pub(crate) mod journal;
@@ -49,6 +50,7 @@ mod waits;
 pub use disk::{CrashDisk, Fault};
 pub use disk::{Disk, DiskFile, OsDisk, Room};
 pub use handle::{Put, Volume};
+pub use identity::is_made;
 #[cfg(any(test, feature = "testing"))]
 pub(crate) use index::KeyHash;
 pub(crate) use log::{LOG_BEGIN, Logged};

@@ -11,7 +11,7 @@ use crate::admission::{self, AdmissionMode, AdmissionUsage};
 use crate::catalogue::{Catalogue, CatalogueUsage, Rows};
 use crate::ledger::Stamp;
 use crate::register::Register;
-use crate::stocks::share_quotas;
+use crate::stocks::{is_unswept, share_quotas};
 use crate::store::Store;
 use crate::tier::{Emptied, Emptying, Outdone, Seating, Standing, SweepUsage, Tier, Twice, start};
 use crate::volume::{DayBudget, ReadError, Verified, Volume, VolumeUsage};
@@ -157,6 +157,7 @@ impl Store {
                 Outdone::default()
             }
         };
+        volume.follow(&self.shelf.ledger);
         let tier = Tier::new(volume, rows, seating, outdone, clock);
         tier.set_aside(self.shelf.charge(memory_bytes));
         // Before anything is stored there: what of the day's budget is left.
@@ -176,6 +177,12 @@ impl Store {
         Ok(Attached { tier })
     }
 
+    /// All that the volumes hold by now and was asked for before that number is asked about before it is used: marks are lost that
+    /// may concern it ([`Distrust::Ahead`](crate::Distrust::Ahead)).
+    pub fn distrust(&self, from: Stamp) {
+        self.shelf.tiers.all().iter().for_each(|tier| tier.trust_from(from));
+    }
+
     /// Says that volumes will come that another process still has: what is begun from here on outdoes what they hold.
     pub fn expect_volumes(&self) {
         self.shelf.expecting.begin();
@@ -191,6 +198,11 @@ impl Store {
         self.shelf.expecting.end();
     }
 
+    /// Whether what is purged may still be among the [`Store::stocks`] of a volume: it is until it is swept.
+    pub fn is_unswept(&self) -> bool {
+        is_unswept(&self.shelf)
+    }
+
     /// Says where it is written down what volumes miss while they are away; once, before the first is attached.
     pub fn set_register(&self, register: Arc<Register>) {
         let _ = self.shelf.register.set(register);
@@ -204,6 +216,7 @@ impl Store {
         seating: Seating,
         clock: fn() -> Now,
     ) -> Attached {
+        volume.follow(&self.shelf.ledger);
         let tier = Tier::new(volume, None, seating, Outdone::default(), clock);
         self.shelf.tiers.attach(&tier).unwrap();
         Attached { tier }

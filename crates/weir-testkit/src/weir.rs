@@ -125,6 +125,17 @@ impl Setup {
         self.start()
     }
 
+    /// As [`Setup::run_config`]; what it said where it ended.
+    ///
+    /// # Errors
+    /// It ended before it took connections.
+    pub fn try_run_config(mut self, text: &str) -> Result<Weir, String> {
+        let path = self.write_config(text);
+        self.args.splice(0..0, ["--config".to_owned(), path.display().to_string()]);
+        let mut weir = self.unstarted();
+        weir.try_start_again().map(|()| weir)
+    }
+
     /// Starts `weir run` with nothing but the arguments given, and waits until it takes connections on its address.
     pub fn run_bare(self) -> Weir {
         self.start()
@@ -152,15 +163,19 @@ impl Setup {
     }
 
     fn start(self) -> Weir {
-        let mut weir = Weir {
+        let mut weir = self.unstarted();
+        weir.start_again();
+        weir
+    }
+
+    fn unstarted(self) -> Weir {
+        Weir {
             child: None,
             successors: Vec::new(),
             setup: self,
             stdout: Arc::default(),
             stderr: Arc::default(),
-        };
-        weir.start_again();
-        weir
+        }
     }
 }
 
@@ -168,6 +183,16 @@ impl Weir {
     /// Starts it in its folder, with what it was started with, and waits until it takes connections; one that runs is
     /// waited for first. Its outputs begin anew.
     pub fn start_again(&mut self) {
+        if let Err(said) = self.try_start_again() {
+            panic!("weir has not started:\n{said}");
+        }
+    }
+
+    /// As [`Weir::start_again`]; what it said where it ended.
+    ///
+    /// # Errors
+    /// It ended before it took connections.
+    pub fn try_start_again(&mut self) -> Result<(), String> {
         if let Some(mut child) = self.child.take() {
             child.wait().unwrap();
         }
@@ -189,12 +214,20 @@ impl Weir {
         self.child = Some(child);
         let begun = Instant::now();
         while Address::Tcp(self.addr()).connect().is_err() {
-            let ended = self.child.as_mut().and_then(|c| c.try_wait().unwrap());
-            let said = || format!("{}{}", self.stdout(), self.stderr());
-            assert!(ended.is_none(), "weir ended with {ended:?} at its start:\n{}", said());
-            assert!(begun.elapsed() < PATIENCE, "weir does not listen on {}:\n{}", self.addr(), said());
+            if let Some(ended) = self.child.as_mut().and_then(|child| child.try_wait().unwrap()) {
+                self.child = None;
+                // What it said last may be on its way.
+                std::thread::sleep(Duration::from_millis(50));
+                return Err(format!("{ended}\n{}", self.said()));
+            }
+            assert!(begun.elapsed() < PATIENCE, "weir does not listen on {}:\n{}", self.addr(), self.said());
             std::thread::sleep(Duration::from_millis(5));
         }
+        Ok(())
+    }
+
+    fn said(&self) -> String {
+        format!("{}{}", self.stdout(), self.stderr())
     }
 
     /// Where clients connect.

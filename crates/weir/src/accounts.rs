@@ -6,12 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use weir_accounts::{
-    AccountLine, Accounts, AccountsError, AccountsFolder, AccountsState, Counted, Day, Flows, Since,
-    UNATTRIBUTED,
+    AccountLine, Accounts, AccountsError, AccountsFolder, AccountsState, Counted, Day, Flows, Report, Since,
+    UNATTRIBUTED, Unsound,
 };
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::state::ACCOUNTS;
-use weir_control::{AccountsUse, Holding, SiteAccount, Sites, SitesOrder, Stock, Used, UsedIn};
+use weir_control::{AccountsUse, Holding, SiteAccount, Sites, SitesOrder, Stock, UnsoundFile, Used, UsedIn};
 use weir_edge::Edge;
 use weir_edge::observe::{Observatory, Outcome, SiteSnapshot};
 use weir_edge::plan::site_hash;
@@ -46,8 +46,8 @@ fn counted(site: SiteSnapshot) -> Counted {
 
 /// Where they stand.
 pub(crate) fn in_use(accounts: &Accounts) -> AccountsUse {
-    let AccountsState { failure, failed, written_bytes } = accounts.state();
-    AccountsUse { failure, failed, written_bytes }
+    let AccountsState { failure, failed, written_bytes, unsound } = accounts.state();
+    AccountsUse { failure, failed, written_bytes, unsound }
 }
 
 /// What was asked for.
@@ -63,9 +63,10 @@ pub(crate) fn sites(
     let now = weir_edge::now();
     let first = order.since.as_deref().map(str::parse::<Since>).transpose()?;
     let first = first.map(|since| since.first(now.wall));
-    let lines = if order.more.days { accounts.days(first) } else { accounts.since(first) };
+    let report = if order.more.days { accounts.days(first) } else { accounts.since(first) };
+    let Report { lines, unsound } = report.map_err(|error| error.to_string())?;
     let mut lines: HashMap<Arc<str>, AccountLine> =
-        lines.map_err(|error| error.to_string())?.into_iter().map(|line| (line.name.clone(), line)).collect();
+        lines.into_iter().map(|line| (line.name.clone(), line)).collect();
     let resolved = loaded.resolved();
     let mut all: Vec<SiteAccount> = resolved.iter().map(|site| configured(site, &mut lines)).collect();
     let mut gone: Vec<_> = lines.into_values().collect();
@@ -82,11 +83,24 @@ pub(crate) fn sites(
             return Err(format!("no site is named {wanted}, and none was since there are accounts"));
         }
     }
+    // Asked before: what is swept meanwhile may still be counted.
+    let unswept = edge.store().is_unswept();
     hold(&mut all, edge);
     if order.more.live {
         live(&mut all, edge)?;
     }
-    Ok(Sites { since: first.map(|first: Day| first.to_string()), sites: all })
+    let unsound = unsound.iter().map(unsound_file).collect();
+    Ok(Sites { since: first.map(|first: Day| first.to_string()), sites: all, unswept, unsound })
+}
+
+fn unsound_file(unsound: &Unsound) -> UnsoundFile {
+    UnsoundFile {
+        file: unsound.file.clone(),
+        month: unsound.month.to_string(),
+        damaged_bytes: unsound.damaged_bytes,
+        torn_bytes: unsound.torn_bytes,
+        says: unsound.to_string(),
+    }
 }
 
 fn configured(site: &ResolvedSite, lines: &mut HashMap<Arc<str>, AccountLine>) -> SiteAccount {
@@ -136,7 +150,7 @@ fn holdings(edge: &Edge) -> HashMap<u64, Holding> {
     all.collect()
 }
 
-/// What is held of each site of the configuration.
+/// What is held of each site of the configuration; of what is purged and on a volume until it is swept.
 pub(crate) fn held(edge: &Edge) -> Vec<(String, Holding)> {
     let holdings = holdings(edge);
     let held = |mark| holdings.get(&mark).copied().unwrap_or_default();

@@ -3,7 +3,6 @@
 //! stuck in the kernel holds nobody up.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Weak};
@@ -14,7 +13,7 @@ use parking_lot::{Condvar, Mutex};
 use weir_config::model;
 use weir_control::VolumeUse;
 use weir_store::life::{Act, Event, Life, Phase};
-use weir_store::{Arriving, Attached, Register, Seating, Store, Twice};
+use weir_store::{Arriving, Attached, Distrust, Register, Seating, Store, Twice};
 
 use crate::volume::{self, Opened, Refused, Share};
 
@@ -27,6 +26,8 @@ use slot::{Course, Drain, Slot};
 const TICK: Duration = Duration::from_millis(100);
 /// How often it is written down how far they have come.
 const NOTE_EVERY: Duration = Duration::from_secs(10);
+/// And how often where what it should say could not be written.
+const NOTE_AGAIN: Duration = Duration::from_secs(1);
 /// So long the start waits for volumes that are being opened; then it goes on without them.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 /// Between two passes over a volume that is being emptied.
@@ -81,18 +82,11 @@ impl Drives {
     /// A sentence, where the configuration asks for what cannot be: a folder that another Weir uses, or that is none of Weir's.
     pub(crate) fn start(
         store: Store,
-        state: &Path,
+        register: Register,
         volumes: &[model::Volume],
         memory_bytes: u64,
         begin: Begin,
     ) -> anyhow::Result<Drives> {
-        let (register, is_damaged) = Register::open(state)
-            .with_context(|| format!("cannot read the register of volumes in {}", state.display()))?;
-        if is_damaged {
-            tracing::error!(
-                "the register of volumes is damaged: what they hold is asked about before it is used"
-            );
-        }
         let register = Arc::new(register);
         store.set_register(Arc::clone(&register));
         if begin == Begin::Later {
@@ -282,25 +276,28 @@ impl Inner {
             match state.heard.recv_timeout(TICK) {
                 Ok(News::Opened(path, opened)) => match *opened {
                     Err(Refused::Config(error)) => return Err(error),
+                    Err(Refused::Folder(error)) if !self.register.knows(&path) => return Err(error),
                     opened => self.hear(&mut state, News::Opened(path, Box::new(opened))),
                 },
                 Ok(news) => self.hear(&mut state, news),
                 Err(_) => {}
             }
         }
-        if state.waits {
-            return Ok(());
+        if !state.waits {
+            self.call(&state);
         }
-        self.call(&state)
+        Ok(())
     }
 
-    /// Writes down who is there, and who is missing.
-    fn call(&self, state: &State) -> anyhow::Result<()> {
+    /// Writes down who is there, and who is missing. Where that cannot be done it is tried again with each note.
+    fn call(&self, state: &State) {
         let State { slots, .. } = state;
         let paths: Vec<String> = slots.iter().map(Slot::path).collect();
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         let present: Vec<u128> = slots.iter().filter_map(|slot| slot.attached().map(Attached::id)).collect();
-        self.register.call(&paths, &present).context("cannot write the register of volumes")
+        if let Err(error) = self.register.call(&paths, &present) {
+            tracing::error!(%error, "cannot write the register of volumes; tried again every second");
+        }
     }
 
     /// One look at everything.
@@ -309,6 +306,7 @@ impl Inner {
             self.hear(state, news);
         }
         for slot in &mut state.slots {
+            self.open_again(slot);
             let event = slot.observe();
             self.on(slot, event);
             self.empty(slot);
@@ -317,7 +315,7 @@ impl Inner {
         self.open_shut(state);
         self.end_expecting(state);
         // While another process has the volumes the register is its own.
-        if !state.waits && now().saturating_sub(state.noted_at) >= NOTE_EVERY {
+        if !state.waits && now().saturating_sub(state.noted_at) >= self.note_every() {
             state.noted_at = now();
             self.note(state);
         }
@@ -328,9 +326,7 @@ impl Inner {
         let is_settled = |slot: &Slot| slot.attached().is_some() || slot.why.is_some();
         if !state.waits && self.store.expects_volumes() && state.slots.iter().all(is_settled) {
             self.store.end_expecting();
-            if let Err(error) = self.call(state) {
-                tracing::error!(%error, "volumes that are missing cannot be written down");
-            }
+            self.call(state);
         }
     }
 
@@ -376,7 +372,8 @@ impl Inner {
         volume.set_budget(slot.wanted.write_budget.map(|budget| budget.0));
         let size_bytes = slot.wanted.size.map_or(usage.size_bytes, |size| size.0);
         let (reached, is_empty) = (volume.found(), usage.objects == 0);
-        let arriving = Arriving { id, path: &path, reached, opening, is_empty, is_mount };
+        let bears = volume.bears();
+        let arriving = Arriving { id, path: &path, reached, opening, bears, is_empty, is_mount };
         let arrival = match self.register.arrive(arriving, self.store.ledger()) {
             Ok(arrival) => arrival,
             Err(error) => {
@@ -386,10 +383,11 @@ impl Inner {
                 return self.close_apart(path, move || drop((volume, rows)));
             }
         };
-        if arrival.was_away {
-            tracing::warn!(
-                "volume {path} was away, or is another's: what it holds is asked about before it is used"
-            );
+        if let Some(distrust) = arrival.distrust {
+            tracing::warn!("volume {path} {}", distrust.sentence());
+            if distrust == Distrust::Ahead {
+                self.store.distrust(arrival.trusted_from);
+            }
         }
         let seating = Seating {
             name: path.as_str().into(),
@@ -480,6 +478,17 @@ impl Inner {
         });
     }
 
+    /// Closes a volume that was opened while nothing could be written, and now it could; it is opened again at once.
+    fn open_again(&self, slot: &mut Slot) {
+        if slot.attached().is_none_or(|attached| !attached.volume().is_unsealed()) {
+            return;
+        }
+        let why = "its drive can be written again";
+        tracing::warn!("volume {} is opened again: {why}", slot.path());
+        self.let_go(slot, why, true);
+        slot.life = Life::new();
+    }
+
     /// Closes something on a thread of its own, and says when it is closed.
     fn close_apart(&self, path: String, close: impl FnOnce() + Send + 'static) {
         let news = self.news.clone();
@@ -514,6 +523,11 @@ impl Inner {
         }
     }
 
+    /// How often it is written down.
+    fn note_every(&self) -> Duration {
+        if self.register.is_unwritten() { NOTE_AGAIN } else { NOTE_EVERY }
+    }
+
     /// Writes down how far the volumes have come.
     fn note(&self, state: &State) {
         let mut epochs = Vec::new();
@@ -522,8 +536,13 @@ impl Inner {
             epochs.push((attached.id(), attached.volume().reached()));
         }
         let numbers = self.numbers.load(Ordering::Acquire) + NUMBERS_AHEAD;
-        if let Err(error) = self.register.note(&epochs, numbers) {
-            tracing::warn!(%error, "cannot write the register of volumes");
+        let was_unwritten = self.register.is_unwritten();
+        match (self.register.note(&epochs, numbers, self.store.ledger()), was_unwritten) {
+            (Err(error), false) => {
+                tracing::error!(%error, "cannot write the register of volumes; tried again every second");
+            }
+            (Ok(()), true) => tracing::warn!("the register of volumes is written again"),
+            _ => {}
         }
     }
 
@@ -568,7 +587,8 @@ impl Inner {
                 epochs.push((attached.id(), attached.volume().reached()));
             }
         }
-        let _ = self.register.note(&epochs, self.numbers.load(Ordering::Acquire));
+        let numbers = self.numbers.load(Ordering::Acquire);
+        let _ = self.register.note(&epochs, numbers, self.store.ledger());
         drop(state);
         self.bell.notify_one();
     }

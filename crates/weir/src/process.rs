@@ -1,7 +1,8 @@
 //! What concerns the process as a whole: huge pages, the limit of open files, the user, signals.
 
 use anyhow::Context;
-use rustix::process::{Resource, getrlimit, setrlimit};
+use rustix::process::{Resource, Signal as Number, getrlimit, setrlimit};
+use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// Has the kernel use no transparent huge pages for this process and those that it starts: with them whatever each thread touches
@@ -33,6 +34,19 @@ pub(crate) fn raise_open_files() {
     limit.current = limit.maximum;
     if let Err(error) = setrlimit(Resource::Nofile, limit) {
         tracing::warn!(%error, "cannot raise the limit of open files to the hard limit");
+    }
+}
+
+/// Lets a write beyond the limit of a file's size (`RLIMIT_FSIZE`, `LimitFSIZE` of systemd) fail like one on a full drive: by
+/// default its signal ends the process, with all requests.
+pub(crate) fn survive_the_limit_of_file_size() {
+    // What is listened to once is caught until the process ends, though nobody hears of it any more.
+    let caught = Builder::new_current_thread().enable_io().build().and_then(|runtime| {
+        let _inside = runtime.enter();
+        signal(SignalKind::from_raw(Number::XFSZ.as_raw()))
+    });
+    if let Err(error) = caught {
+        tracing::warn!(%error, "cannot catch SIGXFSZ: a limit of the size of files may end this process");
     }
 }
 

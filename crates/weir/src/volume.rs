@@ -62,6 +62,8 @@ pub(crate) struct Opened {
 pub(crate) enum Refused {
     /// The configuration asks for what cannot be: it is not tried again at the start.
     Config(anyhow::Error),
+    /// The folder cannot be used as a volume: a mistake of the configuration, unless a volume was there.
+    Folder(anyhow::Error),
     /// The drive fails, or is not there: it may come back.
     Drive(anyhow::Error),
 }
@@ -70,7 +72,7 @@ impl Refused {
     /// A sentence that says what to do.
     pub(crate) fn error(&self) -> &anyhow::Error {
         match self {
-            Refused::Config(error) | Refused::Drive(error) => error,
+            Refused::Config(error) | Refused::Folder(error) | Refused::Drive(error) => error,
         }
     }
 }
@@ -123,7 +125,7 @@ pub(crate) fn open(
 ) -> Result<Opened, Refused> {
     let path = &of.path.0;
     let is_mount = OsDisk::is_mount(path).map_err(|error| refused(path, error))?;
-    if was_mount && !is_mount && !path.join("superblock").exists() {
+    if was_mount && !is_mount && !weir_store::volume::is_made(path) {
         return Err(Refused::Drive(anyhow::anyhow!("no drive is mounted where {} was", path.display())));
     }
     let disk = OsDisk::take(path).map_err(|error| refused(path, error))?;
@@ -171,9 +173,12 @@ fn refused(path: &Path, error: io::Error) -> Refused {
 }
 
 fn unopened(path: &Path, error: OpenError) -> Refused {
-    let is_drive = matches!(error, OpenError::Drive { .. });
-    let error = anyhow::Error::new(error).context(format!("cannot use the volume {}", path.display()));
-    if is_drive { Refused::Drive(error) } else { Refused::Config(error) }
+    let refused = match &error {
+        OpenError::Drive { .. } => Refused::Drive,
+        OpenError::Superblock(_) | OpenError::NoSuperblock => Refused::Folder,
+        OpenError::Size(_) => Refused::Config,
+    };
+    refused(anyhow::Error::new(error).context(format!("cannot use the volume {}", path.display())))
 }
 
 /// Its share of the keys, beside the others': by default its size in MiB.

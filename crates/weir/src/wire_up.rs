@@ -23,8 +23,8 @@ use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
 use weir_store::{
-    AdmissionMode, AdmissionSettings, Force, Ledger, LedgerFolder, MARKS_MAX, Scope, Settings, Stamp, Store,
-    Unwritten,
+    AdmissionMode, AdmissionSettings, Force, Ledger, LedgerFolder, MARKS_MAX, Past, Register, Scope,
+    Settings, Stamp, Store, Unwritten,
 };
 
 use crate::accounts;
@@ -92,6 +92,28 @@ impl Fixed {
     }
 }
 
+/// What is remembered in the state folder of volumes and purges, and what is amiss with it.
+fn memory_of(state: &Path) -> anyhow::Result<(Register, Ledger)> {
+    let (register, is_damaged) = Register::open(state)
+        .with_context(|| format!("cannot read the register of volumes in {}", state.display()))?;
+    if is_damaged {
+        tracing::error!(
+            "the register of volumes is damaged: what they hold is asked about before it is used"
+        );
+    }
+    let files = Box::new(LedgerFolder::new(state.to_owned()));
+    let ledger = Ledger::open(MARKS_MAX, files, register.ledger_number(), weir_edge::now())
+        .with_context(|| format!("cannot use the state folder {}", state.display()))?;
+    match ledger.past() {
+        Past::Whole | Past::New => {}
+        past => tracing::error!("{}", past.sentence()),
+    }
+    if let Some(why) = ledger.state().failure {
+        tracing::error!("{why}; purges are in force, and are refused (500) until it can be");
+    }
+    Ok((register, ledger))
+}
+
 impl House {
     /// Opens the ledger in the state folder and the logs, binds the listeners and starts the workers.
     ///
@@ -111,9 +133,7 @@ impl House {
         observatory.events.set(events.as_ref()).context("cannot open the file of [events]")?;
         (legacy.until_ledger_is_free)()?;
         let accounts = accounts::start(&observatory, state)?;
-        let files = LedgerFolder::new(state.to_owned());
-        let ledger = Ledger::open(MARKS_MAX, Box::new(files), weir_edge::now())
-            .with_context(|| format!("cannot use the state folder {}", state.display()))?;
+        let (register, ledger) = memory_of(state)?;
         let memory_bytes = loaded.memory_bytes();
         loaded.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let volumes = &loaded.config.cache.volume;
@@ -126,7 +146,7 @@ impl House {
         let store = Store::with_ledger(settings, ledger);
         store.set_quotas(quotas(loaded));
         let begin = if legacy.has_volumes { Begin::Later } else { Begin::Now };
-        let drives = Drives::start(store.clone(), state, volumes, memory_bytes, begin)?;
+        let drives = Drives::start(store.clone(), register, volumes, memory_bytes, begin)?;
         let plan = compile(loaded, &observatory);
         let edge = Edge::start(plan, workers, observatory.clone(), store, legacy.heirlooms)?;
         Ok(House {

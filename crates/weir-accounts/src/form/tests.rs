@@ -72,6 +72,26 @@ fn a_torn_end_costs_what_was_torn() {
 }
 
 #[test]
+fn a_last_frame_that_is_whole_and_wrong_is_damaged() {
+    let whole = sheet().file();
+    let frame = whole.len() - HEADER_BYTES;
+    for at in FRAME_HEAD_BYTES..frame {
+        let mut wrong = whole.clone();
+        wrong[HEADER_BYTES + at] ^= 1;
+        let told = read(&wrong).unwrap();
+        assert_eq!((told.torn_bytes, told.damaged_bytes), (0, frame as u64));
+    }
+    // Room that a file system had given, and that was not filled any more.
+    let room = [&whole[..], &[0; 40]].concat();
+    assert_eq!(read(&room).unwrap().torn_bytes, 40);
+    let garbage = [&whole[..], b"garbage"].concat();
+    assert_eq!((read(&garbage).unwrap().torn_bytes, read(&garbage).unwrap().damaged_bytes), (0, 7));
+    // Without its header a file is read for what is sound in it.
+    let headless = read(&whole[3..]).unwrap();
+    assert_eq!((headless.sheet, headless.damaged_bytes), (sheet(), 13));
+}
+
+#[test]
 fn damage_costs_one_frame() {
     let mut large = Sheet::default();
     for account in 0..2000_u64 {
@@ -99,8 +119,10 @@ fn what_is_not_ours_is_refused() {
     let mut other = sheet().file();
     other[8] = 2;
     assert_eq!(read(&other), Err(Foreign));
-    assert_eq!(read(b"something else that is long"), Err(Foreign));
-    assert_eq!(read(b"").unwrap(), Told::default());
+    let other = read(b"something else that is long").unwrap();
+    assert!(other.damaged_bytes == 27 && !other.is_sound(), "{other:?}");
+    assert!(!read(b"").unwrap().is_sound() && !read(&header()).unwrap().is_sound());
+    assert!(read(&sheet().file()).unwrap().is_sound());
 }
 
 #[test]

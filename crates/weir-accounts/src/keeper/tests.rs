@@ -45,6 +45,15 @@ impl Double {
         }
     }
 
+    fn rename_back(&self, aside: &str) {
+        let file = self.0.lock().files.remove(aside).unwrap();
+        self.0.lock().files.insert(aside.split('.').next().unwrap().to_owned(), file);
+    }
+
+    fn bytes(&self, name: &str) -> Vec<u8> {
+        self.0.lock().files[name].bytes.clone()
+    }
+
     fn names(&self) -> Vec<String> {
         self.0.lock().files.keys().cloned().collect()
     }
@@ -165,7 +174,7 @@ impl Life {
     }
 
     fn ever(&self, name: &str) -> u64 {
-        let lines = self.accounts().since(None).unwrap();
+        let lines = self.accounts().since(None).unwrap().lines;
         lines.iter().find(|line| &*line.name == name).map_or(0, |line| line.ever.hits)
     }
 }
@@ -174,7 +183,8 @@ impl Life {
 fn periods(files: &Double, first: Option<&str>) -> Vec<String> {
     let life = Life::begin(files);
     let first = first.map(|first| first.parse().unwrap());
-    let (lines, sums) = (life.accounts().days(first).unwrap(), life.accounts().since(first).unwrap());
+    let (lines, sums) =
+        (life.accounts().days(first).unwrap().lines, life.accounts().since(first).unwrap().lines);
     for (line, sum) in lines.iter().zip(&sums) {
         let mut total = Flows::default();
         line.periods.iter().for_each(|(_, flows)| total.add(flows));
@@ -384,6 +394,8 @@ fn damage_is_survived_and_what_is_foreign_refused() {
     // The second frame: the third and those after it say more.
     files.0.lock().files.get_mut("2026-03").unwrap().bytes[120] ^= 1;
     assert_eq!(Life::begin(&files).ever("a"), 5);
+    let aside = files.names()[0].clone();
+    files.rename_back(&aside);
     files.0.lock().files.get_mut("2026-03").unwrap().bytes[8] = 9;
     let source: Source = Box::new(Vec::new);
     let refused = Keeper::open(Box::new(files.clone()), source, wall);
@@ -392,6 +404,83 @@ fn damage_is_survived_and_what_is_foreign_refused() {
     files.0.lock().files.clear();
     files.0.lock().files.insert("notes".to_owned(), File::default());
     assert_eq!(Life::begin(&files).ever("a"), 0);
+}
+
+/// What is told of files that are not whole.
+fn unsound(life: &Life) -> Vec<String> {
+    life.accounts().since(None).unwrap().unsound.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn what_is_not_whole_is_told_of_and_kept_and_counting_goes_on() {
+    type Harm = fn(&mut Vec<u8>);
+    let harms: [(&str, Harm, u64, &str); 6] = [
+        ("emptied", Vec::clear, 0, ": it is empty, which no crash can make; nothing of it can be read"),
+        ("header alone", |bytes| bytes.truncate(16), 0, "it is empty, which no crash can make"),
+        ("half a header", |bytes| bytes.truncate(9), 0, "9 bytes of it are damaged; nothing of it"),
+        ("no header", |bytes| bytes[0] ^= 1, 3, "16 bytes of it are damaged; what is sound of it counts"),
+        ("cut off", |bytes| bytes.truncate(bytes.len() - 3), 2, "bytes at its end are not whole"),
+        ("last byte", |bytes| *bytes.last_mut().unwrap() ^= 1, 2, "bytes of it are damaged; what is sound"),
+    ];
+    for month_is_past in [false, true] {
+        for (what, harm, left, expect) in harms {
+            let files = Double::new();
+            set("2026-03-30", 0);
+            let mut life = Life::begin(&files);
+            for _ in 0..3 {
+                life.count("a", 1);
+                life.keeper.look();
+            }
+            assert_eq!(unsound(&life), Vec::<String>::new());
+            drop(life);
+            harm(&mut files.0.lock().files.get_mut("2026-03").unwrap().bytes);
+            let harmed = files.bytes("2026-03");
+            set(if month_is_past { "2026-05-01" } else { "2026-03-31" }, 7);
+            for round in 1..4 {
+                let mut life = Life::begin(&files);
+                life.count("a", 100);
+                life.keeper.look();
+                assert_eq!(life.ever("a"), left + round * 100, "{what}");
+                let told = unsound(&life);
+                assert_eq!(told.len(), 1, "{what}: {told:?}");
+                assert!(told[0].starts_with("2026-03.unsound-") && told[0].contains(expect), "{told:?}");
+                assert_eq!(life.accounts().state().unsound, 1);
+            }
+            let aside: Vec<_> = files.names().into_iter().filter(|name| name.contains("unsound")).collect();
+            assert_eq!(aside.len(), 1, "{what}");
+            assert_eq!(files.bytes(&aside[0]), harmed, "{what}: what was found is as it was");
+            // Somebody knows: it counts, and is not told of any more.
+            let file = files.0.lock().files.remove(&aside[0]).unwrap();
+            files.0.lock().files.insert(format!("{}.known", aside[0]), file);
+            let life = Life::begin(&files);
+            assert_eq!((unsound(&life), life.ever("a")), (vec![], left + 300), "{what}");
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_set_aside_is_not_written_over() {
+    let files = Double::new();
+    set("2026-03-30", 0);
+    let mut life = Life::begin(&files);
+    life.count("a", 1);
+    life.keeper.look();
+    life.count("a", 1);
+    life.keeper.look();
+    *files.0.lock().files.get_mut("2026-03").unwrap().bytes.last_mut().unwrap() ^= 1;
+    let harmed = files.bytes("2026-03");
+    files.fail_after(Some(0));
+    let mut life = Life::begin(&files);
+    life.count("a", 10);
+    life.keeper.look();
+    assert_eq!(files.bytes("2026-03"), harmed);
+    assert_eq!((life.ever("a"), unsound(&life).len()), (1, 1));
+    files.fail_after(None);
+    life.keeper.look();
+    assert_eq!((life.ever("a"), unsound(&life).len()), (11, 1));
+    assert_eq!(Life::begin(&files).ever("a"), 11);
+    let aside = files.names().into_iter().find(|name| name.contains("unsound")).unwrap();
+    assert_eq!(files.bytes(&aside), harmed);
 }
 
 #[test]
@@ -430,11 +519,21 @@ fn the_thread_answers_and_finishes() {
     let accounts = start();
     COUNT.store(5, Ordering::Relaxed);
     // What was counted before the question is in the answer.
-    assert_eq!(accounts.since(None).unwrap()[0].ever.misses, 5);
+    assert_eq!(accounts.since(None).unwrap().lines[0].ever.misses, 5);
     COUNT.store(7, Ordering::Relaxed);
     accounts.finish(Duration::from_secs(10));
+    let files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let [month] = &files[..] else { panic!("{files:?}") };
+    let unfinished = std::path::PathBuf::from(format!("{}{UNFINISHED}", month.display()));
+    std::fs::create_dir_all(unfinished.join("somebody's")).unwrap();
     let accounts = start();
-    assert_eq!(accounts.since(None).unwrap()[0].ever.misses, 7);
+    assert_eq!(accounts.since(None).unwrap().lines[0].ever.misses, 7);
+    COUNT.store(2, Ordering::Relaxed);
+    assert_eq!(accounts.since(None).unwrap().lines[0].ever.misses, 9);
+    assert_eq!(accounts.state().failure, None, "what stands in the way of an unfinished file is passed by");
+    accounts.finish(Duration::from_secs(10));
+    let accounts = start();
+    assert_eq!(accounts.since(None).unwrap().lines[0].ever.misses, 9);
     accounts.finish(Duration::from_secs(10));
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -139,7 +139,12 @@ impl Memory {
             Moment::At(now) => now.saturating_duration_since(self.written_at) >= SKETCH_INTERVAL,
             Moment::Last => true,
         };
-        shelf.tiers.all().iter().for_each(|tier| tier.write_budget(is_due));
+        for tier in shelf.tiers.all().iter() {
+            tier.write_budget();
+            if is_due {
+                tier.sync_budget();
+            }
+        }
         if let (true, Some(folder)) = (is_due, &self.folder) {
             let _ = file::write(folder, &shelf.admission.sketch);
         }

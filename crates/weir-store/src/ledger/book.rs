@@ -1,7 +1,7 @@
 //! The thread that makes marks durable: it takes what came meanwhile, writes it, syncs once, and acknowledges all. What
 //! nobody waits for is collected for a while, so that a flood of unsafe requests does not keep the drive syncing.
 //!
-//! States of the file: *good* → *broken* after any failure, since what failed to be written or synced may be missing though
+//! States of the file: *good* → *broken* after any failure, the one at the start included, since what failed to be written or synced may be missing though
 //! a later sync succeeds → *good* again once the whole ledger stands in a new file. While it is broken nothing is
 //! acknowledged, and every batch tries a new file.
 //!
@@ -11,9 +11,10 @@
 
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
 use weir_policy::Now;
@@ -21,17 +22,12 @@ use weir_policy::Now;
 use super::OpenError;
 use super::files::LedgerFiles;
 use super::marks::Marks;
-use super::record::{self, End, FILE_BYTES_MAX, RECORD_BYTES, Record};
+use super::record::Record;
 use super::scope::{Force, Mark, Scope, Stamp};
+use super::scribe::{Nature, Past, Scribe};
 
-const FILE: &str = "ledger";
-const FILE_NEW: &str = "ledger.new";
-/// How far the counter jumps at a start: more than can have been counted and not written when the last process ended.
-pub(super) const START_GAP: u64 = 1 << 32;
 /// Marks that wait to be written, at most; beyond it the ledger is written anew as a whole.
 const QUEUED_MAX: usize = 65_536;
-/// Records in the file beyond twice those that are needed, before it is written anew.
-const SURPLUS_MAX: usize = 4096;
 /// How long after a failure the file is tried anew where nobody asks for it.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
@@ -96,6 +92,9 @@ enum Pace {
     Passing,
 }
 
+/// How long it is waited until a number is written.
+const NUMBER_TIME_MAX: Duration = Duration::from_secs(10);
+
 /// How long who marks waits for another process to take it.
 const PASS_TIME_MAX: Duration = Duration::from_secs(1);
 
@@ -111,6 +110,8 @@ pub(super) struct Book {
 struct Desk {
     queue: Mutex<Queue>,
     entered: Condvar,
+    /// Up to which number the file is durable.
+    in_file: Arc<AtomicU64>,
     /// Told whenever something has become durable.
     settled: Condvar,
 }
@@ -121,7 +122,7 @@ struct Queue {
     waiting: Vec<(Stamp, Acknowledge)>,
     /// More came than is queued.
     is_overfull: bool,
-    /// Fewer marks are kept than the file holds.
+    /// Fewer marks are kept than the file holds, or the number is far beyond it.
     is_shorter: bool,
     is_closed: bool,
     turn: Option<Turn>,
@@ -132,6 +133,14 @@ struct Queue {
 }
 
 impl Queue {
+    /// Notes up to which number all is durable, or why it is not.
+    fn note(&mut self, written: &Result<u64, Unwritten>) {
+        match written {
+            Ok(number) => (self.durable, self.failure) = (self.durable.max(*number), None),
+            Err(error) => self.failure = Some(error.to_string()),
+        }
+    }
+
     fn take(&mut self) -> Batch {
         Batch {
             records: std::mem::take(&mut self.records),
@@ -161,16 +170,24 @@ struct Batch {
 }
 
 impl Book {
-    pub(super) fn open(marks: Arc<Marks>, files: Box<dyn LedgerFiles>, now: Now) -> Result<Book, OpenError> {
-        let scribe = Scribe::open(marks, files, now)?;
+    /// As [`super::Ledger::open`]; what was found beside it.
+    pub(super) fn open(
+        marks: Arc<Marks>,
+        files: Box<dyn LedgerFiles>,
+        least: u64,
+        now: Now,
+    ) -> Result<(Book, Nature, Past), OpenError> {
+        let (scribe, past, written) = Scribe::open(marks, files, least, now)?;
+        let nature = scribe.nature();
         let desk = Arc::new(Desk::default());
-        desk.queue.lock().durable = scribe.marks.current().number();
+        desk.in_file.store(*written.as_ref().unwrap_or(&0), Ordering::Release);
+        desk.queue.lock().note(&written.map_err(Unwritten::from));
         let at_thread = desk.clone();
         let thread = std::thread::Builder::new()
             .name("weir-ledger".to_owned())
             .spawn(move || run(&at_thread, scribe))
             .map_err(OpenError::Thread)?;
-        Ok(Book { desk, thread: Some(thread) })
+        Ok((Book { desk, thread: Some(thread) }, nature, past))
     }
 
     /// Makes marks and hands them to the thread, in the order of their numbers.
@@ -217,6 +234,21 @@ impl Book {
         self.desk.entered.notify_one();
     }
 
+    /// Writes the ledger anew with the number that it has reached, and waits for that, for a bounded time.
+    pub(super) fn write_number(&self) {
+        let (tell, told) = std::sync::mpsc::channel();
+        {
+            let mut queue = self.desk.queue.lock();
+            queue.is_shorter = true;
+            let acknowledge = move |_| {
+                let _ = tell.send(());
+            };
+            queue.waiting.push((Stamp(0), Box::new(acknowledge)));
+        }
+        self.desk.entered.notify_one();
+        let _ = told.recv_timeout(NUMBER_TIME_MAX);
+    }
+
     /// Writes no more, once all that was entered so far is durable. Blocks.
     pub(super) fn release(&self) -> Result<(), Unwritten> {
         let (tell, told) = std::sync::mpsc::channel();
@@ -251,6 +283,11 @@ impl Book {
         self.desk.entered.notify_one();
         let is_waiting = |queue: &mut Queue| queue.durable < stamp.number() && queue.failure.is_none();
         self.desk.settled.wait_while_for(&mut queue, is_waiting, PASS_TIME_MAX);
+    }
+
+    /// Up to which number the file is durable, from now on.
+    pub(super) fn durable(&self) -> Arc<AtomicU64> {
+        Arc::clone(&self.desk.in_file)
     }
 
     /// Up to which number all is durable, and why the last write failed.
@@ -317,7 +354,7 @@ fn run(desk: &Desk, scribe: Scribe) {
 impl Place {
     fn pace(&self) -> Pace {
         match self {
-            Place::File(scribe) if scribe.is_broken => Pace::Trying,
+            Place::File(scribe) if scribe.is_broken() => Pace::Trying,
             Place::File(_) => Pace::Collecting,
             Place::Nowhere(_) => Pace::Resting,
             Place::Successor(_) => Pace::Passing,
@@ -327,7 +364,7 @@ impl Place {
     /// Writes a batch and tells all who wait.
     fn settle(&mut self, desk: &Desk, batch: Batch) -> Result<(), Unwritten> {
         let written = match self {
-            Place::File(scribe) => scribe.write(&batch),
+            Place::File(scribe) => scribe.write(&batch.records, batch.is_overfull || batch.is_shorter),
             Place::Nowhere(_) => {
                 // Invariant: only a turn wakes a book that rests, and each leads elsewhere.
                 Err(io::Error::other("the ledger is with another process"))
@@ -335,13 +372,10 @@ impl Place {
             Place::Successor(successor) => pass(successor.as_mut(), &batch),
         };
         let written = written.map_err(Unwritten::from);
-        {
-            let mut queue = desk.queue.lock();
-            match &written {
-                Ok(number) => (queue.durable, queue.failure) = (queue.durable.max(*number), None),
-                Err(error) => queue.failure = Some(error.to_string()),
-            }
+        if let (Place::File(_), Ok(number)) = (&*self, &written) {
+            desk.in_file.fetch_max(*number, Ordering::AcqRel);
         }
+        desk.queue.lock().note(&written);
         desk.settled.notify_all();
         for (stamp, acknowledge) in batch.waiting {
             acknowledge(written.clone().map(|_| stamp));
@@ -353,14 +387,14 @@ impl Place {
     fn turned(self, turn: Option<Turn>, written: Result<(), Unwritten>) -> Place {
         match (self, turn) {
             (Place::File(scribe), Some(Turn::Release(tell))) => {
-                let is_released = written.is_ok() && !scribe.is_broken;
+                let is_released = written.is_ok() && !scribe.is_broken();
                 // Who asked and does not listen resumes all the same.
                 let _ = tell.send(written);
                 if is_released { Place::Nowhere(scribe) } else { Place::File(scribe) }
             }
             (Place::Nowhere(mut scribe), Some(Turn::Resume)) => {
                 // Whatever the other process did to the file is no concern: it is written anew.
-                scribe.is_broken = true;
+                scribe.mistrust();
                 Place::File(scribe)
             }
             (Place::Nowhere(_), Some(Turn::Bequeath(successor))) => Place::Successor(successor),
@@ -380,91 +414,4 @@ fn pass(successor: &mut dyn Successor, batch: &Batch) -> io::Result<u64> {
         successor.take(&marks)?;
     }
     Ok(batch.records.last().map_or(0, |record| record.number))
-}
-
-/// Who writes the file.
-#[derive(Debug)]
-struct Scribe {
-    marks: Arc<Marks>,
-    files: Box<dyn LedgerFiles>,
-    /// Records in the file.
-    records: usize,
-    is_broken: bool,
-}
-
-/// Where a new ledger begins: beyond the numbers of any that was lost, since those, too, began by the clock, and do not
-/// outrun it though each start takes [`START_GAP`].
-fn first_number(now: Now) -> u64 {
-    let since = now.wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX >> 24) << 20
-}
-
-impl Scribe {
-    /// Reads the file, and writes it anew: without a torn tail, and with a counter beyond all that was ever given.
-    fn open(marks: Arc<Marks>, mut files: Box<dyn LedgerFiles>, now: Now) -> Result<Scribe, OpenError> {
-        let read = files.read(FILE, FILE_BYTES_MAX).map_err(super::Unwritten::from)?;
-        let is_new = read.is_none();
-        if let Some(bytes) = read {
-            let content = record::read(&bytes)?;
-            content.records.iter().for_each(|record| marks.restore(record, now));
-            let highest = content.records.iter().map(|record| record.number).fold(content.base, u64::max);
-            let number = highest.saturating_add(START_GAP);
-            marks.resume(number);
-            if content.end == End::Damaged {
-                let all = Mark { scope: Scope::All, force: Force::Hard };
-                marks.restore(&Record { number, mark: all, at: now.wall }, now);
-            }
-        }
-        if is_new {
-            // What a volume holds was stored under another ledger, and what that one made dead is not known.
-            let number = first_number(now);
-            marks.resume(number);
-            let all = Mark { scope: Scope::All, force: Force::Hard };
-            marks.restore(&Record { number, mark: all, at: now.wall }, now);
-        }
-        let mut scribe = Scribe { marks, files, records: 0, is_broken: true };
-        scribe.write_anew().map_err(super::Unwritten::from)?;
-        Ok(scribe)
-    }
-
-    /// Writes a batch; returns the number up to which all is durable then.
-    fn write(&mut self, batch: &Batch) -> io::Result<u64> {
-        let needed = self.marks.count();
-        let is_long = self.records + batch.records.len() > 2 * needed + SURPLUS_MAX;
-        if self.is_broken || batch.is_overfull || batch.is_shorter || is_long {
-            return self.write_anew();
-        }
-        if batch.records.is_empty() {
-            return Ok(0);
-        }
-        let mut bytes = Vec::with_capacity(batch.records.len() * RECORD_BYTES);
-        for record in &batch.records {
-            bytes.extend_from_slice(&record.to_bytes());
-        }
-        // Whatever fails from here on leaves a file of which nobody knows what it holds.
-        self.is_broken = true;
-        self.files.append(&bytes)?;
-        self.files.sync()?;
-        self.is_broken = false;
-        self.records += batch.records.len();
-        Ok(batch.records.last().map_or(0, |record| record.number))
-    }
-
-    /// Puts all marks into a new file in place of the old one.
-    fn write_anew(&mut self) -> io::Result<u64> {
-        self.is_broken = true;
-        let (number, records) = self.marks.snapshot();
-        let mut bytes = Vec::with_capacity((records.len() + 1) * RECORD_BYTES);
-        bytes.extend_from_slice(&record::header(number));
-        for record in &records {
-            bytes.extend_from_slice(&record.to_bytes());
-        }
-        self.files.create(FILE_NEW, &bytes)?;
-        self.files.sync()?;
-        self.files.rename(FILE_NEW, FILE)?;
-        self.files.sync_folder()?;
-        self.is_broken = false;
-        self.records = records.len();
-        Ok(number)
-    }
 }

@@ -4,8 +4,10 @@
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
+
+use crate::scratch::{self, Scratch};
 
 /// The files of a ledger: one is open for appending at a time. All of it blocks.
 pub trait LedgerFiles: Debug + Send {
@@ -33,7 +35,20 @@ pub trait LedgerFiles: Debug + Send {
     /// What was written since the last sync may be lost, even if a later sync succeeds.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Gives a file another name, in place of any that has it.
+    /// Whether the open file is still the one of that name: it may have been taken away, or another put in its place.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn is_named(&mut self, name: &str) -> io::Result<bool>;
+
+    /// Makes these bytes the whole of a small file, which is made where there is none, in place: durable when it returns. The
+    /// open file stays open.
+    ///
+    /// # Errors
+    /// As the system says; the file has what it had, these bytes, or neither.
+    fn overwrite(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
+
+    /// Gives the open file, which was made as `from`, another name, in place of any that has it.
     ///
     /// # Errors
     /// As the system says.
@@ -50,7 +65,7 @@ pub trait LedgerFiles: Debug + Send {
 #[derive(Debug)]
 pub struct LedgerFolder {
     path: PathBuf,
-    open: Option<File>,
+    open: Option<Scratch>,
 }
 
 impl LedgerFolder {
@@ -59,18 +74,14 @@ impl LedgerFolder {
         LedgerFolder { path, open: None }
     }
 
-    fn file(&mut self) -> io::Result<&mut File> {
+    fn open(&mut self) -> io::Result<&mut Scratch> {
         self.open.as_mut().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     }
 }
 
 impl LedgerFiles for LedgerFolder {
     fn read(&mut self, name: &str, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
-        let file = match File::open(self.path.join(name)) {
-            Ok(file) => file,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
+        let Some(file) = scratch::open(&self.path.join(name))? else { return Ok(None) };
         let mut bytes = Vec::new();
         file.take(bytes_max + 1).read_to_end(&mut bytes)?;
         if bytes.len() as u64 > bytes_max {
@@ -81,28 +92,46 @@ impl LedgerFiles for LedgerFolder {
 
     fn create(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.open = None;
-        let path = self.path.join(name);
-        // One left behind may have another's mode.
-        match fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
-        file.write_all(bytes)?;
-        self.open = Some(file);
+        self.open = Some(Scratch::create(&self.path, name, bytes)?);
         Ok(())
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.file()?.write_all(bytes)
+        self.open()?.file.write_all(bytes)
     }
 
     fn sync(&mut self) -> io::Result<()> {
-        self.file()?.sync_data()
+        self.open()?.file.sync_data()
     }
 
-    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.path.join(from), self.path.join(to))
+    fn is_named(&mut self, name: &str) -> io::Result<bool> {
+        let path = self.path.join(name);
+        let own = self.open()?.file.metadata()?;
+        match fs::symlink_metadata(path) {
+            Ok(there) => Ok((there.dev(), there.ino()) == (own.dev(), own.ino())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn overwrite(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let path = self.path.join(name);
+        let is_new = match scratch::check(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => true,
+            checked => checked.map(|()| false)?,
+        };
+        let file = OpenOptions::new().write(true).create_new(is_new).mode(0o600).open(path)?;
+        file.write_all_at(bytes, 0)?;
+        if file.metadata()?.len() != bytes.len() as u64 {
+            file.set_len(bytes.len() as u64)?;
+        }
+        file.sync_data()?;
+        if is_new { self.sync_folder() } else { Ok(()) }
+    }
+
+    fn rename(&mut self, _from: &str, to: &str) -> io::Result<()> {
+        let to = self.path.join(to);
+        self.open()?.rename(to)
     }
 
     fn sync_folder(&mut self) -> io::Result<()> {

@@ -210,6 +210,12 @@ impl Marks {
         self.current.fetch_max(number, Ordering::AcqRel);
     }
 
+    /// The counter goes on from this number at least; whether it was below it.
+    pub(super) fn raise(&self, number: u64) -> bool {
+        let _making = self.making.lock();
+        self.current.fetch_max(number, Ordering::AcqRel) < number
+    }
+
     /// A further number that is no mark's. It is not written down: after a crash the numbers begin far beyond.
     pub(super) fn step(&self) -> Stamp {
         let _making = self.making.lock();

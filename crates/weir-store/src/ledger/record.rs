@@ -12,7 +12,11 @@ pub(super) const RECORD_BYTES: usize = 64;
 pub(super) const FILE_BYTES_MAX: u64 = 64 << 20;
 
 const MAGIC: &[u8; 8] = b"WEIRLEDG";
-const VERSION: u32 = 1;
+const END_MAGIC: &[u8; 8] = b"WEIRLEND";
+const VERSION: u32 = 2;
+/// The one before: it has no name of its own, and no second place that says where it ends.
+const VERSION_UNNAMED: u32 = 1;
+const END_VERSION: u32 = 1;
 /// Where the checksum of a header or record begins.
 const SUM_AT: usize = RECORD_BYTES - 8;
 
@@ -41,11 +45,25 @@ pub(super) struct Record {
     pub(super) at: SystemTime,
 }
 
+/// What a file begins with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Header {
+    /// The counter when the file was made.
+    pub(super) base: u64,
+    /// Which ledger it is: a number that nobody guesses, for as long as it lives. `None` in a file of version 1.
+    pub(super) id: Option<u128>,
+    /// What was asked for before this number is asked about before it is used: marks may have been lost.
+    pub(super) doubted: u64,
+    /// It had no id when it was made.
+    pub(super) is_adopted: bool,
+    /// So many records were written with it; 0 in a file of version 1.
+    pub(super) count: u32,
+}
+
 /// What a file says.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Content {
-    /// The counter when the file was made.
-    pub(super) base: u64,
+    pub(super) header: Header,
     pub(super) records: Vec<Record>,
     pub(super) end: End,
 }
@@ -53,20 +71,43 @@ pub(super) struct Content {
 /// How a file ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum End {
-    /// With its last record, or one that was torn while it was written.
+    /// With its last record.
     Whole,
+    /// With something that is no record: one that was torn while it was written, or is damaged; or before all that it was made with.
+    Torn,
     /// Records that are good stand behind one that is not: marks may be lost.
     Damaged,
 }
 
-/// The header of a file whose counter stands at `base`.
-pub(super) fn header(base: u64) -> [u8; RECORD_BYTES] {
+/// The header of a file.
+pub(super) fn header(of: Header) -> [u8; RECORD_BYTES] {
     let mut bytes = [0; RECORD_BYTES];
     bytes[..8].copy_from_slice(MAGIC);
     bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
     bytes[12..16].copy_from_slice(&(RECORD_BYTES as u32).to_le_bytes());
-    bytes[16..24].copy_from_slice(&base.to_le_bytes());
+    bytes[16..24].copy_from_slice(&of.base.to_le_bytes());
+    bytes[24..40].copy_from_slice(&of.id.unwrap_or_default().to_le_bytes());
+    bytes[40..48].copy_from_slice(&of.doubted.to_le_bytes());
+    bytes[48] = u8::from(of.is_adopted);
+    bytes[52..56].copy_from_slice(&of.count.to_le_bytes());
     summed(bytes)
+}
+
+/// The second place, which says how far the ledger of that id is durable.
+pub(super) fn end_to_bytes(id: u128, number: u64) -> [u8; RECORD_BYTES] {
+    let mut bytes = [0; RECORD_BYTES];
+    bytes[..8].copy_from_slice(END_MAGIC);
+    bytes[8..12].copy_from_slice(&END_VERSION.to_le_bytes());
+    bytes[16..24].copy_from_slice(&number.to_le_bytes());
+    bytes[24..40].copy_from_slice(&id.to_le_bytes());
+    summed(bytes)
+}
+
+/// Whose it is, and the number; `None` where it is not what [`end_to_bytes`] wrote.
+pub(super) fn end_of_bytes(bytes: &[u8]) -> Option<(u128, u64)> {
+    let bytes: &[u8; RECORD_BYTES] = bytes.try_into().ok()?;
+    let end = (u128::from_le_bytes(part(bytes, 24)), u64_at(bytes, 16));
+    (*bytes == end_to_bytes(end.0, end.1)).then_some(end)
 }
 
 impl Record {
@@ -135,23 +176,35 @@ impl Mark {
 
 /// Reads a whole file.
 pub(super) fn read(bytes: &[u8]) -> Result<Content, Unreadable> {
-    let (pieces, _torn) = bytes.as_chunks::<RECORD_BYTES>();
+    let (pieces, torn) = bytes.as_chunks::<RECORD_BYTES>();
     let Some((header, pieces)) = pieces.split_first() else { return Err(Unreadable::Foreign) };
     if &header[..8] != MAGIC || !is_sound(header) {
         return Err(Unreadable::Foreign);
     }
     let version = u32::from_le_bytes(part(header, 8));
-    if version != VERSION {
-        return Err(Unreadable::Newer(version));
-    }
     let base = u64_at(header, 16);
+    let header = match version {
+        VERSION => Header {
+            base,
+            id: Some(u128::from_le_bytes(part(header, 24))),
+            doubted: u64_at(header, 40),
+            is_adopted: header[48] != 0,
+            count: u32::from_le_bytes(part(header, 52)),
+        },
+        VERSION_UNNAMED => Header { base, id: None, doubted: 0, is_adopted: false, count: 0 },
+        _ => return Err(Unreadable::Newer(version)),
+    };
     let good = pieces.iter().map_while(Record::of_bytes);
     let mut records: Vec<Record> = good.collect();
-    let behind = pieces.iter().skip(records.len() + 1).filter_map(Record::of_bytes);
     let sound = records.len();
-    records.extend(behind);
-    let end = if records.len() > sound { End::Damaged } else { End::Whole };
-    Ok(Content { base, records, end })
+    records.extend(pieces.iter().skip(sound + 1).filter_map(Record::of_bytes));
+    let is_short = (pieces.len() as u64) < u64::from(header.count);
+    let end = match records.len() > sound {
+        true => End::Damaged,
+        false if is_short || sound < pieces.len() || !torn.is_empty() => End::Torn,
+        false => End::Whole,
+    };
+    Ok(Content { header, records, end })
 }
 
 fn summed(mut bytes: [u8; RECORD_BYTES]) -> [u8; RECORD_BYTES] {

@@ -1,6 +1,7 @@
 //! The ledger as a whole: durability on files that fail and lose power, and in a real folder.
 
 pub(crate) mod files;
+mod loss;
 mod succession;
 
 use std::collections::HashSet;
@@ -10,7 +11,7 @@ use bytes::Bytes;
 use files::{Fault, Power};
 use proptest::prelude::*;
 
-use super::book::START_GAP;
+use super::scribe::START_GAP;
 use super::*;
 use crate::samples::now;
 
@@ -27,7 +28,7 @@ fn judge(ledger: &Ledger, of: u64, stamp: Stamp) -> Judged {
 }
 
 fn open(power: &Power) -> Result<Ledger, OpenError> {
-    Ledger::open(1000, Box::new(power.files()), now())
+    Ledger::open(1000, Box::new(power.files()), 0, now())
 }
 
 /// Purges and waits for the acknowledgement.
@@ -155,7 +156,7 @@ fn a_new_ledger_begins_beyond_one_that_was_lost() {
 }
 
 #[test]
-fn every_failure_at_the_start_is_told() {
+fn a_ledger_that_cannot_be_written_at_the_start_is_in_force_and_broken_until_it_can() {
     for at in 0.. {
         let power = Power::new();
         let first = open(&power).unwrap();
@@ -163,12 +164,32 @@ fn every_failure_at_the_start_is_told() {
         purge(&first, &[site(1)]).unwrap();
         drop(first);
         power.fail_from_now(at, Fault::Fail);
-        let Err(error) = open(&power) else {
-            assert_eq!(at, 5, "reading, writing, syncing, renaming and syncing the folder");
+        // Where nothing can be read nothing is known of what is dead.
+        let opened =
+            open(&power).inspect_err(|error| assert!(matches!(error, OpenError::Unread(_)), "{error}"));
+        assert_eq!(opened.is_err(), at == 0, "reading is the first operation");
+        let Ok(ledger) = opened else { continue };
+        if at == 1 {
+            assert_eq!(ledger.past(), Past::Unproven, "what cannot be read of how far it came says nothing");
+            continue;
+        }
+        if at == 7 {
+            let of = "both read; written, synced, renamed, the folder synced; its end written";
+            assert_eq!(ledger.state().failure, None, "{of}");
             return;
-        };
-        assert!(matches!(error, OpenError::Unwritten(_)), "{error}");
-        assert_eq!(judge(&open(&power).unwrap(), 1, before), Judged::Dead);
+        }
+        assert_eq!(judge(&ledger, 1, before), Judged::Dead, "{at}");
+        power.fail_from_now(0, Fault::Fail);
+        let error = purge(&ledger, &[site(2)]).unwrap_err();
+        assert!(error.to_string().contains("no space"), "{error}");
+        assert_eq!(judge(&ledger, 2, before), Judged::Dead);
+        purge(&ledger, &[site(3)]).unwrap();
+        let state = ledger.state();
+        assert_eq!((state.failure, state.durable), (None, state.number));
+        power.cut(at as u64);
+        drop(ledger);
+        let ledger = open(&power).unwrap();
+        assert!((1..=3).all(|number| judge(&ledger, number, before) == Judged::Dead), "{at}");
     }
 }
 
@@ -176,7 +197,7 @@ fn every_failure_at_the_start_is_told() {
 fn a_folder_keeps_it() {
     let folder = std::env::temp_dir().join(format!("weir-ledger-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
-    let open = || Ledger::open(10, Box::new(LedgerFolder::new(folder.clone())), now());
+    let open = || Ledger::open(10, Box::new(LedgerFolder::new(folder.clone())), 0, now());
     let ledger = open().unwrap();
     let before = ledger.current();
     let stamp = purge(&ledger, &[site(1)]).unwrap();
@@ -189,8 +210,19 @@ fn a_folder_keeps_it() {
     assert_eq!(std::os::unix::fs::PermissionsExt::mode(&metadata.permissions()) & 0o7777, 0o600);
     assert!(!folder.join("ledger.new").exists());
     drop(ledger);
+    std::fs::create_dir_all(folder.join("ledger.new/somebody's")).unwrap();
+    let ledger = open().unwrap();
+    assert_eq!(ledger.state().failure, None);
+    let stamp = purge(&ledger, &[site(2)]).unwrap();
+    drop(ledger);
+    assert_eq!(judge(&open().unwrap(), 2, Stamp::of(stamp.number() - 1)), Judged::Dead);
     std::fs::write(folder.join("ledger"), b"no ledger").unwrap();
     assert!(matches!(open(), Err(OpenError::Unreadable(Unreadable::Foreign))));
+    std::fs::remove_file(folder.join("ledger")).unwrap();
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, folder.join("ledger"), fifo, 0o600.into(), 0).unwrap();
+    let error = open().unwrap_err();
+    assert!(matches!(error, OpenError::Unread(_)) && error.to_string().contains("named pipe"), "{error}");
     std::fs::remove_dir_all(&folder).unwrap();
 }
 

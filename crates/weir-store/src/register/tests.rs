@@ -1,6 +1,6 @@
 //! Who was there all the time, and who was not.
 
-use super::{Arriving, NAME, NEW_NAME, Opening, Reached, Register, State};
+use super::{Arriving, Bears, Distrust, NAME, Opening, Reached, Register, State};
 use crate::Ledger;
 use crate::ledger::Stamp;
 use crate::samples::Folder;
@@ -17,20 +17,25 @@ fn volume(id: u128, epoch: u64) -> Arriving<'static> {
         path: "/drives/a b",
         reached: Reached { epoch, end: 2 * epoch },
         opening: Opening { found: 5, own: 5 },
+        bears: Bears::default(),
         is_empty: false,
         is_mount: true,
     }
+}
+
+fn bears(largest: u64) -> Bears {
+    Bears { largest, reached: 0 }
 }
 
 #[test]
 fn one_that_was_there_all_the_time_is_believed() {
     let (folder, ledger) = (Folder::new("register-0"), Ledger::default());
     let first = open(&folder).arrive(Arriving { is_empty: true, ..volume(7, 0) }, &ledger).unwrap();
-    assert!(!first.was_away);
-    open(&folder).note(&[(7, Reached { epoch: 41, end: 82 })], 1000).unwrap();
+    assert!(first.distrust.is_none());
+    open(&folder).note(&[(7, Reached { epoch: 41, end: 82 })], 1000, &ledger).unwrap();
     assert_eq!(open(&folder).numbers(), 1000);
     let again = open(&folder).arrive(volume(7, 41), &ledger).unwrap();
-    assert_eq!((again.was_away, again.trusted_from, again.dead_below), (false, Stamp::of(0), Stamp::of(0)));
+    assert_eq!((again.distrust, again.trusted_from, again.dead_below), (None, Stamp::of(0), Stamp::of(0)));
 }
 
 #[test]
@@ -40,24 +45,24 @@ fn one_that_is_unknown_behind_or_was_away_is_asked_about() {
     // From another house.
     let before = ledger.current();
     let arrival = register.arrive(volume(1, 5), &ledger).unwrap();
-    assert!(arrival.was_away && arrival.trusted_from > before);
+    assert!(arrival.distrust.is_some() && arrival.trusted_from > before);
     // A copy from before.
-    register.note(&[(1, Reached { epoch: 9, end: 18 })], 0).unwrap();
+    register.note(&[(1, Reached { epoch: 9, end: 18 })], 0, &ledger).unwrap();
     let restored = open(&folder).arrive(volume(1, 8), &ledger).unwrap();
-    assert!(restored.was_away && restored.trusted_from > arrival.trusted_from);
+    assert!(restored.distrust.is_some() && restored.trusted_from > arrival.trusted_from);
     // One whose index was made anew is judged by its log.
-    register.note(&[(1, Reached { epoch: 9, end: 18 })], 0).unwrap();
+    register.note(&[(1, Reached { epoch: 9, end: 18 })], 0, &ledger).unwrap();
     let anew = |end| Arriving { reached: Reached { epoch: 0, end }, ..volume(1, 0) };
-    assert!(!open(&folder).arrive(anew(18), &ledger).unwrap().was_away);
-    open(&folder).note(&[(1, Reached { epoch: 9, end: 18 })], 0).unwrap();
+    assert!(open(&folder).arrive(anew(18), &ledger).unwrap().distrust.is_none());
+    open(&folder).note(&[(1, Reached { epoch: 9, end: 18 })], 0, &ledger).unwrap();
     let restored = open(&folder).arrive(anew(17), &ledger).unwrap();
-    assert!(restored.was_away);
+    assert!(restored.distrust.is_some());
     // Out for a while.
     let register = open(&folder);
     register.leave(1, true).unwrap();
     assert!(register.is_somebody_away());
     let back = open(&folder).arrive(volume(1, 100), &ledger).unwrap();
-    assert!(back.was_away && back.trusted_from > restored.trusted_from);
+    assert!(back.distrust.is_some() && back.trusted_from > restored.trusted_from);
     // That stays so when it is there again all the time.
     assert_eq!(open(&folder).arrive(volume(1, 100), &ledger).unwrap().trusted_from, back.trusted_from);
 }
@@ -65,6 +70,7 @@ fn one_that_is_unknown_behind_or_was_away_is_asked_about() {
 #[test]
 fn what_was_away_while_marks_went_is_dead() {
     let (folder, ledger) = (Folder::new("register-2"), Ledger::default());
+    ledger.raise(77);
     let register = open(&folder);
     for id in [1, 2, 3] {
         register
@@ -81,16 +87,17 @@ fn what_was_away_while_marks_went_is_dead() {
 #[test]
 fn one_that_is_still_being_opened_is_waited_for_and_lacks_what_is_lost_meanwhile() {
     let (folder, ledger) = (Folder::new("register-late"), Ledger::default());
+    ledger.raise(77);
     let register = open(&folder);
     register.arrive(Arriving { path: "/a", is_empty: true, ..volume(1, 0) }, &ledger).unwrap();
     register.arrive(Arriving { path: "/b", is_empty: true, ..volume(2, 0) }, &ledger).unwrap();
     // The next process: the one is open, the other is not yet.
     let register = open(&folder);
-    assert!(!register.arrive(Arriving { path: "/a", ..volume(1, 5) }, &ledger).unwrap().was_away);
+    assert!(register.arrive(Arriving { path: "/a", ..volume(1, 5) }, &ledger).unwrap().distrust.is_none());
     assert!(register.is_somebody_away());
     register.lose(Stamp::of(77), &[], &[]).unwrap();
     let late = register.arrive(Arriving { path: "/b", ..volume(2, 5) }, &ledger).unwrap();
-    assert_eq!((late.was_away, late.dead_below), (false, Stamp::of(77)));
+    assert_eq!((late.distrust, late.dead_below), (None, Stamp::of(77)));
     assert!(!register.is_somebody_away());
 }
 
@@ -102,25 +109,40 @@ fn what_nobody_expects_is_not_waited_for_and_not_believed() {
     register.call(&["/drives/other"], &[]).unwrap();
     assert!(!register.is_somebody_away());
     assert!(register.was_mount("/drives/a b"));
-    assert!(register.arrive(volume(1, 10), &ledger).unwrap().was_away);
+    assert!(register.arrive(volume(1, 10), &ledger).unwrap().distrust.is_some());
     // Another drive in the same folder.
     register.arrive(volume(2, 0), &ledger).unwrap();
     assert!(!register.is_somebody_away());
-    assert!(register.arrive(volume(1, 10), &ledger).unwrap().was_away);
+    assert!(register.arrive(volume(1, 10), &ledger).unwrap().distrust.is_some());
 }
 
 #[test]
 fn the_golden_text_is_what_is_written_and_read() {
-    let (folder, ledger) = (Folder::new("register-4"), Ledger::default());
-    let register = open(&folder);
-    register.arrive(Arriving { is_empty: true, ..volume(0xfe, 3) }, &ledger).unwrap();
-    register.note(&[], 5).unwrap();
-    let text = std::fs::read_to_string(folder.path().join(NAME)).unwrap();
-    let expect = "weir volumes 2\nnumbers 5\n\
+    let golden = "weir volumes 3\nnumbers 5\nledger 1311768467463790320\n\
+        volume 000000000000000000000000000000fe present expected epoch 3 end 6 opening 0000000000000005 \
+        ledger feed0000000000000000000000000001 trusted 0 dead 0 mount /drives/a b\n\
+        sum 540d0587be51eb68\n";
+    let entry = super::Entry {
+        reached: Reached { epoch: 3, end: 6 },
+        opening: 5,
+        ledger: 0xfeed_0000_0000_0000_0000_0000_0000_0001,
+        is_present: true,
+        is_expected: true,
+        is_mount: true,
+        path: "/drives/a b".to_owned(),
+        ..super::Entry::default()
+    };
+    let volumes = std::collections::BTreeMap::from([(0xfe, entry)]);
+    let state = State { numbers: 5, ledger: 0x1234_5678_9abc_def0, volumes, is_unwritten: false };
+    assert_eq!(state.to_text(), golden);
+    assert_eq!(State::read(golden.as_bytes()), Some(state.clone()));
+    // The version before knows no ledger.
+    let before = "weir volumes 2\nnumbers 5\n\
         volume 000000000000000000000000000000fe present expected epoch 3 end 6 opening 0000000000000005 trusted 0 dead 0 mount /drives/a b\n\
         sum d5206ee493bbe3b9\n";
-    assert_eq!(text, expect);
-    assert_eq!(State::read(text.as_bytes()).unwrap().to_text(), text);
+    let mut without = State { ledger: 0, ..state };
+    without.volumes.values_mut().for_each(|entry| entry.ledger = 0);
+    assert_eq!(State::read(before.as_bytes()), Some(without));
 }
 
 #[test]
@@ -145,9 +167,9 @@ fn one_that_owed_something_and_has_said_it_is_believed_again() {
     register.leave(7, true).unwrap();
     register.settle(7, Reached { epoch: 41, end: 82 }).unwrap();
     assert!(!register.is_somebody_away());
-    assert!(!open(&folder).arrive(volume(7, 41), &ledger).unwrap().was_away);
+    assert!(open(&folder).arrive(volume(7, 41), &ledger).unwrap().distrust.is_none());
     // As far as it was then, no less.
-    assert!(open(&folder).arrive(volume(7, 40), &ledger).unwrap().was_away);
+    assert!(open(&folder).arrive(volume(7, 40), &ledger).unwrap().distrust.is_some());
 }
 
 #[test]
@@ -155,15 +177,15 @@ fn one_of_two_copies_that_are_used_in_turn_is_asked_about() {
     let (folder, ledger) = (Folder::new("register-fork"), Ledger::default());
     let at = |epoch, found, own| Arriving { opening: Opening { found, own }, ..volume(7, epoch) };
     let first = Arriving { is_empty: true, ..at(0, 0, 1) };
-    assert!(!open(&folder).arrive(first, &ledger).unwrap().was_away);
+    assert!(open(&folder).arrive(first, &ledger).unwrap().distrust.is_none());
     // Copied at 100; the original goes on.
-    open(&folder).note(&[(7, Reached { epoch: 200, end: 400 })], 0).unwrap();
+    open(&folder).note(&[(7, Reached { epoch: 200, end: 400 })], 0, &ledger).unwrap();
     // The copy is put in its place, and goes on as far as 150.
-    assert!(open(&folder).arrive(at(100, 1, 2), &ledger).unwrap().was_away);
-    open(&folder).note(&[(7, Reached { epoch: 150, end: 300 })], 0).unwrap();
-    assert!(!open(&folder).arrive(at(150, 2, 3), &ledger).unwrap().was_away);
+    assert!(open(&folder).arrive(at(100, 1, 2), &ledger).unwrap().distrust.is_some());
+    open(&folder).note(&[(7, Reached { epoch: 150, end: 300 })], 0, &ledger).unwrap();
+    assert!(open(&folder).arrive(at(150, 2, 3), &ledger).unwrap().distrust.is_none());
     // The original is put back: it is ahead, and lacks what the copy has seen.
-    assert!(open(&folder).arrive(at(200, 1, 4), &ledger).unwrap().was_away);
+    assert!(open(&folder).arrive(at(200, 1, 4), &ledger).unwrap().distrust.is_some());
 }
 
 #[test]
@@ -171,10 +193,99 @@ fn what_could_not_be_written_is_written_the_next_time() {
     let (folder, ledger) = (Folder::new("register-unwritten"), Ledger::default());
     let register = open(&folder);
     register.arrive(Arriving { is_empty: true, ..volume(7, 3) }, &ledger).unwrap();
-    let obstacle = folder.path().join(NEW_NAME);
-    std::fs::create_dir(&obstacle).unwrap();
-    assert!(register.leave(7, true).is_err());
-    std::fs::remove_dir(&obstacle).unwrap();
+    let obstacle = Obstacle::put(&folder);
+    assert!(register.leave(7, true).is_err() && register.is_unwritten());
+    drop(obstacle);
     register.leave(7, true).unwrap();
-    assert!(open(&folder).arrive(volume(7, 3), &ledger).unwrap().was_away);
+    assert!(!register.is_unwritten());
+    assert!(open(&folder).arrive(volume(7, 3), &ledger).unwrap().distrust.is_some());
+}
+
+/// Keeps the file from being written, not from being read before.
+struct Obstacle(std::path::PathBuf);
+
+impl Obstacle {
+    fn put(folder: &Folder) -> Obstacle {
+        let path = folder.path().join(NAME);
+        std::fs::rename(&path, folder.path().join("kept")).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        Obstacle(path)
+    }
+}
+
+impl Drop for Obstacle {
+    fn drop(&mut self) {
+        std::fs::remove_dir(&self.0).unwrap();
+        std::fs::rename(self.0.with_file_name("kept"), &self.0).unwrap();
+    }
+}
+
+#[test]
+fn a_volume_is_used_without_being_written_down_only_where_it_is_doubted_afterwards() {
+    let ledger = Ledger::default();
+    let opening = |found, own| Arriving { opening: Opening { found, own }, ..volume(7, 3) };
+    // Of what a volume says then, and whether it is used; a start after that reads what was written before.
+    for (own, is_used) in [(6, true), (5, false), (0, true)] {
+        let folder = Folder::new("register-full");
+        open(&folder).arrive(Arriving { is_empty: true, ..opening(4, 5) }, &ledger).unwrap();
+        let register = open(&folder);
+        let obstacle = Obstacle::put(&folder);
+        let arrival = register.arrive(opening(5, own), &ledger);
+        assert_eq!(arrival.is_ok(), is_used, "{own}");
+        assert!(arrival.iter().all(|arrival| arrival.distrust.is_none()));
+        // What is kept in memory alone says nothing of what is on disk.
+        register.leave(7, true).unwrap_err();
+        assert!(register.arrive(opening(5, 5), &ledger).is_err());
+        drop(obstacle);
+        let next = open(&folder).arrive(opening(own, 9), &ledger).unwrap();
+        assert_eq!(next.distrust.is_some(), is_used, "{own}");
+    }
+}
+
+#[test]
+fn the_ledger_goes_beyond_all_that_a_volume_bears() {
+    let (folder, ledger) = (Folder::new("register-ahead"), Ledger::default());
+    let number = |of: &Ledger| of.current().number();
+    let ahead = Arriving { bears: bears(1000), ..volume(7, 3) };
+    let foreign = open(&folder).arrive(ahead, &ledger).unwrap();
+    assert_eq!(foreign.distrust, Some(Distrust::Unknown));
+    assert!(foreign.trusted_from.number() > 1000 && number(&ledger) > 1000);
+    assert_eq!(open(&folder).arrive(ahead, &ledger).unwrap().distrust, None);
+    // It goes on with this ledger; that is put back from a copy, though the register was not.
+    let further = Arriving { bears: bears(number(&ledger) + 1000), ..volume(7, 3) };
+    let behind = open(&folder).arrive(further, &ledger).unwrap();
+    assert_eq!(behind.distrust, Some(Distrust::Ahead));
+    assert!(behind.trusted_from > foreign.trusted_from && number(&ledger) > further.bears.largest);
+    // What is lost of the ledger may concern the others.
+    open(&folder).arrive(Arriving { path: "/b", is_empty: true, ..volume(9, 0) }, &ledger).unwrap();
+    let further = Arriving { bears: bears(number(&ledger) + 1000), ..volume(7, 3) };
+    let behind = open(&folder).arrive(further, &ledger).unwrap();
+    let other = open(&folder).arrive(Arriving { path: "/b", ..volume(9, 3) }, &ledger).unwrap();
+    assert_eq!((other.distrust, other.trusted_from), (None, behind.trusted_from));
+    let absurd = Arriving { bears: bears(u64::MAX), ..volume(8, 3) };
+    assert!(open(&folder).arrive(absurd, &ledger).is_err());
+}
+
+#[test]
+fn what_was_used_with_a_ledger_that_is_lost_is_dead() {
+    let (folder, ledger) = (Folder::new("register-orphan"), Ledger::default());
+    open(&folder).arrive(Arriving { is_empty: true, ..volume(7, 0) }, &ledger).unwrap();
+    let other = Ledger::default();
+    // Whatever the two numbers are.
+    let orphan = open(&folder).arrive(Arriving { bears: bears(1 << 40), ..volume(7, 3) }, &other).unwrap();
+    assert_eq!(orphan.distrust, Some(Distrust::Orphaned));
+    assert!(orphan.dead_below.number() > 1 << 40);
+    let again = open(&folder).arrive(volume(7, 3), &other).unwrap();
+    assert_eq!((again.distrust, again.dead_below), (None, orphan.dead_below));
+}
+
+#[test]
+fn it_says_how_far_the_ledger_came() {
+    let (folder, ledger) = (Folder::new("register-ledger"), Ledger::default());
+    assert_eq!(open(&folder).ledger_number(), 0);
+    ledger.raise(500);
+    open(&folder).note(&[], 0, &ledger).unwrap();
+    assert_eq!(open(&folder).ledger_number(), 500);
+    open(&folder).note(&[], 0, &Ledger::default()).unwrap();
+    assert_eq!(open(&folder).ledger_number(), 500, "it never falls");
 }

@@ -97,3 +97,13 @@ fn what_was_purged_or_is_past_its_lifetime_is_held_and_does_not_live() {
     later.wall += Duration::from_secs(601);
     assert!(store.live(later).unwrap().sites.is_empty());
 }
+
+#[test]
+fn what_is_purged_is_left_out_of_memory_at_once() {
+    let alone = Store::new(1 << 20);
+    put(&alone, 1, 7, 1000);
+    put(&alone, 2, 8, 5);
+    alone.invalidate(Scope::Site(7), now());
+    assert_eq!((of(&alone, 7), of(&alone, 8).held), (SiteStocks::default(), stock(1, 5)));
+    assert!(!alone.is_unswept());
+}

@@ -148,11 +148,9 @@ impl Tier {
     pub(crate) fn open_budget(&self, folder: Option<&Path>) {
         self.tick_budget();
         let opened = folder.and_then(|folder| SpentFile::open(folder, self.volume.id()).ok());
-        let Some((file, said)) = opened else { return };
-        if let Some(spent) = said {
-            self.volume.carry_budget(spent);
+        if let Some((file, found)) = opened {
+            self.volume.carry_budget(file, found);
         }
-        *self.spent.lock() = Some(file);
     }
 
     /// Tells the volume the time, and what its catalogue has written.
@@ -161,13 +159,19 @@ impl Tier {
         self.volume.tick_budget(self.now().wall, beside);
     }
 
-    /// Writes down what was written today, and makes it durable where that is wanted. Where it cannot be, a restart forgets it.
-    pub(crate) fn write_budget(&self, is_durable: bool) {
-        if let Some(file) = self.spent.lock().as_mut()
-            && file.write(self.volume.spent()).is_ok()
-            && is_durable
-        {
-            let _ = file.sync();
+    /// Writes down what counts as written today; what is granted of a budget is made durable as well. Where it cannot be, a
+    /// restart forgets it.
+    pub(crate) fn write_budget(&self) {
+        self.volume.renew_budget();
+        if self.volume.budget().limit_bytes.is_some() {
+            self.sync_budget();
+        }
+    }
+
+    /// Makes durable what was written down.
+    pub(crate) fn sync_budget(&self) {
+        if let Some(file) = self.volume.unsynced_budget() {
+            let _ = file.sync_data();
         }
     }
 

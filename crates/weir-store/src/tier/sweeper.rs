@@ -173,7 +173,7 @@ impl Sweeper {
         let now = (tier.clock)();
         tier.cover_all();
         let volume = &tier.volume;
-        let is_due = shelf.ledger.newest().number() > volume.swept();
+        let is_due = shelf.ledger.newest().max(tier.dead_below()).number() > volume.swept();
         tier.sweeping.is_due.store(is_due, Ordering::Relaxed);
         if volume.health() != Health::Well {
             self.course = Course::Idle;
@@ -385,8 +385,9 @@ impl Pass<'_> {
     }
 
     fn by_rows(&mut self, catalogue: &Catalogue) -> Result<(), Stuck> {
-        let reach = self.shelf.ledger.reach(Stamp::of(self.volume.swept()));
-        if reach.is_all {
+        let swept = Stamp::of(self.volume.swept());
+        let reach = self.shelf.ledger.reach(swept);
+        if reach.is_all || self.tier.dead_below() > swept {
             self.by_prefix(catalogue, schema::KEYS)?;
         } else {
             for site in &reach.sites {
@@ -441,7 +442,8 @@ impl Pass<'_> {
         match by {
             By::Key { site, full } => {
                 let key = cache_key(site, full);
-                self.shelf.ledger.judge(&key, &Tags::default(), stamp) != Judged::Alive
+                Stamp::of(row.stamp) < self.tier.dead_below()
+                    || self.shelf.ledger.judge(&key, &Tags::default(), stamp) != Judged::Alive
             }
             By::Tag(_) | By::ManyTags => true,
         }

@@ -20,9 +20,9 @@ use crate::stocks::Stock;
 
 const MAGIC: &[u8; 8] = b"WeirCkp\n";
 const PART_MAGIC: u32 = 0x7472_5057; // "WPrt"
-const HEADER_BYTES: usize = 80;
+const HEADER_BYTES: usize = 96;
 /// Where the preface says how many segments, and cells of the stocks, it has.
-const SEGMENTS_AT: usize = 72;
+const SEGMENTS_AT: usize = 88;
 const SEGMENT_ENTRY_BYTES: usize = 16;
 /// What a cell of the stocks takes, in bytes.
 const CELL_BYTES: usize = 32;
@@ -41,6 +41,10 @@ pub(crate) struct Preface {
     /// The last durable epoch when it began.
     pub(crate) epoch: u64,
     pub(crate) next_object: u64,
+    /// No record that was written before has a larger stamp.
+    pub(crate) stamp_max: u64,
+    /// The ledger was durable up to this number when it was written.
+    pub(crate) ledger: u64,
     pub(crate) shard_bits: u32,
     /// Each segment with the unit up to which it was durable.
     pub(crate) segments: BTreeMap<u64, u32>,
@@ -62,6 +66,8 @@ impl Preface {
         out.put_u64(self.journal);
         out.put_u64(self.epoch);
         out.put_u64(self.next_object);
+        out.put_u64(self.stamp_max);
+        out.put_u64(self.ledger);
         out.put_u32(u32::try_from(self.segments.len()).unwrap_or(u32::MAX));
         out.put_u32(u32::try_from(cells.len()).unwrap_or(u32::MAX));
         assert_eq!(out.len(), HEADER_BYTES);
@@ -94,6 +100,7 @@ impl Preface {
         }
         let (number, journal) = (cursor.u64()?, cursor.u64()?);
         let (epoch, next_object) = (cursor.u64()?, cursor.u64()?);
+        let (stamp_max, ledger) = (cursor.u64()?, cursor.u64()?);
         let (count, cells) = (cursor.u32()?, cursor.u32()?);
         let mut segments = BTreeMap::new();
         for _ in 0..count {
@@ -106,7 +113,17 @@ impl Preface {
             let (segment, owner) = (cursor.u64()?, cursor.u64()?);
             stocks.set(segment, owner, Stock { objects: cursor.u64()?, bytes: cursor.u64()? });
         }
-        Ok(Some(Preface { number, journal, epoch, next_object, shard_bits, segments, stocks }))
+        Ok(Some(Preface {
+            number,
+            journal,
+            epoch,
+            next_object,
+            stamp_max,
+            ledger,
+            shard_bits,
+            segments,
+            stocks,
+        }))
     }
 }
 

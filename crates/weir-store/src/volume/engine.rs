@@ -72,6 +72,8 @@ pub(crate) struct Engine {
     /// The unit up to which each segment is durable, as the journal has it.
     durable: BTreeMap<u64, u32>,
     epoch: u64,
+    /// How far the ledger was durable when the last frame was written.
+    ledger_told: u64,
     /// What is held of each owner.
     pub(crate) books: Books,
     recounting: Recounting,
@@ -124,7 +126,7 @@ pub(crate) struct Start {
 
 impl Engine {
     pub(crate) fn new(shared: Arc<Shared>, start: Start, now: Duration) -> Engine {
-        let wants_recount = start.wants_recount;
+        let (wants_recount, ledger_told) = (start.wants_recount, shared.ledger_durable());
         let mut engine = Engine {
             shared,
             open: None,
@@ -137,6 +139,7 @@ impl Engine {
             pending: start.pending,
             durable: start.durable,
             epoch: start.epoch,
+            ledger_told,
             books: start.books,
             recounting: Recounting::default(),
             checkpoint: None,
@@ -206,6 +209,7 @@ impl Engine {
             self.open_next()?;
         }
         let Some(open) = &self.open else { return Err(Ended::Failed) };
+        self.shared.note_stamp(header.stamp);
         let end = open.segment.end();
         let place = Place { segment: open.segment.number, unit: (end / UNIT_BYTES) as u32 };
         let described = describe(header, self.shared.superblock.secret, place, key, head, table);
@@ -215,6 +219,7 @@ impl Engine {
         parts.push(&described);
         parts.extend(body.iter().map(|part| &part[..]));
         parts.push(&PADDING[..padding as usize]);
+        self.shared.grant(length);
         if let Err(error) = open.segment.file.write_all_at(&parts, end) {
             return Err(self.spoil(&error));
         }
@@ -234,6 +239,7 @@ impl Engine {
         }
         self.next_segment = number + 1;
         let header = preamble::to_bytes(&self.shared.superblock, number);
+        self.shared.grant(header.len() as u64);
         let created = self.shared.disk.create(&path(number)).and_then(|file| {
             file.write_all_at(&[&header], 0)?;
             Ok(file)

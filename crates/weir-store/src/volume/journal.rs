@@ -18,7 +18,7 @@ use crate::stocks::Stock;
 /// The folder of journals and checkpoints.
 pub(crate) const FOLDER: &str = "index";
 pub(crate) const JOURNAL_HEADER_BYTES: usize = FILE_HEADER_BYTES;
-pub(crate) const FRAME_HEADER_BYTES: usize = 40;
+pub(crate) const FRAME_HEADER_BYTES: usize = 56;
 /// A change in bytes.
 pub(crate) const CHANGE_BYTES: usize = 16;
 
@@ -88,6 +88,10 @@ pub(crate) struct Frame {
     pub(crate) epoch: u64,
     /// Numbers of objects below this were given out.
     pub(crate) next_object: u64,
+    /// No record that was written before has a larger stamp.
+    pub(crate) stamp_max: u64,
+    /// The ledger was durable up to this number when it was written.
+    pub(crate) ledger: u64,
     pub(crate) changes: Vec<Change>,
 }
 
@@ -100,6 +104,8 @@ impl Frame {
         out.put_u32(u32::try_from(places).unwrap_or(u32::MAX));
         out.put_u64(self.epoch);
         out.put_u64(self.next_object);
+        out.put_u64(self.stamp_max);
+        out.put_u64(self.ledger);
         out.put_u64(journal);
         self.changes.iter().for_each(|change| change.write(&mut out));
         let sum = xxh3_64_with_seed(&out[8..], superblock.secret);
@@ -115,6 +121,7 @@ impl Frame {
         let count = cursor.u32().ok()? as usize;
         let epoch = cursor.u64().ok()?;
         let next_object = cursor.u64().ok()?;
+        let (stamp_max, ledger) = (cursor.u64().ok()?, cursor.u64().ok()?);
         let own = cursor.u64().ok()?;
         let length = FRAME_HEADER_BYTES.checked_add(count.checked_mul(CHANGE_BYTES)?)?;
         let frame = bytes.get(..length)?;
@@ -129,7 +136,7 @@ impl Frame {
         while cursor.left() > 0 {
             changes.push(Change::read(&mut cursor).ok().flatten()?);
         }
-        Some((Frame { epoch, next_object, changes }, length))
+        Some((Frame { epoch, next_object, stamp_max, ledger, changes }, length))
     }
 }
 

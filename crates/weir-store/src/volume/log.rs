@@ -13,7 +13,6 @@ use super::intake::Command;
 use super::reader::{ReadError, Record};
 use super::record::preamble::SEGMENT_HEADER_BYTES;
 use super::record::{Described, Kind, Place, UNIT_BYTES};
-use super::recover::random_word;
 use super::running::Named;
 use super::scan::{Depth, scan, scan_some};
 use super::segment::{Charge, Segment};
@@ -21,7 +20,9 @@ use super::shared::Shared;
 use super::single::{OPENED, SWEPT};
 use super::usage::Counters;
 use super::verify::walk;
-use crate::register::{Opening, Reached};
+use crate::ledger::Ledger;
+use crate::random;
+use crate::register::{Bears, Opening, Reached};
 
 /// A head as the log has it: what an object was when it was written.
 #[derive(Debug)]
@@ -174,13 +175,18 @@ impl Volume {
         Reached { end: segment << u32::BITS | (end / UNIT_BYTES), ..self.reached() }
     }
 
-    /// Says in the volume that this is another opening. Where that cannot be written the old one stays. Blocks.
+    /// Says in the volume that this is another opening. Where there is no room for that it says none; where nothing can be changed
+    /// the old one stays. Blocks.
     pub fn renew_opening(&self) -> Opening {
         let shared = &self.shared;
         let found = OPENED.read(&*shared.disk, &shared.superblock);
-        let own = random_word();
+        if shared.disk.is_sealed() {
+            return Opening { found, own: found };
+        }
+        let own = random::word();
         match OPENED.write(&*shared.disk, &shared.superblock, own) {
             Ok(()) => Opening { found, own },
+            Err(_) if OPENED.remove(&*shared.disk).is_ok() => Opening { found, own: 0 },
             Err(_) => Opening { found, own: found },
         }
     }
@@ -252,6 +258,17 @@ impl Volume {
     pub(crate) fn raise_floor(&self, floor: u64) {
         self.shared.floor.fetch_max(floor, Ordering::AcqRel);
         self.running.raise_floor(floor);
+    }
+
+    /// Which numbers of a ledger it bears.
+    pub fn bears(&self) -> Bears {
+        let reached = self.shared.ledger_durable();
+        Bears { largest: self.shared.stamp_max().max(self.swept()).max(reached), reached }
+    }
+
+    /// Says once where it is said how far the ledger is durable: that is noted with each frame.
+    pub(crate) fn follow(&self, ledger: &Ledger) {
+        self.shared.follow(ledger.durable());
     }
 
     /// Up to which number of the ledger all has been judged.

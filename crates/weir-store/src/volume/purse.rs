@@ -4,13 +4,21 @@
 //! All that is written counts: bodies, heads, journal, checkpoints, and what others write beside (the catalogue). Once it
 //! is used up no body is stored any more; whatever keeps the volume true (removals, purges, journals) goes on, and for
 //! that the last part of a budget is kept back. It reads no clock: it is told the time.
+//!
+//! The count is written down ahead of what is written to the volume, a step at a time (*granted*): whoever kills the
+//! process, a count that is found is never less than what was written. An orderly end writes down what it was.
 
+use std::fs::File;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
+
+use parking_lot::Mutex;
 
 use super::handle::Volume;
 use super::shared::Shared;
 use super::usage::Counters;
+use crate::admission::SpentFile;
 
 /// The length of a day in seconds.
 const DAY_S: u64 = 86_400;
@@ -18,6 +26,10 @@ const DAY_S: u64 = 86_400;
 const KEPT_BACK_PART: u64 = 32;
 /// A budget that is spread lasts for so many parts of the day; one part may be spent before its time.
 const PARTS_A_DAY: u64 = 24;
+/// A budget is granted in steps of this part of it: what a kill may count that was not written.
+const STEPS_A_DAY: u64 = 64;
+/// The longest step.
+const STEP_BYTES_MAX: u64 = 64 << 20;
 /// No budget.
 const UNLIMITED: u64 = u64::MAX;
 
@@ -33,6 +45,10 @@ pub(crate) struct Purse {
     second: AtomicU64,
     /// Bodies that were not stored, or not to their end, since the budget was used up.
     refused: AtomicU64,
+    /// What may be used today before more is written down; with a budget alone.
+    granted: AtomicU64,
+    /// Where it is written down. The volume's writer takes it, and no request does.
+    count: Mutex<Option<SpentFile>>,
 }
 
 /// What is written of a day's count, to be carried over a restart.
@@ -66,6 +82,8 @@ impl Purse {
             day: AtomicU64::new(0),
             second: AtomicU64::new(0),
             refused: AtomicU64::new(0),
+            granted: AtomicU64::new(0),
+            count: Mutex::default(),
         }
     }
 
@@ -119,6 +137,8 @@ impl Purse {
         }
         // What opening wrote belongs to the first day.
         if day > before && before > 0 {
+            // What is granted is of the day before: nothing more is written under it.
+            self.granted.store(0, Ordering::Relaxed);
             let all = written + self.beside_bytes.load(Ordering::Relaxed);
             self.offset.store(0u64.wrapping_sub(all), Ordering::Relaxed);
         }
@@ -131,6 +151,42 @@ impl Purse {
             self.offset.fetch_add(spent.bytes, Ordering::Relaxed);
         }
     }
+
+    /// Writes more down, where that is needed, before so much is used today.
+    fn grant(&self, used: u64) {
+        let limit = self.limit_bytes();
+        if limit != UNLIMITED && used > self.granted.load(Ordering::Relaxed) {
+            self.note(used.saturating_add(step(limit)));
+        }
+    }
+
+    /// Writes down what is to be carried over, `used` being what is used today: with a budget as much as is granted, and no more
+    /// often than half a step is used.
+    fn renew(&self, used: u64) {
+        let limit = self.limit_bytes();
+        if limit == UNLIMITED {
+            return self.note(used);
+        }
+        let left = self.granted.load(Ordering::Relaxed).checked_sub(used);
+        // What is far too much was granted under another budget.
+        if left.is_none_or(|left| left < step(limit) / 2 || left > 2 * step(limit)) {
+            self.note(used.saturating_add(step(limit)));
+        }
+    }
+
+    /// Writes down what counts as used today. Where that cannot be written a restart forgets it.
+    fn note(&self, bytes: u64) {
+        let mut count = self.count.lock();
+        if let Some(file) = count.as_mut() {
+            let _ = file.write(Spent { day: self.day.load(Ordering::Relaxed), bytes });
+        }
+        self.granted.store(bytes, Ordering::Relaxed);
+    }
+}
+
+/// A step of what is granted.
+fn step(limit_bytes: u64) -> u64 {
+    (limit_bytes / STEPS_A_DAY).min(STEP_BYTES_MAX)
 }
 
 /// One of the parts that a limit is spread in.
@@ -157,6 +213,15 @@ impl Shared {
             Counters::add(&self.purse.refused, 1);
         }
         may
+    }
+
+    /// Says that `bytes` are about to be written. May block.
+    pub(crate) fn grant(&self, bytes: u64) {
+        self.purse.grant(self.used_bytes().saturating_add(bytes));
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.purse.used_bytes(self.written_bytes())
     }
 
     /// Whether `bytes` may be written today of what is held already.
@@ -192,15 +257,29 @@ impl Volume {
         self.shared.purse.tick(wall, self.shared.written_bytes());
     }
 
-    /// What was written on a day before the volume was opened: to be said once, after the first tick.
-    pub(crate) fn carry_budget(&self, spent: Spent) {
-        self.shared.purse.carry(spent);
+    /// Where the count is written down, and what was found there of the days before the volume was opened: to be said once,
+    /// after the first tick.
+    pub(crate) fn carry_budget(&self, file: SpentFile, found: Option<Spent>) {
+        if let Some(spent) = found {
+            self.shared.purse.carry(spent);
+        }
+        *self.shared.purse.count.lock() = Some(file);
+        self.shared.purse.renew(self.shared.used_bytes());
     }
 
-    /// What is to be carried over a restart.
-    pub(crate) fn spent(&self) -> Spent {
-        let bytes = self.shared.purse.used_bytes(self.shared.written_bytes());
-        Spent { day: self.shared.purse.day.load(Ordering::Relaxed), bytes }
+    /// Writes down what is to be carried over a restart.
+    pub(crate) fn renew_budget(&self) {
+        self.shared.purse.renew(self.shared.used_bytes());
+    }
+
+    /// Where that is written down, if it is not durable yet: to be synced by who asks, while others may write there.
+    pub(crate) fn unsynced_budget(&self) -> Option<Arc<File>> {
+        self.shared.purse.count.lock().as_mut().and_then(SpentFile::unsynced)
+    }
+
+    /// Writes down what was written today, and no more: nothing more is written from here on.
+    pub(super) fn settle_budget(&self) {
+        self.shared.purse.note(self.shared.used_bytes());
     }
 
     /// Whether `bytes` of a body may be begun today.

@@ -12,6 +12,7 @@ use std::sync::atomic::Ordering;
 use super::checkpoint;
 use super::disk::{Disk, DiskFile, read_exact_at};
 use super::engine::{Engine, Start};
+use super::identity::superblock_of;
 use super::index::{Index, KeyHash, Location};
 use super::journal::{self, Change, Frame};
 use super::record::preamble::{self, SEGMENT_HEADER_BYTES};
@@ -22,11 +23,8 @@ use super::settings::{SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
 use super::shared::{Read, Shared};
 use super::single::SWEPT;
 use super::stocks::{Books, Counted, Rows};
-use super::superblock::{self, NotAVolume, SUPERBLOCK_BYTES, Superblock};
+use super::superblock::{NotAVolume, Superblock};
 use super::usage::Counters;
-
-/// The longest superblock that is read.
-const SUPERBLOCK_READ_BYTES: u64 = 4096;
 
 /// Why a volume cannot be opened. Nothing of it was changed.
 #[derive(Debug, thiserror::Error)]
@@ -51,7 +49,7 @@ pub enum OpenError {
     },
 }
 
-fn failed(act: &'static str) -> impl Fn(io::Error) -> OpenError {
+pub(super) fn failed(act: &'static str) -> impl Fn(io::Error) -> OpenError {
     move |source| OpenError::Drive { act, source }
 }
 
@@ -79,6 +77,8 @@ struct Known {
     stocks: Rows,
     epoch: u64,
     next_object: u64,
+    stamp_max: u64,
+    ledger: u64,
     frames: u64,
     /// No segment up to this number is there unless it is in `durable`.
     newest: Option<u64>,
@@ -106,8 +106,19 @@ pub(crate) fn open(
     let segments = open_segments(&*disk, &superblock, &space, &known)?;
     let swept = SWEPT.read(&*disk, &superblock);
     let next_segment = highest_segment(&*disk)?.max(known.newest).map_or(1, |newest| newest + 1);
-    let read = Read { superblock, index: known.index, segments, space, swept };
+    let read = Read {
+        superblock,
+        index: known.index,
+        segments,
+        space,
+        swept,
+        stamp_max: known.stamp_max,
+        ledger: known.ledger,
+    };
     let shared = Arc::new(Shared::new(disk, settings, read));
+    if shared.disk.is_sealed() {
+        shared.counters.seal();
+    }
     let mut recovery = Recovery {
         shared: &shared,
         durable: known.durable,
@@ -154,55 +165,6 @@ fn sorted(numbers: impl Iterator<Item = u64>) -> Vec<u64> {
     numbers
 }
 
-/// Reads the superblock; makes one where the folder is empty.
-fn superblock_of(disk: &dyn Disk, settings: &VolumeSettings) -> Result<Superblock, OpenError> {
-    let act = failed("reading the superblock");
-    match disk.open(superblock::PATH) {
-        Ok(file) => {
-            let length = file.length().map_err(&act)?.min(SUPERBLOCK_READ_BYTES);
-            let mut bytes = vec![0; length as usize];
-            read_exact_at(&*file, &mut bytes, 0).map_err(&act)?;
-            return Superblock::read(&bytes).map_err(OpenError::Superblock);
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        Err(error) => return Err(act(error)),
-    }
-    let segments = disk.list(segment::FOLDER).map_err(&act)?;
-    if segments.iter().any(|name| segment::number_of(name).is_some()) {
-        return Err(OpenError::NoSuperblock);
-    }
-    let (id, secret) = settings.identity.unwrap_or_else(random_identity);
-    let superblock = Superblock {
-        id,
-        secret,
-        segment_bytes: settings.segment_bytes(),
-        shard_bits: settings.shard_bits(),
-        made_for_bytes: settings.size_bytes,
-    };
-    write_superblock(disk, &superblock).map_err(failed("writing the superblock"))?;
-    Ok(superblock)
-}
-
-fn write_superblock(disk: &dyn Disk, superblock: &Superblock) -> io::Result<()> {
-    let bytes = superblock.to_bytes();
-    assert_eq!(bytes.len(), SUPERBLOCK_BYTES);
-    let file = disk.create(superblock::NEW_PATH)?;
-    file.write_all_at(&[&bytes], 0)?;
-    file.sync_data()?;
-    disk.rename(superblock::NEW_PATH, superblock::PATH)?;
-    disk.sync_folder("")
-}
-
-fn random_identity() -> (u128, u64) {
-    (u128::from(random_word()) << 64 | u128::from(random_word()), random_word())
-}
-
-/// The standard library's hash seeds come from the system's random source.
-pub(super) fn random_word() -> u64 {
-    use std::hash::{BuildHasher, RandomState};
-    RandomState::new().hash_one(0)
-}
-
 /// Checkpoint and journal; and the numbers of those two that are still needed.
 fn known(
     disk: &dyn Disk,
@@ -225,6 +187,8 @@ fn known(
             stocks: Rows::default(),
             epoch: 0,
             next_object: 1,
+            stamp_max: 0,
+            ledger: 0,
             frames: 0,
             newest: None,
             was_rebuilt: true,
@@ -240,6 +204,8 @@ fn known(
         stocks: preface.stocks,
         epoch: preface.epoch,
         next_object: preface.next_object,
+        stamp_max: preface.stamp_max,
+        ledger: preface.ledger,
         frames: 0,
         was_rebuilt: false,
         has_gap: false,
@@ -273,6 +239,8 @@ impl Known {
     fn take(&mut self, frame: Frame, geometry: Geometry) {
         self.epoch = self.epoch.max(frame.epoch);
         self.next_object = self.next_object.max(frame.next_object);
+        self.stamp_max = self.stamp_max.max(frame.stamp_max);
+        self.ledger = self.ledger.max(frame.ledger);
         self.frames += 1;
         for change in frame.changes {
             match change {
@@ -324,7 +292,9 @@ fn open_segments(
             known.newest.is_some_and(|newest| number <= newest) && !known.durable.contains_key(&number);
         let is_one = !is_dropped && is_segment(&*file, superblock, number, length)?;
         if !is_one || !segments.is_free(number) {
-            disk.unlink(&path).map_err(failed("unlinking what is no segment"))?;
+            if !disk.is_sealed() {
+                disk.unlink(&path).map_err(failed("unlinking what is no segment"))?;
+            }
             continue;
         }
         let end = length.min(superblock.segment_bytes);
@@ -362,7 +332,9 @@ fn charges(
         shared.space.charge(length)
     };
     let unlink = |path: String| {
-        if let Err(error) = shared.disk.unlink(&path) {
+        if !shared.disk.is_sealed()
+            && let Err(error) = shared.disk.unlink(&path)
+        {
             shared.counters.note_write(&error);
         }
     };
@@ -465,7 +437,8 @@ impl Recovery<'_> {
         match scanned {
             Ok(end) => {
                 // What is no record is cut off.
-                if end < segment.end() && segment.file.truncate(end).is_err() {
+                let is_cut = end < segment.end() && !shared.disk.is_sealed();
+                if is_cut && segment.file.truncate(end).is_err() {
                     Counters::add(&shared.counters.write_errors, 1);
                 }
                 segment.set_end(end);
@@ -498,6 +471,7 @@ impl Recovery<'_> {
     fn take(&mut self, found: &Found<'_>) {
         let header = found.described.header;
         self.next_object = self.next_object.max(header.number.saturating_add(1));
+        self.shared.note_stamp(header.stamp);
         let is_sound = found.is_sound && self.are_sound(&found.described.extents());
         if !is_sound {
             self.report.refused += 1;

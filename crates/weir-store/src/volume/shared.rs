@@ -1,8 +1,8 @@
 //! What writer and readers of a volume share.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 
@@ -31,6 +31,12 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     /// What left the index, and may be back after a crash.
     pub(crate) limbo: Limbo,
+    /// The largest stamp that a record has, or had.
+    stamp_max: AtomicU64,
+    /// How far the ledger was durable when the last frame was written that was found.
+    ledger_found: u64,
+    /// How far the ledger is durable.
+    ledger: OnceLock<Arc<AtomicU64>>,
     /// All that was asked for before this number of the ledger and is on the volume has been judged by the marks up to it.
     pub(crate) swept: AtomicU64,
     /// A sweep that is under way judges all that was asked for before this number of the ledger.
@@ -58,11 +64,13 @@ pub(crate) struct Read {
     pub(crate) segments: Segments,
     pub(crate) space: Arc<Space>,
     pub(crate) swept: u64,
+    pub(crate) stamp_max: u64,
+    pub(crate) ledger: u64,
 }
 
 impl Shared {
     pub(crate) fn new(disk: Arc<dyn Disk>, settings: &VolumeSettings, read: Read) -> Shared {
-        let Read { superblock, index, segments, space, swept } = read;
+        let Read { superblock, index, segments, space, swept, stamp_max, ledger } = read;
         Shared {
             disk,
             superblock,
@@ -72,6 +80,9 @@ impl Shared {
             space,
             counters: Counters::default(),
             limbo: Limbo::default(),
+            stamp_max: AtomicU64::new(stamp_max),
+            ledger_found: ledger,
+            ledger: OnceLock::new(),
             swept: AtomicU64::new(swept),
             floor: AtomicU64::new(0),
             uses: Uses::new(settings.size_bytes, superblock.shard_bits),
@@ -88,6 +99,27 @@ impl Shared {
     pub(crate) fn is_shut_out(&self, owner: u64, length: Option<u64>) -> bool {
         let quotas = self.quotas.load();
         quotas.get(&owner).is_some_and(|quota| *quota == 0 || length.is_some_and(|length| length > *quota))
+    }
+
+    /// The largest stamp that a record has, or had.
+    pub(crate) fn stamp_max(&self) -> u64 {
+        self.stamp_max.load(Ordering::Acquire)
+    }
+
+    /// Up to which number the ledger is durable, as far as is known here.
+    pub(crate) fn ledger_durable(&self) -> u64 {
+        let now = self.ledger.get().map_or(0, |ledger| ledger.load(Ordering::Acquire));
+        now.max(self.ledger_found)
+    }
+
+    /// Says once where it is said how far the ledger is durable.
+    pub(crate) fn follow(&self, ledger: Arc<AtomicU64>) {
+        let _ = self.ledger.set(ledger);
+    }
+
+    /// A record has that stamp.
+    pub(crate) fn note_stamp(&self, stamp: u64) {
+        self.stamp_max.fetch_max(stamp, Ordering::AcqRel);
     }
 
     /// Whether a sweep that is under way may be looking for what has that stamp.

@@ -1,12 +1,12 @@
-//! The superblock: what a volume is, written once when it is made.
+//! The superblock: what a volume is, written once when it is made, in two copies (`identity`).
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use super::number::{Cursor, Put, TooShort};
 
-/// Where it lies in the volume's folder.
-pub(crate) const PATH: &str = "superblock";
-/// Where it is written before it has its name.
+/// Where its two copies lie in the volume's folder.
+pub(crate) const PATHS: [&str; 2] = ["superblock", "superblock-2"];
+/// Where one is written before it has its name.
 pub(crate) const NEW_PATH: &str = "superblock.new";
 /// Its length in bytes.
 pub(crate) const SUPERBLOCK_BYTES: usize = 72;
@@ -15,7 +15,7 @@ pub(crate) const FILE_HEADER_BYTES: usize = 64;
 /// The version of a volume's formats but those of the index.
 pub(crate) const VERSION: u32 = 1;
 /// The version of journals and checkpoints. Those of another one are not read: the index is made anew from the segments.
-pub(crate) const INDEX_VERSION: u32 = 2;
+pub(crate) const INDEX_VERSION: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"WeirVol\n";
 
@@ -92,6 +92,11 @@ impl Superblock {
             return Err(NotAVolume::Foreign);
         }
         let version = cursor.u32()?;
+        // Of any version it ends with the sum of all before.
+        let (summed, sum) = bytes.split_last_chunk().ok_or(NotAVolume::Damaged)?;
+        if xxh3_64(summed) != u64::from_le_bytes(*sum) {
+            return Err(NotAVolume::Damaged);
+        }
         if version != VERSION {
             return Err(NotAVolume::Version(version));
         }
@@ -103,12 +108,11 @@ impl Superblock {
             shard_bits,
             made_for_bytes: cursor.u64()?,
         };
-        cursor.u64()?;
-        let sum = cursor.u64()?;
+        cursor.take(16)?;
         let is_sane = superblock.segment_bytes.is_power_of_two()
             && (super::SEGMENT_BYTES_MIN..=super::SEGMENT_BYTES_MAX).contains(&superblock.segment_bytes)
             && (1..=super::SHARD_BITS_MAX).contains(&shard_bits);
-        if cursor.left() != 0 || sum != xxh3_64(&bytes[..SUPERBLOCK_BYTES - 8]) || !is_sane {
+        if cursor.left() != 0 || !is_sane {
             return Err(NotAVolume::Damaged);
         }
         Ok(superblock)

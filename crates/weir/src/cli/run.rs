@@ -96,6 +96,7 @@ struct Begun {
 impl Run {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let beginning = Beginning::of_this_process();
+        process::survive_the_limit_of_file_size();
         process::raise_open_files();
         let mut inheritance = Inheritance::offered()?;
         let begun = match self.begin(&mut inheritance) {
@@ -111,7 +112,7 @@ impl Run {
         let old_pid = inheritance.as_ref().map(|inheritance| inheritance.pid);
         let predecessor = inheritance.map(Inheritance::ready).transpose()?;
         if predecessor.is_some() {
-            begun.state.take()?;
+            begun.state.take();
         }
         let Begun { house, state, admin, socket, start, signals, runtime, terminal, admin_address } = begun;
         crate::events::watch(&house);
@@ -130,6 +131,7 @@ impl Run {
             admin_address,
             given: Arc::default(),
             heir: Mutex::default(),
+            coming: Mutex::default(),
         });
         // The folder is left when this function ends, whoever still has the house.
         let heritable = Arc::downgrade(&estate);
@@ -146,6 +148,7 @@ impl Run {
         let hangup = if self.config.is_none() && terminal.is_some() { Hangup::Ends } else { Hangup::Reloads };
         let running = Running { estate: &estate, control: &control, hangup, predecessor };
         let code = runtime.block_on(running.attend(signals));
+        estate.end_coming();
         house.finish_accounts(WRITE_PATIENCE);
         house.finish_store(WRITE_PATIENCE);
         house.finish_logs(WRITE_PATIENCE);

@@ -1,6 +1,7 @@
 //! `weir sites`: what each site holds and has used, for people, as JSON, or as CSV to bill by.
 
 use std::fmt::Write;
+use std::io::{self, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -16,6 +17,9 @@ use super::status::size;
 
 /// To read the head of all that is held may take its time.
 const PATIENCE: Duration = Duration::from_secs(600);
+
+/// Below the numbers while a sweep is due.
+const UNSWEPT: &str = "held counts what is purged, until it is swept from the volumes: some seconds\n";
 
 /// The command line of `weir sites`.
 #[derive(Debug, Args)]
@@ -52,7 +56,13 @@ impl ShowSites {
         let sites: Sites = serde_json::from_slice(&asked.body)
             .context("the running Weir answers in another form; is it of another version?")?;
         say(&csv(&sites))?;
-        Ok(ExitCode::SUCCESS)
+        // Who bills by it has to know that it may be too small.
+        let mut code = ExitCode::SUCCESS;
+        for unsound in sites.unsound_within() {
+            writeln!(io::stderr(), "weir: {}", unsound.says)?;
+            code = ExitCode::FAILURE;
+        }
+        Ok(code)
     }
 }
 
@@ -70,12 +80,23 @@ fn show(sites: &Sites) -> String {
     let since =
         sites.since.as_deref().map_or_else(|| "since ever".to_owned(), |day| format!("since {day} (UTC)"));
     let _ = writeln!(text, "used {since}; - is what no site can be named for");
-    text
+    text + &remarks(sites)
 }
 
 /// One site, a line for each day.
 fn show_days(sites: &Sites) -> String {
-    sites.sites.iter().map(|account| about(account, sites.since.as_deref())).collect()
+    let all: String = sites.sites.iter().map(|account| about(account, sites.since.as_deref())).collect();
+    all + &remarks(sites)
+}
+
+/// Where the numbers are not what they seem: a line while what is purged is still held, and one for each file of which not all
+/// can be read.
+fn remarks(sites: &Sites) -> String {
+    let is_held = sites.unswept && sites.sites.iter().any(|account| account.held.is_some());
+    let unswept = if is_held { UNSWEPT } else { "" };
+    let unsound: String =
+        sites.unsound_within().map(|unsound| format!("not whole: {}\n", unsound.says)).collect();
+    unswept.to_owned() + &unsound
 }
 
 fn about(account: &SiteAccount, since: Option<&str>) -> String {
@@ -182,7 +203,19 @@ old.example (gone)                   2     1      0       1         0      50.0 
 -                                    1     0      0       1         0       0.0 %         0 B      0 B in 0
 used since 2026-11-01 (UTC); - is what no site can be named for
 ";
-        assert_eq!(show(&Sites { since: Some("2026-11-01".to_owned()), sites }), expect);
+        assert_eq!(show(&Sites { since: Some("2026-11-01".to_owned()), sites, ..Sites::default() }), expect);
+    }
+
+    #[test]
+    fn what_is_purged_is_held_until_it_is_swept() {
+        let held = Some(weir_control::Holding::default());
+        let sites = vec![SiteAccount { held, ..account("a.example", 3, None) }];
+        let unswept = Sites { sites, unswept: true, ..Sites::default() };
+        assert!(show(&unswept).ends_with(UNSWEPT) && show_days(&unswept).ends_with(UNSWEPT));
+        let swept = Sites { unswept: false, ..unswept };
+        assert!(!show(&swept).contains("swept") && !show_days(&swept).contains("swept"));
+        let nothing = Sites { sites: vec![account("a.example", 3, None)], unswept: true, ..Sites::default() };
+        assert!(!show(&nothing).contains("swept"));
     }
 
     #[test]
@@ -195,6 +228,6 @@ day (UTC)   requests  hits  stale  misses  revalid.  from cache  to clients  fro
 since ever         4     3      0       1         0      75.0 %     3.0 KiB      0 B in 0
 ";
         let sites = vec![account("a.example", 3, Some("Ann"))];
-        assert_eq!(show_days(&Sites { since: None, sites }), expect);
+        assert_eq!(show_days(&Sites { since: None, sites, ..Sites::default() }), expect);
     }
 }

@@ -71,6 +71,8 @@ pub(crate) struct Estate {
     /// Told once all is given.
     pub(crate) given: Arc<Notify>,
     pub(crate) heir: Mutex<Option<Arc<Link>>>,
+    /// To a process that is to take over and has not yet.
+    pub(crate) coming: Mutex<Option<Arc<Link>>>,
 }
 
 impl Estate {
@@ -88,9 +90,11 @@ impl Estate {
             u64::try_from((weir_edge::now().mono - from).as_millis()).unwrap_or(u64::MAX)
         };
         let (link, there) = Link::pair().map_err(|error| format!("cannot make a socket pair: {error}"))?;
+        let link = Arc::new(link);
         let mut child = Started::start(&self.beginning, order.program.as_deref(), there)?;
         let offered = self.offer(&link).map_err(|error| format!("cannot offer the sockets: {error}"));
         offered.map_err(|why| child.failed(&link, why))?;
+        *self.coming.lock() = Some(link.clone());
         let version = child.expect(&link, PREPARE_TIME_MAX, |message| match message {
             Message::Prepared { version } => Some(version),
             _ => None,
@@ -103,7 +107,6 @@ impl Estate {
             return Err(why);
         }
         let pid = child.pid();
-        let link = Arc::new(link);
         self.pass_on(&link, pid);
         *heir = Some(link);
         let upgraded = Upgraded {
@@ -121,6 +124,15 @@ impl Estate {
         );
         self.given.notify_one();
         Ok(upgraded)
+    }
+
+    /// This process ends because it was told to: so does the one that was to take over. It is not to believe that this one was
+    /// killed.
+    pub(crate) fn end_coming(&self) {
+        if let Some(coming) = self.coming.lock().take() {
+            // One that has gone need not be told.
+            let _ = coming.say(&Message::Ends);
+        }
     }
 
     /// Closes the volumes and says so to the new process. Blocks.
@@ -171,6 +183,7 @@ impl Estate {
         if let Err(error) = link.say(&Message::Yours) {
             tracing::error!(%error, "the new process has gone at once");
         }
+        *self.coming.lock() = None;
         self.house.leave(&heir);
         match link.receive(Some(SETTLE_TIME_MAX)) {
             Ok(Some(Received { message: Message::Settled, .. })) => {}

@@ -76,10 +76,13 @@ impl Link {
         let mut buffer = vec![0; MESSAGE_BYTES_MAX];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(SOCKETS_MAX))];
         let mut beside = RecvAncillaryBuffer::new(&mut space);
+        let mut was_reset = false;
         let received = loop {
             let mut into = [IoSliceMut::new(&mut buffer)];
             match recvmsg(&self.socket, &mut into, &mut beside, RecvFlags::CMSG_CLOEXEC) {
                 Err(rustix::io::Errno::INTR) => {}
+                // It has gone without reading all that was said to it; what it said before comes next.
+                Err(rustix::io::Errno::CONNRESET) if !was_reset => was_reset = true,
                 Err(rustix::io::Errno::CONNRESET) => return Ok(None),
                 other => break other?,
             }
@@ -131,6 +134,18 @@ mod tests {
         assert_eq!(late.kind(), io::ErrorKind::WouldBlock);
         drop(here);
         assert!(there.receive(None).unwrap().is_none(), "the other side has gone");
+    }
+
+    #[test]
+    fn what_was_said_before_the_other_side_went_is_heard() {
+        let (here, there) = Link::pair().unwrap();
+        let there = Link::over(there).unwrap();
+        // That it reads nothing of this is an error of the socket.
+        there.say(&Message::Ready).unwrap();
+        here.say(&Message::Yours).unwrap();
+        drop(here);
+        assert_eq!(there.receive(None).unwrap().unwrap().message, Message::Yours);
+        assert!(there.receive(None).unwrap().is_none());
     }
 
     #[test]

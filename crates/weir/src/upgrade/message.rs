@@ -70,4 +70,6 @@ pub(crate) enum Message {
     },
     /// The volumes are closed: the new one may open them.
     Volumes,
+    /// The old one was told to end before all was the new one's, which ends as well.
+    Ends,
 }

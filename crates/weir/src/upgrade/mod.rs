@@ -20,11 +20,13 @@
 //! ```
 //!
 //! Until `ready` the old process can take everything back: it ends the new one, writes the ledger again and lets requests
-//! begin. Rooms: [`give`] the old side, [`take`] the new one. ADR 0021.
+//! begin. Where the old one ends without a word, killed, after it has offered everything, the new one goes on by itself.
+//! Rooms: [`give`] the old side, [`take`] the new one, [`living`] whether a process has ended. ADR 0021.
 
 pub(crate) mod give;
 mod house;
 pub(crate) mod link;
+mod living;
 pub(crate) mod message;
 pub(crate) mod take;
 

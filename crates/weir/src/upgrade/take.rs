@@ -17,6 +17,7 @@ use weir_edge::listen::{Family, Heirloom, Keeper, Peer};
 use weir_store::Mark;
 
 use super::link::{Link, Received};
+use super::living::Living;
 use super::message::{Message, PROTOCOL};
 use super::{BY_STDIN, VARIABLE};
 use crate::wire_up::House;
@@ -24,11 +25,17 @@ use crate::wire_up::House;
 /// How long the old process may take for each of its steps, of which none waits for a client.
 const STEP_TIME_MAX: Duration = Duration::from_secs(30);
 
+/// Why nothing is taken over.
+const ENDS: &str = "the running Weir was told to end";
+/// How long an old process that says nothing any more may take to end.
+const END_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// What the old process offers.
 pub(crate) struct Inheritance {
     link: Link,
     /// The old process.
     pub(crate) pid: u32,
+    old: Living,
     state: PathBuf,
     lock: Option<OwnedFd>,
     control: Option<OwnedFd>,
@@ -64,7 +71,8 @@ impl Inheritance {
             bail!("it did not begin with an offer")
         };
         let (control, lock) = (sockets.pop(), sockets.pop());
-        let mut offered = Inheritance { link, pid, state, lock, control, admin: None, heirlooms: Vec::new() };
+        let (admin, heirlooms, old) = (None, Vec::new(), Living::of(pid));
+        let mut offered = Inheritance { link, pid, old, state, lock, control, admin, heirlooms };
         if protocol != PROTOCOL {
             let why = format!("it speaks form {protocol} of a take-over, and this version form {PROTOCOL}");
             offered.fail(&why);
@@ -128,21 +136,45 @@ impl Inheritance {
 
     /// Says that all is prepared, and waits until the ledger is closed.
     pub(crate) fn prepared(&self) -> anyhow::Result<()> {
-        self.link.say(&Message::Prepared { version: env!("CARGO_PKG_VERSION").to_owned() })?;
-        match next(&self.link)?.message {
-            Message::Released => Ok(()),
+        match self.ask(&Message::Prepared { version: env!("CARGO_PKG_VERSION").to_owned() })? {
+            Some(Message::Released) | None => Ok(()),
+            Some(Message::Ends) => bail!(ENDS),
             _ => bail!("the running Weir did not release its ledger"),
         }
     }
 
     /// Says that connections are taken, and waits until all is this process's.
     pub(crate) fn ready(self) -> anyhow::Result<Predecessor> {
-        self.link.say(&Message::Ready)?;
-        match next(&self.link)?.message {
-            Message::Yours => Ok(Predecessor { link: self.link }),
+        match self.ask(&Message::Ready)? {
+            Some(Message::Yours) | None => Ok(Predecessor { link: self.link }),
+            Some(Message::Ends) => bail!(ENDS),
             _ => bail!("the running Weir did not give way"),
         }
     }
+
+    /// Says how far this process is, and hears what the old one does; nothing where that one has ended. It has offered all that
+    /// there is: what it leaves is this process's, as after a kill.
+    fn ask(&self, told: &Message) -> anyhow::Result<Option<Message>> {
+        let answered = match self.link.say(told) {
+            Err(error) if !is_gone(&error) => return Err(error.into()),
+            // It may have spoken before it ended.
+            _ => self.link.receive(Some(STEP_TIME_MAX))?,
+        };
+        if let Some(received) = answered {
+            return Ok(Some(received.message));
+        }
+        // One that takes everything back ends this process first: but it may have been unable to.
+        if !self.old.ends_within(END_TIME_MAX) {
+            bail!("the running Weir has taken it back");
+        }
+        tracing::warn!(old_pid = self.pid, "the old process ended before it had given way; this one goes on");
+        Ok(None)
+    }
+}
+
+/// Whether the other end of the link is gone.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }
 
 fn next(link: &Link) -> anyhow::Result<Received> {
@@ -207,4 +239,62 @@ fn mark(house: &House, bytes: &[u8]) -> Result<(), String> {
     };
     house.mark(&marks, Box::new(acknowledge));
     durable.recv().unwrap_or_else(|_| Err("the ledger's thread has ended".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inheritance(pid: u32) -> (Inheritance, Link) {
+        let (here, there) = Link::pair().unwrap();
+        let (link, old) = (Link::over(there).unwrap(), Living::of(pid));
+        let (state, admin, heirlooms) = (PathBuf::new(), None, Vec::new());
+        (Inheritance { link, pid, old, state, lock: None, control: None, admin, heirlooms }, here)
+    }
+
+    /// A process that has ended and is waited for by nobody yet.
+    fn ended() -> std::process::Child {
+        let mut child =
+            std::process::Command::new("true").stdout(std::process::Stdio::piped()).spawn().unwrap();
+        io::Read::read_to_end(child.stdout.as_mut().unwrap(), &mut Vec::new()).unwrap();
+        child
+    }
+
+    #[test]
+    fn whoever_has_everything_goes_on_where_the_old_process_has_ended_without_a_word() {
+        let mut old = ended();
+        let (offered, here) = inheritance(old.id());
+        drop(here);
+        offered.prepared().unwrap();
+        assert!(offered.ready().is_ok());
+        // With what was said to it still unread.
+        let (offered, here) = inheritance(old.id());
+        offered.link.say(&Message::Ready).unwrap();
+        drop(here);
+        assert!(offered.ready().is_ok());
+        old.wait().unwrap();
+    }
+
+    #[test]
+    fn one_that_lives_and_lets_go_has_taken_it_back() {
+        let (offered, here) = inheritance(std::process::id());
+        drop(here);
+        let offered = Inheritance { old: Living::of(std::process::id()), ..offered };
+        let why = offered.prepared().unwrap_err().to_string();
+        assert_eq!(why, "the running Weir has taken it back");
+        // Of one that was never there nothing is known.
+        assert!(!Living::of(u32::MAX).ends_within(Duration::ZERO));
+    }
+
+    #[test]
+    fn what_it_says_counts() {
+        let (offered, here) = inheritance(std::process::id());
+        here.say(&Message::Released).unwrap();
+        offered.prepared().unwrap();
+        here.say(&Message::Yours).unwrap();
+        assert!(offered.ready().is_ok());
+        let (offered, here) = inheritance(std::process::id());
+        here.say(&Message::Yours).unwrap();
+        assert!(offered.prepared().is_err());
+    }
 }

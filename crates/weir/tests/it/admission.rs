@@ -140,3 +140,20 @@ fn a_used_up_budget_stops_storing_and_neither_service_nor_purges() {
     until("they are stored", || volume(&weir, "body_bytes_total") >= 20 * 20_000);
     assert!(volume(&weir, "written_today_bytes") >= written + 20 * 20_000);
 }
+
+#[test]
+fn short_lives_share_the_budget_of_a_day() {
+    const BUDGET: u64 = 4 << 20;
+    let origin = Origin::start();
+    put(&origin, 320, 100_000);
+    let mut weir = over(&origin, "admission = \"always\"", "write_budget = \"4MiB\"").start();
+    let mut written = 0;
+    for life in 0..8 {
+        ask(&weir, 40 * life..40 * (life + 1), 100_000);
+        // Nothing of the budget may be left: then nothing comes.
+        std::thread::sleep(Duration::from_millis(300));
+        written += volume(&weir, "body_bytes_total") + volume(&weir, "other_bytes_total");
+        start_again(&mut weir, if life % 2 == 0 { "KILL" } else { "TERM" });
+    }
+    assert!(written > BUDGET / 2 && written <= BUDGET, "{written}");
+}

@@ -2,6 +2,7 @@
 //! back, and one that does not come up changes nothing.
 
 mod accounts;
+mod killed;
 mod volumes;
 
 use std::os::unix::fs::PermissionsExt;

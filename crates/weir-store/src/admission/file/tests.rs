@@ -68,7 +68,7 @@ fn what_was_written_today_is_known_after_a_restart() {
     assert_eq!(said, None);
     for bytes in 1..=5 {
         file.write(Spent { day: 20_000, bytes }).unwrap();
-        file.sync().unwrap();
+        assert!(file.unsynced().is_some() && file.unsynced().is_none());
         assert_eq!(SpentFile::open(folder.path(), 7).unwrap().1, Some(Spent { day: 20_000, bytes }));
     }
     assert_eq!(SpentFile::open(folder.path(), 8).unwrap().1, None);

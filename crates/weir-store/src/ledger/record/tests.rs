@@ -4,13 +4,15 @@ use super::*;
 use proptest::prelude::*;
 
 /// A file of each kind of record, as `docs/format/ledger.md` draws it.
-const GOLDEN: &[u8] = include_bytes!("golden-1.ledger");
+const GOLDEN: &[u8] = include_bytes!("golden-2.ledger");
+/// The same in version 1.
+const GOLDEN_1: &[u8] = include_bytes!("golden-1.ledger");
 
 fn at(ms: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_millis(ms)
 }
 
-fn golden() -> (u64, Vec<Record>) {
+fn golden() -> (Header, Vec<Record>) {
     let scopes = [
         Scope::All,
         Scope::Site(0x1122_3344_5566_7788),
@@ -22,33 +24,57 @@ fn golden() -> (u64, Vec<Record>) {
         let mark = if index % 2 == 0 { Mark::hard(scope) } else { Mark::soft(scope) };
         Record { number: 42 + index, mark, at: at(1_790_000_000_123 + index) }
     };
-    (41, (0..).zip(scopes).map(record).collect())
+    let id = Some(0xfeed_0000_0000_0000_0000_0000_0000_0001);
+    let header = Header { base: 41, id, doubted: 40, is_adopted: true, count: 2 };
+    (header, (0..).zip(scopes).map(record).collect())
 }
 
-fn file(base: u64, records: &[Record]) -> Vec<u8> {
-    let mut bytes = header(base).to_vec();
+fn file(of: Header, records: &[Record]) -> Vec<u8> {
+    let mut bytes = header(of).to_vec();
     records.iter().for_each(|record| bytes.extend_from_slice(&record.to_bytes()));
     bytes
 }
 
 #[test]
 fn the_form_is_that_of_the_golden_file() {
-    let (base, records) = golden();
+    let (header, records) = golden();
     if std::env::var_os("WEIR_REWRITE").is_some() {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ledger/record/golden-1.ledger");
-        std::fs::write(path, file(base, &records)).unwrap();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/src/ledger/record/golden-2.ledger");
+        std::fs::write(path, file(header, &records)).unwrap();
     }
-    assert_eq!(file(base, &records), GOLDEN);
-    assert_eq!(read(GOLDEN), Ok(Content { base, records, end: End::Whole }));
+    assert_eq!(file(header, &records), GOLDEN);
+    assert_eq!(read(GOLDEN), Ok(Content { header, records, end: End::Whole }));
+}
+
+#[test]
+fn one_of_version_1_is_read_and_has_no_id() {
+    let header = Header { base: 41, id: None, doubted: 0, is_adopted: false, count: 0 };
+    assert_eq!(read(GOLDEN_1), Ok(Content { header, records: golden().1, end: End::Whole }));
+}
+
+#[test]
+fn the_second_place_is_what_was_written_or_nothing() {
+    let bytes = end_to_bytes(u128::MAX - 5, 1 << 61);
+    assert_eq!(bytes[..32], *b"WEIRLEND\x01\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x20\xfa\xff\xff\xff\xff\xff\xff\xff");
+    assert_eq!(end_of_bytes(&bytes), Some((u128::MAX - 5, 1 << 61)));
+    for length in 0..bytes.len() {
+        assert_eq!(end_of_bytes(&bytes[..length]), None);
+    }
+    assert_eq!(end_of_bytes(&[&bytes[..], b"x"].concat()), None);
+    for bit in 0..bytes.len() * 8 {
+        let mut flipped = bytes;
+        flipped[bit / 8] ^= 1 << (bit % 8);
+        assert_eq!(end_of_bytes(&flipped), None, "bit {bit}");
+    }
 }
 
 #[test]
 fn what_is_no_ledger_is_refused() {
     let mut newer = GOLDEN.to_vec();
-    newer[8] = 2;
+    newer[8] = 3;
     let header = summed(newer[..RECORD_BYTES].try_into().unwrap());
     newer[..RECORD_BYTES].copy_from_slice(&header);
-    assert_eq!(read(&newer), Err(Unreadable::Newer(2)));
+    assert_eq!(read(&newer), Err(Unreadable::Newer(3)));
     let mut bent = GOLDEN.to_vec();
     bent[20] ^= 1;
     for bytes in [&b""[..], &GOLDEN[..63], &bent, &[0; 200], b"#!/bin/sh\n"] {
@@ -57,19 +83,21 @@ fn what_is_no_ledger_is_refused() {
 }
 
 #[test]
-fn a_torn_tail_is_left_out() {
-    let (base, records) = golden();
+fn a_torn_tail_is_left_out_and_seen() {
+    let (header, records) = golden();
     for length in RECORD_BYTES..=GOLDEN.len() {
         let content = read(&GOLDEN[..length]).unwrap();
         let whole = length / RECORD_BYTES - 1;
-        assert_eq!(content, Content { base, records: records[..whole].to_vec(), end: End::Whole });
+        let is_whole = length % RECORD_BYTES == 0 && whole >= 2;
+        let end = if is_whole { End::Whole } else { End::Torn };
+        assert_eq!(content, Content { header, records: records[..whole].to_vec(), end });
     }
     let mut zeros = GOLDEN.to_vec();
     let last = zeros.len() - RECORD_BYTES;
     zeros[last..].fill(0);
     zeros.extend_from_slice(&[0; 4096]);
     assert_eq!(read(&zeros).unwrap().records, records[..records.len() - 1]);
-    assert_eq!(read(&zeros).unwrap().end, End::Whole);
+    assert_eq!(read(&zeros).unwrap().end, End::Torn);
 }
 
 #[test]
@@ -81,7 +109,7 @@ fn a_flipped_bit_is_seen() {
         let content = read(&bytes).unwrap();
         let bent = at / RECORD_BYTES - 1;
         let is_last = bent == records.len() - 1;
-        assert_eq!(content.end, if is_last { End::Whole } else { End::Damaged }, "{at}");
+        assert_eq!(content.end, if is_last { End::Torn } else { End::Damaged }, "{at}");
         assert_eq!(content.records.len(), records.len() - 1);
         assert!(!content.records.contains(&records[bent]));
     }

@@ -88,6 +88,25 @@ impl Power {
         disk.names.get(name).map_or(0, |number| disk.contents[*number].present.len())
     }
 
+    /// What a file has; `None` where there is none.
+    pub(crate) fn content(&self, name: &str) -> Option<Vec<u8>> {
+        let disk = self.0.0.lock();
+        disk.names.get(name).map(|number| disk.contents[*number].present.clone())
+    }
+
+    /// Puts another file there, or none, durably: behind the back of who has it open.
+    pub(crate) fn put(&self, name: &str, bytes: Option<&[u8]>) {
+        let mut disk = self.0.0.lock();
+        disk.names.remove(name);
+        disk.durable_names.remove(name);
+        if let Some(bytes) = bytes {
+            disk.contents.push(Content { durable: bytes.to_vec(), present: bytes.to_vec() });
+            let number = disk.contents.len() - 1;
+            disk.names.insert(name.to_owned(), number);
+            disk.durable_names.insert(name.to_owned(), number);
+        }
+    }
+
     pub(crate) fn flip(&self, name: &str, at: usize) {
         let mut disk = self.0.0.lock();
         let number = disk.names[name];
@@ -190,6 +209,25 @@ impl LedgerFiles for Files {
             if fault != Some(Fault::Fail) {
                 content.durable = content.present.clone();
             }
+        })
+    }
+
+    fn is_named(&mut self, name: &str) -> io::Result<bool> {
+        let disk = self.power.0.0.lock();
+        Ok(disk.names.get(name).copied() == disk.open)
+    }
+
+    fn overwrite(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        self.act(|disk, fault| {
+            let bytes = match fault {
+                Some(Fault::Fail) => return,
+                Some(Fault::Torn) => &bytes[..bytes.len() / 2],
+                None => bytes,
+            };
+            disk.contents.push(Content { durable: bytes.to_vec(), present: bytes.to_vec() });
+            let number = disk.contents.len() - 1;
+            disk.names.insert(name.to_owned(), number);
+            disk.durable_names.insert(name.to_owned(), number);
         })
     }
 

@@ -53,7 +53,8 @@ impl Engine {
                 }
             }
         }
-        if self.pending.is_empty() && !self.books.is_dirty() {
+        let is_told = self.shared.ledger_durable() == self.ledger_told;
+        if self.pending.is_empty() && !self.books.is_dirty() && is_told {
             return synced;
         }
         let framed = self.write_frame();
@@ -101,8 +102,11 @@ impl Engine {
         let pending = changes.len();
         let stock = |(segment, owner, stock)| Change::Stock { segment, owner, stock };
         changes.extend(self.books.dirty_cells().map(stock));
-        let mut frame = Frame { epoch: self.epoch + 1, next_object: self.next_object, changes };
+        let (stamp_max, ledger) = (self.shared.stamp_max(), self.shared.ledger_durable());
+        let (epoch, next_object) = (self.epoch + 1, self.next_object);
+        let mut frame = Frame { epoch, next_object, stamp_max, ledger, changes };
         let bytes = frame.to_bytes(&self.shared.superblock, number);
+        self.shared.grant(bytes.len() as u64);
         let Some(journal) = &mut self.journal else { return false };
         if let Err(error) = journal.append(&bytes) {
             // It may be there or not: it is written again, whole, to another file.
@@ -118,6 +122,7 @@ impl Engine {
         }
         Counters::add(&self.shared.counters.journal_bytes, bytes.len() as u64);
         self.epoch = frame.epoch;
+        self.ledger_told = ledger;
         self.shared.counters.durable_epoch.store(self.epoch, Ordering::Relaxed);
         for change in frame.changes {
             match change {
@@ -144,6 +149,7 @@ impl Engine {
         self.next_file += 1;
         let charge = self.shared.space.charge(JOURNAL_HEADER_BYTES as u64);
         self.journal_charges.insert(number, charge);
+        self.shared.grant(JOURNAL_HEADER_BYTES as u64);
         match Journal::begin(&*self.shared.disk, &self.shared.superblock, number) {
             Ok(journal) => {
                 Counters::add(&self.shared.counters.journal_bytes, journal.bytes);
@@ -172,6 +178,7 @@ impl Engine {
             self.give_up_checkpoint();
             return false;
         }
+        self.shared.grant(part);
         let Some(writing) = &mut self.checkpoint else { return false };
         let shared = &self.shared;
         let geometry = shared.segments.geometry;
@@ -232,6 +239,8 @@ impl Engine {
             journal,
             epoch: self.epoch,
             next_object: self.next_object,
+            stamp_max: self.shared.stamp_max(),
+            ledger: self.shared.ledger_durable(),
             shard_bits: self.shared.index.shard_bits(),
             segments: self.durable.clone(),
             stocks: self.books.rows.clone(),

@@ -4,7 +4,9 @@ use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
 
-use super::{DAY_S, PARTS_A_DAY, Purse, Spent, for_bodies};
+use super::{DAY_S, PARTS_A_DAY, Purse, STEPS_A_DAY, Spent, for_bodies};
+use crate::admission::SpentFile;
+use crate::samples::Folder;
 
 fn at(day: u64, second: u64) -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(day * DAY_S + second)
@@ -31,6 +33,77 @@ proptest! {
             prop_assert!(today <= limit && purse.used_bytes(written) == today);
         }
     }
+}
+
+proptest! {
+    #[test]
+    fn a_kill_at_any_moment_counts_no_less_than_was_written_and_a_step_more_at_most(
+        lives in prop::collection::vec(prop::collection::vec((0u64..3, 1u64..9_000, 0u64..30_000), 0..40), 1..10),
+    ) {
+        const LIMIT: u64 = 640_000;
+        let folder = Folder::new("purse");
+        let (mut time, mut today, mut day, mut kills) = (20_000 * DAY_S, 0, 20_000, 0);
+        for life in lives {
+            let purse = Purse::new(Some(LIMIT));
+            let (file, found) = SpentFile::open(folder.path(), 1).unwrap();
+            purse.tick(at(0, time), 0);
+            if let Some(found) = found {
+                purse.carry(found);
+            }
+            *purse.count.lock() = Some(file);
+            let counted = purse.used_bytes(0);
+            let most = today + kills * (LIMIT / STEPS_A_DAY);
+            prop_assert!(counted >= today && counted <= most, "{today} <= {counted} <= {most}");
+            purse.renew(counted);
+            let mut written = 0;
+            for (act, bytes, pause) in life {
+                match act {
+                    // The thread of a second may come late.
+                    0 => {
+                        time += pause;
+                        purse.tick(at(0, time), written);
+                        if time / DAY_S > day {
+                            (day, today, kills) = (time / DAY_S, 0, 0);
+                        }
+                        purse.renew(purse.used_bytes(written));
+                    }
+                    _ if purse.allows(written, 0, bytes) => {
+                        purse.grant(purse.used_bytes(written) + bytes);
+                        written += bytes;
+                        today += bytes;
+                    }
+                    _ => {}
+                }
+            }
+            kills += 1;
+        }
+    }
+}
+
+#[test]
+fn what_is_granted_is_written_down_seldom_and_an_orderly_end_says_what_was_written() {
+    const LIMIT: u64 = 6_400_000;
+    let folder = Folder::new("purse");
+    let purse = Purse::new(Some(LIMIT));
+    purse.tick(at(20_000, 0), 0);
+    *purse.count.lock() = Some(SpentFile::open(folder.path(), 1).unwrap().0);
+    let found = || SpentFile::open(folder.path(), 1).unwrap().1;
+    let (mut told, mut changes) = (None, 0);
+    for written in (0..LIMIT).step_by(1000) {
+        purse.grant(purse.used_bytes(written) + 1000);
+        purse.renew(purse.used_bytes(written));
+        changes += u64::from(found() != told);
+        told = found();
+    }
+    assert!(changes <= 3 * STEPS_A_DAY, "{changes}");
+    purse.note(purse.used_bytes(LIMIT));
+    assert_eq!(found(), Some(Spent { day: 20_000, bytes: LIMIT }));
+    // Without a budget it is what was written when it was last looked.
+    purse.limit_bytes.store(super::UNLIMITED, super::Ordering::Relaxed);
+    purse.grant(purse.used_bytes(LIMIT + 5));
+    assert_eq!(found().unwrap().bytes, LIMIT);
+    purse.renew(purse.used_bytes(LIMIT + 5));
+    assert_eq!(found().unwrap().bytes, LIMIT + 5);
 }
 
 #[test]

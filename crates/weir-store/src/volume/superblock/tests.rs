@@ -38,5 +38,8 @@ fn nothing_that_was_cut_or_flipped_is_read() {
 fn another_version_is_named() {
     let mut bytes = superblock().to_bytes();
     bytes[8] = 2;
+    assert_eq!(Superblock::read(&bytes), Err(NotAVolume::Damaged));
+    let sum = xxhash_rust::xxh3::xxh3_64(&bytes[..64]);
+    bytes[64..].copy_from_slice(&sum.to_le_bytes());
     assert_eq!(Superblock::read(&bytes), Err(NotAVolume::Version(2)));
 }

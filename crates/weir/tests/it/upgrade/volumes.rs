@@ -7,13 +7,13 @@ use weir_testkit::{Origin, Resource, Weir, pattern, until};
 use super::{Load, origin, upgraded};
 use crate::house::{House, house};
 
-fn on_disk(origin: &Origin, memory: &str) -> House {
+pub(super) fn on_disk(origin: &Origin, memory: &str) -> House {
     let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"";
     house(&[origin]).more(&format!("[cache]\nmemory = \"{memory}\"\n{volume}"))
 }
 
 /// Waits until the new process has its volume.
-fn await_volume(weir: &Weir) {
+pub(super) fn await_volume(weir: &Weir) {
     until("the volume is up", || {
         let volumes = weir.command(&["status", "--json"]).stdout;
         volumes.contains("\"state\": \"up\"")
@@ -21,7 +21,7 @@ fn await_volume(weir: &Weir) {
 }
 
 /// Fills the cache with some objects and waits until they lie on the volume.
-fn filled(origin: &Origin, weir: &Weir) -> Vec<String> {
+pub(super) fn filled(origin: &Origin, weir: &Weir) -> Vec<String> {
     let paths: Vec<String> = (0..30).map(|number| format!("/kept/{number}")).collect();
     for (number, path) in paths.iter().enumerate() {
         origin.put(path, Resource::fresh(pattern(number as u64, 1000 * number)).etag("\"1\""));

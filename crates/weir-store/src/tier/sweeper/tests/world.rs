@@ -137,7 +137,7 @@ fn open(disk: &CrashDisk, power: &Power, rows: Option<&CrashRows>) -> Store {
     settings.segment_bytes = Some(128 << 10);
     settings.identity = Some((7, 8));
     let (volume, _) = Volume::open(Arc::new(disk.clone()), &settings).unwrap();
-    let ledger = Ledger::open(MARKS_MAX, Box::new(power.files()), now()).unwrap();
+    let ledger = Ledger::open(MARKS_MAX, Box::new(power.files()), 0, now()).unwrap();
     let rows = rows.map(|rows| {
         rows.tidy_by(Some(wanted(&volume)));
         Arc::new(rows.clone()) as Arc<dyn Rows>

@@ -1,0 +1,248 @@
+//! Who writes the ledger's file, and what is found of it at the start.
+//!
+//! A ledger is not believed blindly: its file may be a copy from before, be cut off, or be gone. Two other places say how far it
+//! came: the file `ledger.end`, which is written with each batch before anybody is told that it is durable, and the register of
+//! volumes. Where the file says less, or does not end with a record, marks may be lost: then all that was asked for before this
+//! start is *doubted*, and the header says so from now on.
+
+use std::io;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use weir_policy::Now;
+
+use super::OpenError;
+use super::files::LedgerFiles;
+use super::marks::Marks;
+use super::record::{self, Content, End, FILE_BYTES_MAX, Header, RECORD_BYTES, Record};
+use super::scope::{Force, Mark, Scope};
+use crate::random;
+
+const FILE: &str = "ledger";
+const FILE_NEW: &str = "ledger.new";
+const FILE_END: &str = "ledger.end";
+/// How far the counter jumps at a start: more than can have been counted and not written when the last process ended.
+pub(super) const START_GAP: u64 = 1 << 32;
+/// No ledger begins beyond this, whatever the clock says.
+const FIRST_NUMBER_MAX: u64 = 1 << 62;
+/// Records in the file beyond twice those that are needed, before it is written anew.
+const SURPLUS_MAX: usize = 4096;
+
+/// What was found of a ledger when it was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Past {
+    /// All that it ever acknowledged.
+    Whole,
+    /// Nothing: it begins here.
+    New,
+    /// It does not end with a record: its last marks were torn or damaged.
+    Torn,
+    /// Records in its midst are damaged; what was stored before is dead.
+    Damaged,
+    /// It is a copy from before, or was cut off: it is known to have reached a larger number.
+    Behind,
+    /// The file `ledger.end` does not say how far it came.
+    Unproven,
+}
+
+impl Past {
+    /// What it was, and what follows from that.
+    pub fn sentence(self) -> &'static str {
+        match self {
+            Past::Whole => "the ledger is whole",
+            Past::New => "the ledger is new: what volumes were used with another is not used any more",
+            Past::Torn => {
+                "the ledger's end is torn or damaged, and purges may be lost: what volumes hold is asked about before it is used"
+            }
+            Past::Damaged => {
+                "the ledger is damaged, and purges may be lost: what volumes hold is not used any more"
+            }
+            Past::Behind => {
+                "the ledger is a copy from before, or was cut off, and purges are lost: what volumes hold is asked about before it is \
+                 used"
+            }
+            Past::Unproven => {
+                "the file `ledger.end` is missing or damaged, so that nobody knows whether purges are lost: what volumes hold is asked \
+                 about before it is used"
+            }
+        }
+    }
+}
+
+/// What a ledger is beside its marks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Nature {
+    pub(super) id: u128,
+    pub(super) doubted: u64,
+    pub(super) is_adopted: bool,
+    /// How far it had come when it was opened.
+    pub(super) found: u64,
+}
+
+/// Who writes the file.
+#[derive(Debug)]
+pub(super) struct Scribe {
+    marks: Arc<Marks>,
+    files: Box<dyn LedgerFiles>,
+    nature: Nature,
+    /// Records in the file.
+    records: usize,
+    is_broken: bool,
+    /// `ledger.end` is this ledger's.
+    has_end: bool,
+}
+
+/// Where a new ledger begins: by the clock, so that two of them rarely begin alike.
+fn first_number(now: Now) -> u64 {
+    let since = now.wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let number = u64::try_from(since.as_millis()).unwrap_or(u64::MAX).saturating_mul(1 << 20);
+    number.min(FIRST_NUMBER_MAX)
+}
+
+/// What the files of a ledger say.
+struct Found {
+    past: Past,
+    /// The largest number of any of its places.
+    highest: u64,
+    header: Option<Header>,
+    has_end: bool,
+}
+
+impl Found {
+    /// Of a ledger's content, what `ledger.end` says, and a number that it is known to have reached.
+    fn of(content: &Content, end: Option<(u128, u64)>, least: u64) -> Found {
+        let header = content.header;
+        let reached = content.records.iter().map(|record| record.number).fold(header.base, u64::max);
+        let own_end = end.filter(|(id, _)| header.id == Some(*id)).map(|(_, number)| number);
+        let highest = reached.max(own_end.unwrap_or(0)).max(least);
+        let past = match content.end {
+            End::Damaged => Past::Damaged,
+            End::Torn => Past::Torn,
+            End::Whole if reached < highest => Past::Behind,
+            End::Whole if header.id.is_some() && own_end.is_none() => Past::Unproven,
+            End::Whole => Past::Whole,
+        };
+        Found { past, highest, header: Some(header), has_end: own_end.is_some() }
+    }
+
+    /// Where there is no file.
+    fn nothing(end: Option<(u128, u64)>, least: u64, now: Now) -> Found {
+        let highest = first_number(now).max(least).max(end.map_or(0, |(_, number)| number));
+        Found { past: Past::New, highest, header: None, has_end: false }
+    }
+}
+
+impl Scribe {
+    /// Reads the file, and writes it anew: without a torn tail, and with a counter beyond all that was ever given. Where that
+    /// fails, why: the file is broken from the start, and what it said is in force.
+    pub(super) fn open(
+        marks: Arc<Marks>,
+        mut files: Box<dyn LedgerFiles>,
+        least: u64,
+        now: Now,
+    ) -> Result<(Scribe, Past, io::Result<u64>), OpenError> {
+        let read = files.read(FILE, FILE_BYTES_MAX).map_err(OpenError::Unread)?;
+        let end = files.read(FILE_END, RECORD_BYTES as u64).ok().flatten();
+        let end = end.and_then(|bytes| record::end_of_bytes(&bytes));
+        let found = match read {
+            Some(bytes) => {
+                let content = record::read(&bytes)?;
+                content.records.iter().for_each(|record| marks.restore(record, now));
+                Found::of(&content, end, least)
+            }
+            None => Found::nothing(end, least, now),
+        };
+        let number = found.highest.saturating_add(START_GAP);
+        marks.resume(number);
+        if matches!(found.past, Past::New | Past::Damaged) {
+            // What was stored before was stored under another ledger, or what made it dead is not known.
+            let all = Mark { scope: Scope::All, force: Force::Hard };
+            marks.restore(&Record { number, mark: all, at: now.wall }, now);
+        }
+        let id = found.header.and_then(|header| header.id);
+        let nature = Nature {
+            id: id.unwrap_or_else(random::identity),
+            doubted: match found.past {
+                Past::Whole | Past::New => found.header.map_or(0, |header| header.doubted),
+                Past::Torn | Past::Damaged | Past::Behind | Past::Unproven => number,
+            },
+            is_adopted: found.header.is_some_and(|header| header.id.is_none() || header.is_adopted),
+            found: found.highest,
+        };
+        let has_end = found.has_end;
+        let mut scribe = Scribe { marks, files, nature, records: 0, is_broken: true, has_end };
+        let written = scribe.write_anew();
+        Ok((scribe, found.past, written))
+    }
+
+    pub(super) fn nature(&self) -> Nature {
+        self.nature
+    }
+
+    /// Whether it is not known what the file holds.
+    pub(super) fn is_broken(&self) -> bool {
+        self.is_broken
+    }
+
+    /// Whatever others did to the file is no concern: the next batch writes it anew.
+    pub(super) fn mistrust(&mut self) {
+        self.is_broken = true;
+    }
+
+    /// Writes a batch, or all marks where `is_whole` says so; returns the number up to which all is durable then.
+    pub(super) fn write(&mut self, batch: &[Record], is_whole: bool) -> io::Result<u64> {
+        let needed = self.marks.count();
+        let is_long = self.records + batch.len() > 2 * needed + SURPLUS_MAX;
+        if self.is_broken || is_whole || is_long {
+            return self.write_anew();
+        }
+        let Some(last) = batch.last() else { return Ok(0) };
+        let mut bytes = Vec::with_capacity(batch.len() * RECORD_BYTES);
+        for record in batch {
+            bytes.extend_from_slice(&record.to_bytes());
+        }
+        // Whatever fails from here on leaves a file of which nobody knows what it holds.
+        self.is_broken = true;
+        self.files.append(&bytes)?;
+        self.files.sync()?;
+        if !self.files.is_named(FILE)? {
+            return self.write_anew();
+        }
+        self.write_end(last.number)?;
+        self.is_broken = false;
+        self.records += batch.len();
+        Ok(last.number)
+    }
+
+    /// Puts all marks into a new file in place of the old one.
+    fn write_anew(&mut self) -> io::Result<u64> {
+        self.is_broken = true;
+        let (number, records) = self.marks.snapshot();
+        let Nature { id, doubted, is_adopted, .. } = self.nature;
+        let mut bytes = Vec::with_capacity((records.len() + 1) * RECORD_BYTES);
+        let count = u32::try_from(records.len()).unwrap_or(u32::MAX);
+        let header = Header { base: number, id: Some(id), doubted, is_adopted, count };
+        bytes.extend_from_slice(&record::header(header));
+        for record in &records {
+            bytes.extend_from_slice(&record.to_bytes());
+        }
+        if !self.has_end {
+            // Before the ledger: one without it would be doubted, and of no ledger of another id it says anything.
+            self.write_end(number)?;
+        }
+        self.files.create(FILE_NEW, &bytes)?;
+        self.files.sync()?;
+        self.files.rename(FILE_NEW, FILE)?;
+        self.files.sync_folder()?;
+        self.write_end(number)?;
+        self.is_broken = false;
+        self.records = records.len();
+        Ok(number)
+    }
+
+    fn write_end(&mut self, number: u64) -> io::Result<()> {
+        self.files.overwrite(FILE_END, &record::end_to_bytes(self.nature.id, number))?;
+        self.has_end = true;
+        Ok(())
+    }
+}
