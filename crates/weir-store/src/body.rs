@@ -5,8 +5,8 @@
 //! It wakes nobody: whoever drives a [`crate::Writer`] tells the readers.
 
 use std::collections::BTreeMap;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -253,11 +253,13 @@ impl Body {
 
     /// Copies the parts of a complete block into one allocation of the right size; the lock is not held meanwhile.
     pub(crate) fn join(&self, number: u64) {
-        let parts = match self.growing.lock().as_ref().and_then(|growing| growing.slots.get(&number)) {
-            Some(Slot::Loose(parts)) => parts.clone(),
-            _ => return,
+        let (parts, budget) = {
+            let lock = self.growing.lock();
+            let Some(growing) = lock.as_ref() else { return };
+            let Some(Slot::Loose(parts)) = growing.slots.get(&number) else { return };
+            (parts.clone(), Arc::clone(growing.loose.budget()))
         };
-        let mut joined = Vec::with_capacity(parts.iter().map(|part| part.bytes.len()).sum());
+        let mut joined = budget.room(parts.iter().map(|part| part.bytes.len()).sum());
         for part in &parts {
             joined.extend_from_slice(&part.bytes);
         }

@@ -3,21 +3,32 @@
 //! Every byte that the store keeps is charged before it is kept, so that the sum never passes the limit. A block is a
 //! [`Bytes`] whose owner holds its charge: it stays counted until the last clone, in whichever response, has dropped.
 //! What transfers under way need to go on with is reserved: other charges leave it free, so that none of them waits for another.
-//! Not counted: the pieces of an unfinished block that a reader still holds after they were joined (they belong to
+//! Not counted: whole blocks in stock for the next (a thirty-second of the ceiling), the pieces of an unfinished block that a reader still holds after they were joined (they belong to
 //! the reader's bytes in flight), and the block under construction in each writing thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::body::BLOCK_BYTES;
 
 /// What the allocator, the reference count and the slot of a block cost beside its bytes.
 pub(crate) const BLOCK_OVERHEAD_BYTES: u64 = 128;
+
+/// Whole blocks that were let go and wait for their next use are at most this part of the ceiling.
+const STOCK_PART: u64 = 32;
+/// And so many at least and at most.
+const STOCK_BLOCKS: (usize, usize) = (16, 1024);
 
 /// A ceiling in bytes and what is charged against it.
 #[derive(Debug)]
 pub struct Budget {
     limit_bytes: u64,
+    /// Room of whole blocks, for the next: an allocator that gets them back from one thread and gives them to another keeps pages
+    /// in which little lives.
+    stock: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
     used_bytes: AtomicU64,
     /// What is kept free of all charges but those of whom it was promised to.
     reserved_bytes: AtomicU64,
@@ -26,7 +37,13 @@ pub struct Budget {
 impl Budget {
     /// A budget of `limit_bytes`, of which nothing is used.
     pub fn new(limit_bytes: u64) -> Arc<Budget> {
-        Arc::new(Budget { limit_bytes, used_bytes: AtomicU64::new(0), reserved_bytes: AtomicU64::new(0) })
+        let blocks = usize::try_from(limit_bytes / STOCK_PART / BLOCK_BYTES as u64).unwrap_or(usize::MAX);
+        Arc::new(Budget {
+            limit_bytes,
+            stock: bounded(blocks.clamp(STOCK_BLOCKS.0, STOCK_BLOCKS.1)),
+            used_bytes: AtomicU64::new(0),
+            reserved_bytes: AtomicU64::new(0),
+        })
     }
 
     /// The ceiling.
@@ -82,6 +99,12 @@ impl Budget {
         self.used_bytes.load(Ordering::SeqCst).saturating_add(self.reserved_bytes()) <= self.limit_bytes
     }
 
+    /// Room for a block of so many bytes.
+    pub(crate) fn room(&self, bytes: usize) -> Vec<u8> {
+        let stocked = if bytes == BLOCK_BYTES { self.stock.1.try_recv().ok() } else { None };
+        stocked.unwrap_or_else(|| Vec::with_capacity(bytes))
+    }
+
     /// A charge of nothing, to which others are added.
     pub(crate) fn nothing(self: &Arc<Budget>) -> Charge {
         Charge { budget: Arc::clone(self), bytes: 0 }
@@ -99,6 +122,11 @@ impl Charge {
     /// How many bytes it holds.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// What it is taken from.
+    pub(crate) fn budget(&self) -> &Arc<Budget> {
+        &self.budget
     }
 
     /// Takes `bytes` of this charge out as one of its own.
@@ -152,7 +180,18 @@ impl Drop for Reserve {
 /// The owner of a block: its bytes and their charge.
 struct Block {
     bytes: Box<[u8]>,
-    _charge: Charge,
+    charge: Charge,
+}
+
+impl Drop for Block {
+    fn drop(&mut self) {
+        if self.bytes.len() == BLOCK_BYTES {
+            let mut room = Vec::from(std::mem::take(&mut self.bytes));
+            room.clear();
+            // Where there are enough it goes back to the allocator.
+            let _ = self.charge.budget.stock.0.try_send(room);
+        }
+    }
 }
 
 impl AsRef<[u8]> for Block {
@@ -164,7 +203,7 @@ impl AsRef<[u8]> for Block {
 /// Makes a counted block of `bytes`, which the `charge` must cover.
 pub(crate) fn block(bytes: Box<[u8]>, charge: Charge) -> Bytes {
     assert!(charge.bytes() >= bytes.len() as u64, "a block must be charged whole");
-    Bytes::from_owner(Block { bytes, _charge: charge })
+    Bytes::from_owner(Block { bytes, charge })
 }
 
 #[cfg(test)]

@@ -56,3 +56,28 @@ fn what_is_reserved_is_left_free_by_others() {
     drop((others, own));
     assert!(budget.charge(100).is_some() && budget.used_bytes() == 0);
 }
+
+#[test]
+fn the_room_of_whole_blocks_is_used_again() {
+    let budget = Budget::new(1 << 20);
+    let whole = |budget: &Arc<Budget>| {
+        let charge = budget.charge(BLOCK_BYTES as u64).unwrap();
+        let mut room = budget.room(BLOCK_BYTES);
+        assert!(room.is_empty() && room.capacity() == BLOCK_BYTES);
+        room.resize(BLOCK_BYTES, 7);
+        block(room.into_boxed_slice(), charge)
+    };
+    let first = whole(&budget);
+    let place = first.as_ptr();
+    let second = whole(&budget);
+    assert_ne!(second.as_ptr(), place);
+    drop(first);
+    assert_eq!(budget.used_bytes(), BLOCK_BYTES as u64, "what is in stock is nobody's charge");
+    let short = budget.room(100);
+    assert_ne!(short.as_ptr(), place, "a shorter one is as long as it is wanted");
+    assert_eq!(whole(&budget).as_ptr(), place);
+    // More than the stock takes go back to the allocator.
+    let budget = Budget::new(64 << 20);
+    drop(Vec::from_iter((0..100).map(|_| whole(&budget))));
+    assert_eq!(budget.stock.1.len(), 32);
+}
