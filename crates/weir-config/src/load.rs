@@ -39,9 +39,15 @@ impl Loaded {
     }
 
     /// The ceiling of the memory that holds responses: `[cache] memory`, else the smaller of 256 MiB and a quarter of what
-    /// this process may use.
+    /// this process may use beside what is fixed.
     pub fn memory_bytes(&self) -> u64 {
-        self.config.cache.memory.map_or_else(memory::default_bytes, |size| size.0)
+        let cache = &self.config.cache;
+        cache.memory.map_or_else(|| memory::default_bytes(&cache.volume), |size| size.0)
+    }
+
+    /// What is not wrong, and may go wrong on this machine: a sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        memory::warning(self.memory_bytes(), &self.config.cache.volume).into_iter().collect()
     }
 
     /// Where `[upstream.NAME]` stands.

@@ -103,8 +103,8 @@ pub struct State {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cache {
-    /// The ceiling of the memory that holds responses. Default: 256 MiB, or a quarter of the cgroup's limit if that is less.
-    /// An object takes at most half of it.
+    /// The ceiling of the memory that holds responses. Default: 256 MiB, or, if that is less, a quarter of what the cgroup's limit
+    /// leaves beside 32 MiB for the process and what its volumes need; 8 MiB at least. An object takes at most half of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Size>,
     /// The drives that hold what memory does not, also over a restart: one folder each, without RAID. Default: none.

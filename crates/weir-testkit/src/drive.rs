@@ -187,6 +187,27 @@ impl Drive {
         std::fs::write(format!("/sys/fs/ext4/{device}/trigger_fs_error"), "a scenario").unwrap();
     }
 
+    /// Mounts it read-only, where nobody has a file of it open to write.
+    ///
+    /// # Panics
+    /// Where the system refuses.
+    pub fn seal(&self) {
+        self.remount("remount,ro");
+    }
+
+    /// Mounts it writable again.
+    ///
+    /// # Panics
+    /// Where the system refuses.
+    pub fn unseal(&self) {
+        self.remount("remount,rw");
+    }
+
+    fn remount(&self, how: &str) {
+        run("mount", ["-o", how].map(OsStr::new), &[&self.path()])
+            .unwrap_or_else(|why| panic!("mounting a drive anew: {why}"));
+    }
+
     /// Cuts the power: what was not synced is lost, and from now on every read and write fails until it is mounted again.
     ///
     /// # Panics

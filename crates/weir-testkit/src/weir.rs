@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::client::Client;
+use crate::group::MemoryGroup;
 use crate::ports::free_port;
 use crate::response::Response;
 use crate::socket::{Address, PATIENCE};
@@ -33,6 +34,8 @@ pub struct Setup {
     admin: SocketAddr,
     args: Vec<String>,
     environment: Vec<(String, String)>,
+    /// The file to which it writes its pid first.
+    group: Option<PathBuf>,
 }
 
 /// A running Weir; it is killed by its pid and its folder removed when it is dropped.
@@ -61,6 +64,7 @@ impl Setup {
             admin: local(),
             args: Vec::new(),
             environment: Vec::new(),
+            group: None,
         }
     }
 
@@ -97,6 +101,13 @@ impl Setup {
         self
     }
 
+    /// Runs it in a control group.
+    #[must_use]
+    pub fn within(mut self, group: &MemoryGroup) -> Self {
+        self.group = Some(group.procs());
+        self
+    }
+
     /// Starts `weir run` in front of one origin and waits until it takes connections.
     pub fn run(mut self, origin: &str) -> Weir {
         let args =
@@ -112,6 +123,17 @@ impl Setup {
         let path = self.write_config(text);
         self.args.splice(0..0, ["--config".to_owned(), path.display().to_string()]);
         self.start()
+    }
+
+    /// As [`Setup::run_config`]; what it said where it ended.
+    ///
+    /// # Errors
+    /// It ended before it took connections.
+    pub fn try_run_config(mut self, text: &str) -> Result<Weir, String> {
+        let path = self.write_config(text);
+        self.args.splice(0..0, ["--config".to_owned(), path.display().to_string()]);
+        let mut weir = self.unstarted();
+        weir.try_start_again().map(|()| weir)
     }
 
     /// Starts `weir run` with nothing but the arguments given, and waits until it takes connections on its address.
@@ -141,15 +163,19 @@ impl Setup {
     }
 
     fn start(self) -> Weir {
-        let mut weir = Weir {
+        let mut weir = self.unstarted();
+        weir.start_again();
+        weir
+    }
+
+    fn unstarted(self) -> Weir {
+        Weir {
             child: None,
             successors: Vec::new(),
             setup: self,
             stdout: Arc::default(),
             stderr: Arc::default(),
-        };
-        weir.start_again();
-        weir
+        }
     }
 }
 
@@ -157,11 +183,28 @@ impl Weir {
     /// Starts it in its folder, with what it was started with, and waits until it takes connections; one that runs is
     /// waited for first. Its outputs begin anew.
     pub fn start_again(&mut self) {
+        if let Err(said) = self.try_start_again() {
+            panic!("weir has not started:\n{said}");
+        }
+    }
+
+    /// As [`Weir::start_again`]; what it said where it ended.
+    ///
+    /// # Errors
+    /// It ended before it took connections.
+    pub fn try_start_again(&mut self) -> Result<(), String> {
         if let Some(mut child) = self.child.take() {
             child.wait().unwrap();
         }
         let setup = &self.setup;
-        let mut command = Command::new(&setup.binary);
+        let mut command = match &setup.group {
+            Some(group) => {
+                let mut command = Command::new("sh");
+                command.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]).arg(group).arg(&setup.binary);
+                command
+            }
+            None => Command::new(&setup.binary),
+        };
         command.arg("run").args(&setup.args).envs(setup.environment.iter().cloned());
         command.env("STATE_DIRECTORY", setup.state()).current_dir(&setup.folder);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -171,12 +214,20 @@ impl Weir {
         self.child = Some(child);
         let begun = Instant::now();
         while Address::Tcp(self.addr()).connect().is_err() {
-            let ended = self.child.as_mut().and_then(|c| c.try_wait().unwrap());
-            let said = || format!("{}{}", self.stdout(), self.stderr());
-            assert!(ended.is_none(), "weir ended with {ended:?} at its start:\n{}", said());
-            assert!(begun.elapsed() < PATIENCE, "weir does not listen on {}:\n{}", self.addr(), said());
+            if let Some(ended) = self.child.as_mut().and_then(|child| child.try_wait().unwrap()) {
+                self.child = None;
+                // What it said last may be on its way.
+                std::thread::sleep(Duration::from_millis(50));
+                return Err(format!("{ended}\n{}", self.said()));
+            }
+            assert!(begun.elapsed() < PATIENCE, "weir does not listen on {}:\n{}", self.addr(), self.said());
             std::thread::sleep(Duration::from_millis(5));
         }
+        Ok(())
+    }
+
+    fn said(&self) -> String {
+        format!("{}{}", self.stdout(), self.stderr())
     }
 
     /// Where clients connect.
@@ -348,6 +399,11 @@ impl Weir {
     /// The most resident memory so far, in bytes.
     pub fn rss_peak(&self) -> u64 {
         self.status_field("VmHWM:")
+    }
+
+    /// Resident memory that is no file's, now, in bytes; 0 once it has ended.
+    pub fn anonymous(&self) -> u64 {
+        self.status_field("RssAnon:")
     }
 
     /// How many files it holds open.

@@ -30,6 +30,7 @@ use clap::Parser;
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
+    process::refuse_huge_pages();
     let cli = cli::Cli::parse();
     diagnostics::start();
     match cli.command.run() {

@@ -1,9 +1,29 @@
-//! What concerns the process as a whole: the limit of open files, the user, signals.
+//! What concerns the process as a whole: huge pages, the limit of open files, the user, signals.
 
 use anyhow::Context;
 use rustix::process::{Resource, Signal as Number, getrlimit, setrlimit};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// Has the kernel use no transparent huge pages for this process and those that it starts: with them whatever each thread touches
+/// of its stack and of its stock of memory grows in steps of 2 MiB, several times what is used. To be called before there are
+/// threads.
+pub(crate) fn refuse_huge_pages() {
+    // Where that is forbidden, `warn_of_huge_pages` says so once there is somebody to say it to.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+}
+
+/// Says once that memory will be taken in huge pages, where the kernel gives them to everybody and would not be asked not to.
+pub(crate) fn warn_of_huge_pages() {
+    let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
+    let is_refused = rustix::thread::transparent_huge_pages_are_disabled().unwrap_or(false);
+    if enabled.contains("[always]") && !is_refused {
+        tracing::warn!(
+            "the system gives huge pages to every process, and this one cannot refuse them: memory may grow to several times \
+             `[cache] memory`; write `madvise` to /sys/kernel/mm/transparent_hugepage/enabled"
+        );
+    }
+}
 
 /// Raises the limit of open files to the hard limit.
 pub(crate) fn raise_open_files() {

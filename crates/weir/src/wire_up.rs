@@ -64,7 +64,8 @@ pub(crate) struct Legacy<'a> {
 /// What a reload cannot change.
 #[derive(Clone, Debug, PartialEq)]
 struct Fixed {
-    memory_bytes: u64,
+    /// What was configured; the default goes by the volumes, which may change.
+    memory: Option<u64>,
     admin: String,
     state: Option<PathText>,
 }
@@ -72,7 +73,7 @@ struct Fixed {
 impl Fixed {
     fn of(loaded: &Loaded) -> Fixed {
         Fixed {
-            memory_bytes: loaded.memory_bytes(),
+            memory: loaded.config.cache.memory.map(|size| size.0),
             admin: loaded.config.admin.listen.to_string(),
             state: loaded.config.state.path.clone(),
         }
@@ -80,7 +81,7 @@ impl Fixed {
 
     fn warnings(&self, wanted: &Fixed) -> Vec<String> {
         [
-            (self.memory_bytes != wanted.memory_bytes, "[cache] memory"),
+            (self.memory != wanted.memory, "[cache] memory"),
             (self.admin != wanted.admin, "[admin] listen"),
             (self.state != wanted.state, "[state] path"),
         ]
@@ -134,6 +135,7 @@ impl House {
         let accounts = accounts::start(&observatory, state)?;
         let (register, ledger) = memory_of(state)?;
         let memory_bytes = loaded.memory_bytes();
+        loaded.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         let volumes = &loaded.config.cache.volume;
         let admission = AdmissionSettings {
             mode: admission_of(loaded),
@@ -272,7 +274,8 @@ impl Extent {
 
 impl DataPlane for House {
     fn swap(&self, loaded: Loaded) -> Result<Swapped, SwapError> {
-        let warnings = self.at_start.warnings(&Fixed::of(&loaded));
+        let mut warnings = self.at_start.warnings(&Fixed::of(&loaded));
+        warnings.extend(loaded.warnings());
         let logs = self.other_logs(&loaded.config.log)?;
         let plan = compile(&loaded, &self.observatory);
         self.edge.swap(plan).map_err(|error| SwapError(error.to_string()))?;
@@ -283,7 +286,6 @@ impl DataPlane for House {
         let events = events::settings(&loaded.config.events);
         let before = std::mem::replace(&mut *self.loaded.lock(), Arc::new(loaded));
         let events_before = events::settings(&before.config.events);
-        let mut warnings = warnings;
         if events != events_before
             && let Err(error) = self.observatory.events.set(events.as_ref())
         {

@@ -56,6 +56,8 @@ pub(super) struct Header {
     pub(super) doubted: u64,
     /// It had no id when it was made.
     pub(super) is_adopted: bool,
+    /// So many records were written with it; 0 in a file of version 1.
+    pub(super) count: u32,
 }
 
 /// What a file says.
@@ -71,7 +73,7 @@ pub(super) struct Content {
 pub(super) enum End {
     /// With its last record.
     Whole,
-    /// With something that is no record: one that was torn while it was written, or is damaged.
+    /// With something that is no record: one that was torn while it was written, or is damaged; or before all that it was made with.
     Torn,
     /// Records that are good stand behind one that is not: marks may be lost.
     Damaged,
@@ -87,6 +89,7 @@ pub(super) fn header(of: Header) -> [u8; RECORD_BYTES] {
     bytes[24..40].copy_from_slice(&of.id.unwrap_or_default().to_le_bytes());
     bytes[40..48].copy_from_slice(&of.doubted.to_le_bytes());
     bytes[48] = u8::from(of.is_adopted);
+    bytes[52..56].copy_from_slice(&of.count.to_le_bytes());
     summed(bytes)
 }
 
@@ -186,17 +189,19 @@ pub(super) fn read(bytes: &[u8]) -> Result<Content, Unreadable> {
             id: Some(u128::from_le_bytes(part(header, 24))),
             doubted: u64_at(header, 40),
             is_adopted: header[48] != 0,
+            count: u32::from_le_bytes(part(header, 52)),
         },
-        VERSION_UNNAMED => Header { base, id: None, doubted: 0, is_adopted: false },
+        VERSION_UNNAMED => Header { base, id: None, doubted: 0, is_adopted: false, count: 0 },
         _ => return Err(Unreadable::Newer(version)),
     };
     let good = pieces.iter().map_while(Record::of_bytes);
     let mut records: Vec<Record> = good.collect();
     let sound = records.len();
     records.extend(pieces.iter().skip(sound + 1).filter_map(Record::of_bytes));
+    let is_short = (pieces.len() as u64) < u64::from(header.count);
     let end = match records.len() > sound {
         true => End::Damaged,
-        false if sound < pieces.len() || !torn.is_empty() => End::Torn,
+        false if is_short || sound < pieces.len() || !torn.is_empty() => End::Torn,
         false => End::Whole,
     };
     Ok(Content { header, records, end })

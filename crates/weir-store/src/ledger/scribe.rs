@@ -220,7 +220,9 @@ impl Scribe {
         let (number, records) = self.marks.snapshot();
         let Nature { id, doubted, is_adopted, .. } = self.nature;
         let mut bytes = Vec::with_capacity((records.len() + 1) * RECORD_BYTES);
-        bytes.extend_from_slice(&record::header(Header { base: number, id: Some(id), doubted, is_adopted }));
+        let count = u32::try_from(records.len()).unwrap_or(u32::MAX);
+        let header = Header { base: number, id: Some(id), doubted, is_adopted, count };
+        bytes.extend_from_slice(&record::header(header));
         for record in &records {
             bytes.extend_from_slice(&record.to_bytes());
         }

@@ -133,6 +133,7 @@ impl Below {
 
     async fn look(&self, place: &mut Place, offset: u64, max: usize) -> Result<Part, ReadError> {
         let record = self.record.load_full();
+        place.0.make_room();
         match self.tier.volume.try_read(&record, &mut place.0, offset, max) {
             Err(ReadError::NotResident) => {}
             result => return result,

@@ -79,6 +79,16 @@ pub trait Disk: Send + Sync + Debug {
     /// Lets others have the folder: nothing more is written by who had it. What is open can still be read.
     fn release(&self) {}
 
+    /// Whether nothing could be written when it was taken. Then nothing ever is, also when it could be: it is taken again for that.
+    fn is_sealed(&self) -> bool {
+        false
+    }
+
+    /// Whether it could be written by now, of one that is sealed.
+    fn is_writable(&self) -> bool {
+        !self.is_sealed()
+    }
+
     /// Whether the folder is still what its name means: not where its drive was unmounted, or another lies over it.
     fn is_there(&self) -> bool {
         true

@@ -396,6 +396,8 @@ impl Volume {
             let look = move || {
                 let counters = &shared.counters;
                 counters.is_gone.store(!shared.disk.is_there(), Ordering::Release);
+                let is_unsealed = shared.disk.is_sealed() && shared.disk.is_writable();
+                counters.is_unsealed.store(is_unsealed, Ordering::Release);
                 counters.is_looked_for.store(false, Ordering::Release);
             };
             if self.ask(look).is_none() {
@@ -403,6 +405,12 @@ impl Volume {
             }
         }
         !counters.is_gone.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing could be written when it was opened, and now it could, as the last look of [`Volume::is_there`] has found:
+    /// it stores again when it is opened again.
+    pub fn is_unsealed(&self) -> bool {
+        self.shared.counters.is_unsealed.load(Ordering::Acquire)
     }
 
     /// Lets the writer try again where too many writes had failed.

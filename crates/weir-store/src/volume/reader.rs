@@ -160,6 +160,62 @@ pub enum Part {
 #[derive(Debug, Default)]
 pub struct Position {
     open: Option<OpenExtent>,
+    /// Where the next bytes go, as far as there is room: memory of whoever asked, not of the thread that waits for the device.
+    room: Vec<u8>,
+}
+
+impl Position {
+    /// Has the next bytes go where any piece finds room. The allocator keeps a stock of memory for each thread and each size, and
+    /// there are many of both.
+    pub(crate) fn make_room(&mut self) {
+        self.room.reserve_exact(PIECE_BYTES_MAX);
+    }
+
+    /// Where there is room.
+    #[cfg(test)]
+    pub(crate) fn room_for_tests(&self) -> std::ops::Range<*const u8> {
+        self.room.as_ptr()..self.room.as_ptr().wrapping_add(self.room.capacity())
+    }
+}
+
+/// What is read of an extent in one go: the whole blocks around what is wanted, since each has one checksum.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    extent: ExtentRef,
+    /// Where the first block begins, and where the last one ends, in the extent.
+    begin: u64,
+    end: u64,
+    /// What of it is wanted, in the extent.
+    wanted_begin: u64,
+    wanted_end: u64,
+}
+
+impl Run {
+    /// What `max` bytes at `offset` of the body take, which lies in the extent; [`PIECE_BYTES_MAX`] at most.
+    fn of(extent: ExtentRef, offset: u64, max: usize) -> Run {
+        let block = BLOCK_BYTES as u64;
+        let (within, length) = (offset - extent.offset, u64::from(extent.length));
+        let begin = within / block * block;
+        let wanted_end = within.saturating_add(max.clamp(1, PIECE_BYTES_MAX) as u64).min(length);
+        // No more than the most is allocated.
+        let end = wanted_end.next_multiple_of(block).min(begin + PIECE_BYTES_MAX as u64).min(length);
+        Run { extent, begin, end, wanted_begin: within, wanted_end: wanted_end.min(end) }
+    }
+
+    /// Room for it: what there is, where that is any.
+    fn room(&self, mut room: Vec<u8>) -> Vec<u8> {
+        let length = (self.end - self.begin) as usize;
+        if room.capacity() == 0 {
+            return vec![0; length];
+        }
+        room.resize(length, 0);
+        room
+    }
+
+    /// Where in the room the bytes are that are wanted.
+    fn wanted(&self) -> std::ops::Range<usize> {
+        (self.wanted_begin - self.begin) as usize..(self.wanted_end - self.begin) as usize
+    }
 }
 
 /// An extent whose checksums were read.
@@ -390,14 +446,22 @@ impl Shared {
         let extent = record.extents[..after].last().filter(|extent| offset < extent.end());
         let Some(extent) = extent else { return Ok(Part::Gap) };
         let Some(segment) = self.segments.segment(extent.place.segment) else { return Ok(Part::Gap) };
-        if let Some(own) = record.own.as_deref().filter(|own| own.extent == *extent) {
-            return self.read_blocks(&segment, own, offset, max, wait).map(Part::Bytes);
+        let run = Run::of(*extent, offset, max);
+        let mut bytes = run.room(std::mem::take(&mut position.room));
+        let own = record.own.as_deref().filter(|own| own.extent == *extent);
+        let read = match own {
+            Some(own) => self.fill_run(&segment, own, run, &mut bytes, wait),
+            None => self.read_run(&segment, record, position, run, &mut bytes, wait),
+        };
+        match read {
+            Ok(()) => Ok(Part::Bytes(Checked(Bytes::from(bytes).slice(run.wanted())))),
+            Err(error) => {
+                if matches!(error, ReadError::NotResident) {
+                    position.room = bytes;
+                }
+                Err(error)
+            }
         }
-        if position.open.as_ref().is_none_or(|open| open.extent != *extent) {
-            position.open = Some(self.open_extent(&segment, *extent, record, wait)?);
-        }
-        let Some(open) = &position.open else { return Err(ReadError::Gone) };
-        self.read_blocks(&segment, open, offset, max, wait).map(Part::Bytes)
     }
 
     fn open_extent(
@@ -421,33 +485,40 @@ impl Shared {
         })?
     }
 
-    /// Reads the blocks around `[offset, offset + max)` and checks each.
-    fn read_blocks(
+    /// Reads a run, and the checksums of its extent where those are not known yet.
+    fn read_run(
+        &self,
+        segment: &Arc<Segment>,
+        record: &Record,
+        position: &mut Position,
+        run: Run,
+        bytes: &mut [u8],
+        wait: Wait,
+    ) -> Result<(), ReadError> {
+        if position.open.as_ref().is_none_or(|open| open.extent != run.extent) {
+            position.open = Some(self.open_extent(segment, run.extent, record, wait)?);
+        }
+        let open = position.open.as_ref().ok_or(ReadError::Gone)?;
+        self.fill_run(segment, open, run, bytes, wait)
+    }
+
+    /// Reads the blocks of a run and checks each.
+    fn fill_run(
         &self,
         segment: &Segment,
         open: &OpenExtent,
-        offset: u64,
-        max: usize,
+        run: Run,
+        bytes: &mut [u8],
         wait: Wait,
-    ) -> Result<Checked, ReadError> {
-        let within = offset - open.extent.offset;
-        let block = BLOCK_BYTES as u64;
-        let first = within / block;
-        let length = u64::from(open.extent.length);
-        let wanted_end = within.saturating_add(max.clamp(1, PIECE_BYTES_MAX) as u64).min(length);
-        // Whole blocks are read and checked, so that no more than the most is allocated.
-        let read_end =
-            wanted_end.next_multiple_of(block).min(first * block + PIECE_BYTES_MAX as u64).min(length);
-        let mut bytes = vec![0; (read_end - first * block) as usize];
-        self.fill(segment, &mut bytes, open.body_at + first * block, wait)?;
+    ) -> Result<(), ReadError> {
+        self.fill(segment, bytes, open.body_at + run.begin, wait)?;
+        let first = (run.begin / BLOCK_BYTES as u64) as usize;
         for (at, part) in bytes.chunks(BLOCK_BYTES).enumerate() {
-            if open.sums.get(first as usize + at) != Some(&xxh3_64(part)) {
+            if open.sums.get(first + at) != Some(&xxh3_64(part)) {
                 return Err(ReadError::Gone);
             }
         }
-        let start = (within - first * block) as usize;
-        let end = (wanted_end.min(read_end) - first * block) as usize;
-        Ok(Checked(Bytes::from(bytes).slice(start..end)))
+        Ok(())
     }
 
     /// Whether every byte of an object's body is what was stored; what is gone with its segment does not count.

@@ -116,6 +116,9 @@ pub(crate) fn open(
         ledger: known.ledger,
     };
     let shared = Arc::new(Shared::new(disk, settings, read));
+    if shared.disk.is_sealed() {
+        shared.counters.seal();
+    }
     let mut recovery = Recovery {
         shared: &shared,
         durable: known.durable,
@@ -289,7 +292,9 @@ fn open_segments(
             known.newest.is_some_and(|newest| number <= newest) && !known.durable.contains_key(&number);
         let is_one = !is_dropped && is_segment(&*file, superblock, number, length)?;
         if !is_one || !segments.is_free(number) {
-            disk.unlink(&path).map_err(failed("unlinking what is no segment"))?;
+            if !disk.is_sealed() {
+                disk.unlink(&path).map_err(failed("unlinking what is no segment"))?;
+            }
             continue;
         }
         let end = length.min(superblock.segment_bytes);
@@ -327,7 +332,9 @@ fn charges(
         shared.space.charge(length)
     };
     let unlink = |path: String| {
-        if let Err(error) = shared.disk.unlink(&path) {
+        if !shared.disk.is_sealed()
+            && let Err(error) = shared.disk.unlink(&path)
+        {
             shared.counters.note_write(&error);
         }
     };
@@ -430,7 +437,8 @@ impl Recovery<'_> {
         match scanned {
             Ok(end) => {
                 // What is no record is cut off.
-                if end < segment.end() && segment.file.truncate(end).is_err() {
+                let is_cut = end < segment.end() && !shared.disk.is_sealed();
+                if is_cut && segment.file.truncate(end).is_err() {
                     Counters::add(&shared.counters.write_errors, 1);
                 }
                 segment.set_end(end);

@@ -7,6 +7,7 @@ mod quota;
 mod real;
 mod saving;
 mod scenes;
+mod sealed;
 mod stocks;
 mod threads;
 mod told;

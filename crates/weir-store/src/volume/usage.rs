@@ -10,7 +10,7 @@ use super::settings::{READ_ERRORS_MAX, WRITE_ERRORS_MAX};
 pub enum Health {
     /// It stores and serves.
     Well,
-    /// Too many writes have failed: it serves what it has, and stores nothing more.
+    /// Too many writes have failed, or it was read-only when it was opened: it serves what it has, and stores nothing more.
     ReadOnly,
     /// Too many reads have failed, or one of its threads has: it is asked nothing more.
     Ejected,
@@ -92,6 +92,8 @@ pub(crate) struct Counters {
     pub(crate) is_full: AtomicBool,
     /// Its folder was not there when it was last looked for.
     pub(crate) is_gone: AtomicBool,
+    /// It was sealed, and could be written when it was last looked for.
+    pub(crate) is_unsealed: AtomicBool,
     /// It is being looked for.
     pub(crate) is_looked_for: AtomicBool,
     /// Removals could not be written.
@@ -102,6 +104,7 @@ pub(crate) struct Counters {
 
 const STOPPED_WRITING: u64 = 1;
 const STOPPED_ALL: u64 = 2;
+const SEALED: u64 = 4;
 
 /// Whether an error is of this process or machine, and not of a drive: no descriptor or no memory is left.
 pub(crate) fn is_ours(error: &io::Error) -> bool {
@@ -141,6 +144,11 @@ impl Counters {
         self.write_errors_before.store(self.write_errors.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
+    /// Nothing is written to it as long as it is open.
+    pub(crate) fn seal(&self) {
+        self.stopped.fetch_or(SEALED, Ordering::Relaxed);
+    }
+
     pub(crate) fn eject(&self) {
         self.stopped.fetch_or(STOPPED_ALL, Ordering::Relaxed);
     }
@@ -152,7 +160,7 @@ impl Counters {
         let write_errors = self.write_errors.load(Ordering::Relaxed) - before;
         if stopped & STOPPED_ALL != 0 || read_errors >= READ_ERRORS_MAX {
             Health::Ejected
-        } else if stopped & STOPPED_WRITING != 0 || write_errors >= WRITE_ERRORS_MAX {
+        } else if stopped & (STOPPED_WRITING | SEALED) != 0 || write_errors >= WRITE_ERRORS_MAX {
             Health::ReadOnly
         } else {
             Health::Well

@@ -40,10 +40,16 @@ impl Check {
     }
 
     fn right(&self, loaded: &Loaded) -> anyhow::Result<()> {
+        let warnings = loaded.warnings();
+        if !self.json {
+            for warning in &warnings {
+                writeln!(stderr(), "warning: {warning}")?;
+            }
+        }
         match (self.show, self.json) {
             (true, true) => say_json(&weir_config::show_json(loaded)),
             (true, false) => Ok(say(&weir_config::show(loaded))?),
-            (false, true) => say_json(&json!({ "right": true, "mistakes": [] })),
+            (false, true) => say_json(&json!({ "right": true, "mistakes": [], "warnings": warnings })),
             (false, false) => {
                 let routes = loaded.resolved().iter().map(|site| site.routes.len()).sum();
                 let sites = counted(loaded.resolved().len(), "site");

@@ -54,7 +54,7 @@ pub(crate) struct Run {
     /// Where metrics and health are [default: 127.0.0.1:9180].
     #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
     admin: Option<String>,
-    /// The ceiling of the cache's memory [default: 256MiB, or a quarter of the cgroup's limit].
+    /// The ceiling of the cache's memory [default: 256MiB, or a quarter of what the cgroup's limit leaves].
     #[arg(long, value_name = "SIZE", conflicts_with = "config")]
     memory: Option<String>,
     /// Keep responses on disk as well, in DIR/volume, and what must be remembered in DIR/state.
@@ -112,7 +112,7 @@ impl Run {
         let old_pid = inheritance.as_ref().map(|inheritance| inheritance.pid);
         let predecessor = inheritance.map(Inheritance::ready).transpose()?;
         if predecessor.is_some() {
-            begun.state.take()?;
+            begun.state.take();
         }
         let Begun { house, state, admin, socket, start, signals, runtime, terminal, admin_address } = begun;
         crate::events::watch(&house);
@@ -144,6 +144,7 @@ impl Run {
         estate.service.ready(start.line());
         start.say(old_pid)?;
         process::warn_of_root();
+        process::warn_of_huge_pages();
         let hangup = if self.config.is_none() && terminal.is_some() { Hangup::Ends } else { Hangup::Reloads };
         let running = Running { estate: &estate, control: &control, hangup, predecessor };
         let code = runtime.block_on(running.attend(signals));

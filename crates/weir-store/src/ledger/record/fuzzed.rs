@@ -15,11 +15,12 @@ pub fn ledger(data: &[u8]) {
 fn check(bytes: &[u8]) {
     let Ok(content) = read(bytes) else { return };
     assert!((content.records.len() + 1) * RECORD_BYTES <= bytes.len(), "more records than there is room for");
-    let mut again = header(content.header).to_vec();
-    content.records.iter().for_each(|record| again.extend(Record::to_bytes(*record)));
     // One of version 1 is written with an id.
-    let header = Header { id: content.header.id.or(Some(0)), ..content.header };
-    let same = Content { header, records: content.records, end: End::Whole };
+    let count = content.records.len() as u32;
+    let of = Header { id: content.header.id.or(Some(0)), count, ..content.header };
+    let mut again = header(of).to_vec();
+    content.records.iter().for_each(|record| again.extend(Record::to_bytes(*record)));
+    let same = Content { header: of, records: content.records, end: End::Whole };
     assert_eq!(read(&again).as_ref(), Ok(&same), "what is written anew reads otherwise");
     let Some(torn) = bytes.get(..bytes.len() - 1).and_then(|torn| read(torn).ok()) else { return };
     assert!(same.records.starts_with(&torn.records), "a torn file says something else");

@@ -73,6 +73,17 @@ fn whole_records_that_are_gone_are_missed() {
 }
 
 #[test]
+fn records_that_were_there_at_the_start_and_are_gone_are_missed() {
+    let power = Power::new();
+    let last = with_two_purges(&power);
+    drop(open(&power).unwrap());
+    let bytes = power.content("ledger").unwrap();
+    assert_eq!(bytes.len(), 64 * 4, "the header, one of everything, and the two");
+    power.put("ledger", Some(&bytes[..bytes.len() - 64]));
+    assert_doubted(&power, Past::Torn, last);
+}
+
+#[test]
 fn a_copy_from_before_is_known_by_its_second_place_and_by_the_register() {
     let power = Power::new();
     let ledger = open(&power).unwrap();

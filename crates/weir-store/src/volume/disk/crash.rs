@@ -70,6 +70,9 @@ struct State {
     room: Room,
     written: BTreeMap<String, u64>,
     most_bytes: u64,
+    /// Read by whole blocks since the last write, and the most that this ever was.
+    read_bytes: u64,
+    most_read_bytes: u64,
 }
 
 /// The disk. Clones are the same disk.
@@ -97,6 +100,8 @@ impl CrashDisk {
             room,
             written: BTreeMap::new(),
             most_bytes: 0,
+            read_bytes: 0,
+            most_read_bytes: 0,
         };
         CrashDisk { state: Arc::new(Mutex::new(state)) }
     }
@@ -155,6 +160,11 @@ impl CrashDisk {
     /// Begins to look for the most anew.
     pub fn forget_most_bytes(&self) {
         self.state.lock().most_bytes = 0;
+    }
+
+    /// The most that was read by whole blocks between two writes: who writes what it has read holds no more.
+    pub fn most_read_bytes(&self) -> u64 {
+        self.state.lock().most_read_bytes
     }
 
     /// What [`Disk::room`] answers.
@@ -445,10 +455,15 @@ impl Drop for Handle {
 
 impl DiskFile for CrashFile {
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.with(|_, content| {
+        self.with(|state, content| {
             let start = (offset as usize).min(content.seen.len());
             let count = into.len().min(content.seen.len() - start);
             into[..count].copy_from_slice(&content.seen[start..start + count]);
+            // Descriptions are read by fewer bytes, and not kept.
+            if into.len() >= crate::BLOCK_BYTES {
+                state.read_bytes += count as u64;
+            }
+            state.most_read_bytes = state.most_read_bytes.max(state.read_bytes);
             Ok(count)
         })
     }
@@ -459,6 +474,7 @@ impl DiskFile for CrashFile {
 
     fn write_all_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()> {
         let bytes = parts.concat();
+        self.0.disk.state.lock().read_bytes = 0;
         let path = self.0.path.clone();
         let down_or_full = {
             let mut state = self.0.disk.state.lock();

@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, StatVfsMountFlags};
 use rustix::io::{Errno, ReadWriteFlags};
 
 use super::{Disk, DiskFile, Room, advance};
@@ -27,10 +27,12 @@ pub struct OsDisk {
     path: PathBuf,
     folder: OwnedFd,
     lock: File,
+    /// The file system was read-only when it was taken.
+    is_sealed: bool,
 }
 
 impl OsDisk {
-    /// Takes possession of a folder; it is made if it is not there.
+    /// Takes possession of a folder; it is made if it is not there. On a file system that is read-only it is sealed.
     ///
     /// # Errors
     /// `ResourceBusy` where another process uses it; those of the file system.
@@ -39,9 +41,14 @@ impl OsDisk {
         let path = folder.to_owned();
         let folder =
             rustix::fs::open(&path, OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-        let lock = File::from(rustix::fs::openat(&folder, LOCK, OPEN | OFlags::CREATE, FILE_MODE)?);
+        let (lock, is_sealed) = match rustix::fs::openat(&folder, LOCK, OPEN | OFlags::CREATE, FILE_MODE) {
+            // Who has no lock there has never had a volume there.
+            Err(Errno::ROFS) => (rustix::fs::openat(&folder, LOCK, READ, Mode::empty())?, true),
+            lock => (lock?, false),
+        };
+        let lock = File::from(lock);
         match lock.try_lock() {
-            Ok(()) => Ok(OsDisk { path, folder, lock }),
+            Ok(()) => Ok(OsDisk { path, folder, lock, is_sealed }),
             Err(TryLockError::WouldBlock) => Err(io::ErrorKind::ResourceBusy.into()),
             Err(TryLockError::Error(error)) => Err(error),
         }
@@ -66,24 +73,30 @@ impl OsDisk {
 
 /// How files are opened.
 const OPEN: OFlags = OFlags::RDWR.union(OFlags::CLOEXEC);
+/// And where nothing can be written.
+const READ: OFlags = OFlags::RDONLY.union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
 impl Disk for OsDisk {
     fn create(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
+        self.check_unsealed()?;
         let flags = OPEN | OFlags::CREATE | OFlags::TRUNC;
         let file = rustix::fs::openat(&self.folder, path, flags, FILE_MODE)?;
         Ok(Arc::new(OsFile(File::from(file))))
     }
 
     fn open(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let file = rustix::fs::openat(&self.folder, path, OPEN, Mode::empty())?;
+        let flags = if self.is_sealed { READ } else { OPEN };
+        let file = rustix::fs::openat(&self.folder, path, flags, Mode::empty())?;
         Ok(Arc::new(OsFile(File::from(file))))
     }
 
     fn unlink(&self, path: &str) -> io::Result<()> {
+        self.check_unsealed()?;
         Ok(rustix::fs::unlinkat(&self.folder, path, AtFlags::empty())?)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        self.check_unsealed()?;
         Ok(rustix::fs::renameat(&self.folder, from, &self.folder, to)?)
     }
 
@@ -132,6 +145,15 @@ impl Disk for OsDisk {
         let _ = self.lock.unlock();
     }
 
+    fn is_sealed(&self) -> bool {
+        self.is_sealed
+    }
+
+    fn is_writable(&self) -> bool {
+        let is_read_only = |stat: rustix::fs::StatVfs| stat.f_flag.contains(StatVfsMountFlags::RDONLY);
+        rustix::fs::fstatvfs(&self.folder).is_ok_and(|stat| !is_read_only(stat))
+    }
+
     fn is_there(&self) -> bool {
         let Ok(own) = rustix::fs::fstat(&self.folder) else { return false };
         std::fs::metadata(&self.path)
@@ -140,6 +162,11 @@ impl Disk for OsDisk {
 }
 
 impl OsDisk {
+    /// Nothing of a sealed one is changed, though it might be possible by now.
+    fn check_unsealed(&self) -> io::Result<()> {
+        if self.is_sealed { Err(Errno::ROFS.into()) } else { Ok(()) }
+    }
+
     fn open_folder(&self, folder: &str) -> io::Result<OwnedFd> {
         let path = if folder.is_empty() { "." } else { folder };
         let flags = OFlags::DIRECTORY | OFlags::RDONLY | OFlags::CLOEXEC;

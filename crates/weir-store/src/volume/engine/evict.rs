@@ -30,6 +30,10 @@ impl Dropping {
 impl Engine {
     /// One step of dropping. True while there is more to do.
     pub(super) fn step_dropping(&mut self) -> bool {
+        // What leaves the index of a sealed one would be there again at the next opening.
+        if self.shared.disk.is_sealed() {
+            return false;
+        }
         if self.dropping.is_none() && self.is_crowded() {
             let oldest = self.oldest();
             if oldest.is_some_and(|number| self.is_saving(number)) {

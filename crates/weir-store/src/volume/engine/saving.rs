@@ -126,14 +126,7 @@ impl Engine {
             let Some(body) = self.read_run(&record, 0, record.length.unwrap_or(0)) else { return Ok(false) };
             return self.write_object_anew(&record, &body).map(|()| true);
         }
-        let (object, digest, number) = (record.number, record.digest, record.segment());
-        let mut bodies = Vec::new();
-        for extent in record.extents.iter().filter(|extent| extent.place.segment == number) {
-            let Some(body) = self.read_run(&record, extent.offset, u64::from(extent.length)) else {
-                return Ok(false);
-            };
-            bodies.push((extent.offset, body));
-        }
+        let (object, digest) = (record.number, record.digest);
         let fate = Fate::new();
         self.resume(object, digest, Arc::clone(&fate));
         let is_own = self.puts.get(&object).is_some_and(|put| put.published == Some(location));
@@ -141,25 +134,24 @@ impl Engine {
             self.puts.remove(&object);
             return Ok(false);
         }
-        let written = self.write_runs_anew(object, number, &bodies);
+        let written = self.write_runs_anew(&record);
         self.puts.remove(&object);
-        written.map(|()| true)
+        written
     }
 
-    fn write_runs_anew(
-        &mut self,
-        object: u64,
-        number: u64,
-        bodies: &[(u64, Vec<Bytes>)],
-    ) -> Result<(), Ended> {
+    /// One run after the other, so that no more than one is in memory. False where one cannot be read.
+    fn write_runs_anew(&mut self, record: &Record) -> Result<bool, Ended> {
+        let (object, number) = (record.number, record.segment());
         if let Some(put) = self.puts.get_mut(&object) {
             put.extents.retain(|extent| extent.place.segment != number);
         }
-        for (offset, body) in bodies {
-            let count = body.iter().map(|part| part.len() as u64).sum();
-            self.write_extent(object, *offset, count, body)?;
+        for extent in record.extents.iter().filter(|extent| extent.place.segment == number) {
+            let count = u64::from(extent.length);
+            // What was written of it so far is nobody's, and goes with its segment.
+            let Some(body) = self.read_run(record, extent.offset, count) else { return Ok(false) };
+            self.write_extent(object, extent.offset, count, &body)?;
         }
-        self.publish(object)
+        self.publish(object).map(|()| true)
     }
 
     fn write_object_anew(&mut self, record: &Record, body: &[Bytes]) -> Result<(), Ended> {

@@ -8,6 +8,7 @@ use super::world::{Crash, Random, World, head, settings};
 use crate::volume::disk::{CrashDisk, Fault};
 use crate::volume::engine::End;
 use crate::volume::reinsert::allowance_bytes;
+use crate::volume::settings::EXTENT_DELAY;
 
 const KIB: u64 = 1 << 10;
 const SEGMENT: u64 = 128 * KIB;
@@ -82,6 +83,27 @@ fn no_more_than_a_quarter_of_a_segment_is_written_for_each_that_goes() {
     assert!(usage.segments_dropped > 20 && usage.reinserted > 20, "{usage:?}");
     assert!(usage.reinserted_bytes <= most, "{} of {most}", usage.reinserted_bytes);
     world.assert_stocks();
+}
+
+#[test]
+fn no_more_than_one_run_of_a_body_is_in_memory_while_it_is_written_anew() {
+    const RUN: u64 = 64 * KIB;
+    let segment = 1024 * KIB;
+    let mut world = World::new(CrashDisk::new(1), settings(8 * segment, segment)).unwrap();
+    let object = world.begin(1, 3 * RUN, true);
+    for run in 0..3 {
+        world.push(object, run * RUN, RUN);
+        world.pass(2 * EXTENT_DELAY);
+    }
+    world.end(object, End::Whole(3 * RUN));
+    world.note_uses(object, 3);
+    let record = world.find(object).unwrap();
+    assert_eq!(record.extents.len(), 3);
+    assert!(world.disk.most_read_bytes() < RUN);
+    turn_over(&mut world, record.segment(), 100);
+    let most = world.disk.most_read_bytes();
+    assert_eq!(world.read_all(&world.find(object).unwrap()), 3 * RUN);
+    assert!((RUN..2 * RUN).contains(&most), "{most} bytes were read at a time");
 }
 
 #[test]

@@ -61,6 +61,27 @@ fn an_object_longer_than_a_segment_and_than_four_gigabytes() {
 }
 
 #[test]
+fn what_waits_for_the_device_is_read_into_memory_of_who_asked() {
+    let mut world = world();
+    let object = world.store(1, 300_000);
+    let record = world.find(object).unwrap();
+    for (offset, max, length) in
+        [(0, 100_000, 65_536), (65_536, 1, 1), (100_000, 65_536, 31_072), (299_999, 9, 1)]
+    {
+        let mut position = Position::default();
+        position.make_room();
+        let room = position.room_for_tests();
+        let read = std::thread::scope(|scope| {
+            let work = || world.shared.read(&record, &mut position, offset, max, Wait::Device).unwrap();
+            scope.spawn(work).join().unwrap()
+        });
+        let Part::Bytes(bytes) = read else { panic!("{read:?}") };
+        assert_eq!(*bytes.bytes(), crate::samples::body(object, offset, length));
+        assert!(room.contains(&bytes.bytes().as_ptr()), "{offset}");
+    }
+}
+
+#[test]
 fn a_small_object_is_one_read_and_a_larger_one_two() {
     let mut world = world();
     for (length, reads) in [(0, 1), (3000, 1), (15_000, 1), (40_000, 2), (60_000, 2)] {

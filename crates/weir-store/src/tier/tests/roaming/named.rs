@@ -329,6 +329,24 @@ fn a_file_that_is_shorter_by_whole_records_forgets_no_purge() {
 }
 
 #[test]
+fn a_file_that_is_shorter_by_whole_records_after_a_start_forgets_no_purge() {
+    for records in 1..=4 {
+        let (mut world, own) = with_one(0);
+        fill(&mut world, own);
+        (0..3).for_each(|tag| world.purge(own, Target::Tag(tag), Force::Hard));
+        // The file is written anew.
+        restart(&mut world, own);
+        restart_after(&mut world, own, |world| {
+            let mut state = world.installations[own].state();
+            let ledger = state.get_mut(&Kept::Ledger).unwrap();
+            ledger.truncate(ledger.len() - records * RECORD_BYTES);
+            world.replace(own, &[Kept::Ledger], &state);
+        });
+        assert_current(&mut world, own);
+    }
+}
+
+#[test]
 fn a_file_that_is_shorter_by_a_part_of_its_last_record_forgets_no_purge() {
     after_the_end_of_the_ledger(|ledger| ledger.truncate(ledger.len() - 10));
 }

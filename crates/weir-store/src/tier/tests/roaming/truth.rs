@@ -50,6 +50,11 @@ pub(super) struct Truth {
     dead: BTreeMap<(Place, usize), usize>,
     /// By installation and object: the least version that its purges leave.
     least: BTreeMap<(usize, u64), u64>,
+    /// Purges that nothing but the ledger's own files knows yet, and those that the drive does not know; whose.
+    fresh: BTreeMap<(Place, usize), usize>,
+    unnoted: BTreeMap<(Place, usize), usize>,
+    /// As `least`, without those.
+    least_noted: BTreeMap<(usize, u64), u64>,
     /// By installation and object: the newest version that it has stored, now and after a crash.
     newest: BTreeMap<(usize, u64), u64>,
     newest_durable: BTreeMap<(usize, u64), u64>,
@@ -121,6 +126,8 @@ impl Truth {
         for (place, number) in &self.lying {
             if is_in_reach(*place) && urls.contains(&self.copies[*number].url) {
                 self.suspect.insert((*place, *number), "was purged");
+                self.fresh.insert((*place, *number), installation);
+                self.unnoted.insert((*place, *number), installation);
                 if force == Force::Hard {
                     self.dead.insert((*place, *number), installation);
                 }
@@ -158,8 +165,18 @@ impl Truth {
         here.map(|(_, number)| *number).collect()
     }
 
-    /// All that an installation has stored is durable.
-    pub(super) fn synced(&mut self, installation: usize) {
+    /// A drive has noted how far the ledger is.
+    pub(super) fn noted(&mut self, drive: usize) {
+        self.fresh.retain(|(place, _), _| *place != Place::Drive(drive));
+        self.unnoted.retain(|(place, _), _| *place != Place::Drive(drive));
+    }
+
+    /// All that an installation has stored is durable, and its drives and the register have noted how far the ledger is.
+    pub(super) fn synced(&mut self, installation: usize, drives: &[usize]) {
+        drives.iter().for_each(|drive| self.noted(*drive));
+        self.fresh.retain(|_, by| *by != installation);
+        let own = self.least.iter().filter(|((own, _), _)| *own == installation);
+        self.least_noted.extend(own.map(|(key, version)| (*key, *version)));
         self.newest_durable.retain(|(own, _), _| *own != installation);
         let own = self.newest.iter().filter(|((own, _), _)| *own == installation);
         self.newest_durable.extend(own.map(|(key, version)| (*key, *version)));
@@ -188,10 +205,25 @@ impl Truth {
         self.newest_durable.retain(|(own, _), _| *own != installation);
     }
 
-    /// An installation, all of its state folder, is as it was before. Of a drive that is as it was then, too, it cannot know what it purged
-    /// while that was not there.
-    pub(super) fn went_back(&mut self, installation: usize) {
+    /// The ledger of an installation is another, and what was written with it as well: of a purge that nothing else had noted nobody
+    /// knows any more.
+    pub(super) fn lost_fresh(&mut self, installation: usize) {
+        for (key, _) in self.fresh.extract_if(.., |_, by| *by == installation) {
+            self.suspect.remove(&key);
+        }
         self.least.retain(|(own, _), _| *own != installation);
+        let noted = self.least_noted.iter().filter(|((own, _), _)| *own == installation);
+        self.least.extend(noted.map(|(key, version)| (*key, *version)));
+    }
+
+    /// An installation, all of its state folder, is as it was before. Of a drive that is as it was then, too, it cannot know what it purged
+    /// while that was not there, or failed.
+    pub(super) fn went_back(&mut self, installation: usize) {
+        for (key, _) in self.unnoted.extract_if(.., |_, by| *by == installation) {
+            self.suspect.remove(&key);
+        }
+        self.least.retain(|(own, _), _| *own != installation);
+        self.least_noted.retain(|(own, _), _| *own != installation);
     }
 
     /// Why a copy is not to be used so by an installation, where it is not.

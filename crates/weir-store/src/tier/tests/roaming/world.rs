@@ -317,6 +317,7 @@ impl World {
         settings.segment_bytes = Some(128 << 10);
         settings.identity = Some((id_of(at), 8));
         settings.numbers = Arc::clone(&running.numbers);
+        settings.journal_bytes_min = Some(2048);
         // What one thread was asked for is done in order.
         settings.readers = 1;
         let (volume, _) = Volume::open(Arc::new(drive.disk.clone()), &settings).unwrap();
@@ -352,6 +353,9 @@ impl World {
         running.register.leave(attached.id(), true).unwrap();
         running.store.detach(&attached);
         attached.close();
+        if !drive.is_failed {
+            self.truth.noted(at);
+        }
     }
 
     /// The power of all drives of an installation goes after so many operations; it ends later.
@@ -374,8 +378,8 @@ impl World {
         let mut reached = Vec::new();
         self.fills.retain(|fill| fill.installation != installation);
         let running = self.installations[installation].running.take().unwrap();
-        for at in drives {
-            let drive = &mut self.drives[at];
+        for at in &drives {
+            let drive = &mut self.drives[*at];
             let Some(Seat { attached, .. }) = drive.seat.take() else { continue };
             if end != End::Stop {
                 drive.disk.fail_at(0, Fault::PowerCut);
@@ -396,6 +400,7 @@ impl World {
         if end == End::Stop {
             let numbers = running.numbers.load(Ordering::Acquire);
             running.register.note(&reached, numbers, running.store.ledger()).unwrap();
+            self.truth.synced(installation, &drives);
             self.truth.ended(installation);
         } else {
             self.truth.crashed(installation);
@@ -419,8 +424,19 @@ impl World {
         if files.contains(&Kept::Ledger) || files.contains(&Kept::Register) {
             self.installations[installation].orphans.clear();
         }
+        if files.contains(&Kept::Ledger) && files.contains(&Kept::End) && state.contains_key(&Kept::End) {
+            self.truth.lost_fresh(installation);
+        }
         if files.len() == 3 && !state.is_empty() {
             self.truth.went_back(installation);
+        }
+    }
+
+    /// Files of a drive that is nowhere are damaged.
+    pub(super) fn damage_drive(&mut self, at: usize, prefix: &str) {
+        let disk = &self.drives[at].disk;
+        for path in disk.paths().iter().filter(|path| path.starts_with(prefix)) {
+            disk.flip(path, 0, 16);
         }
     }
 
@@ -501,7 +517,8 @@ impl World {
         }
         let numbers = running.numbers.load(Ordering::Acquire) + 100;
         running.register.note(&reached, numbers, running.store.ledger()).unwrap();
-        self.truth.synced(installation);
+        let drives = self.drives_of(installation);
+        self.truth.synced(installation, &drives);
     }
 
     /// A pass of the sweeper over one drive.

@@ -1,0 +1,185 @@
+//! Every file of the state folder and of a volume, damaged in every way, after an orderly end and after a kill: then purges, and
+//! another start. `WEIR_MATRIX=all` does all of them, which takes minutes; without it one of eight is done.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::*;
+
+/// How many are done at once.
+const AT_ONCE: usize = 4;
+/// One of so many is done where not all are wanted.
+const SHARE: usize = 8;
+
+#[derive(Debug, Clone, Copy)]
+enum Harm {
+    Empty,
+    Half,
+    AByteLess,
+    GarbageBehind,
+    Flipped,
+    LastFlipped,
+    Removed,
+    Folder,
+    OlderCopy,
+}
+
+const HARMS: [Harm; 9] = [
+    Harm::Empty,
+    Harm::Half,
+    Harm::AByteLess,
+    Harm::GarbageBehind,
+    Harm::Flipped,
+    Harm::LastFlipped,
+    Harm::Removed,
+    Harm::Folder,
+    Harm::OlderCopy,
+];
+
+impl Harm {
+    /// Does it to a file; false where it is as it was.
+    fn on(self, path: &Path, older: &Path) -> bool {
+        let before = std::fs::read(path).unwrap();
+        let mut bytes = before.clone();
+        match self {
+            Harm::Empty => bytes.clear(),
+            Harm::Half => bytes.truncate(before.len() / 2),
+            Harm::AByteLess => bytes.truncate(before.len().saturating_sub(1)),
+            Harm::GarbageBehind => bytes.extend(weir_testkit::pattern(7, 100)),
+            Harm::Flipped => {
+                let at = before.len() / 2;
+                bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 0x10);
+            }
+            Harm::LastFlipped => bytes.iter_mut().rev().take(1).for_each(|byte| *byte ^= 1),
+            Harm::Removed | Harm::Folder => {
+                std::fs::remove_file(path).unwrap();
+                if matches!(self, Harm::Folder) {
+                    std::fs::create_dir(path).unwrap();
+                }
+                return true;
+            }
+            Harm::OlderCopy => match std::fs::read(older) {
+                Ok(older) => bytes = older,
+                Err(_) => return false,
+            },
+        }
+        if bytes != before {
+            std::fs::write(path, &bytes).unwrap();
+        }
+        bytes != before
+    }
+}
+
+/// A state folder and a volume at the end of a life, with copies from an earlier start; and what purges leave of it.
+struct Template {
+    weir: Weir,
+    least: HashMap<usize, u64>,
+    ending: Ending,
+}
+
+impl Template {
+    fn make(ending: Ending) -> Template {
+        let versions = Versions::start();
+        let mut weir = start(&versions.origin);
+        store(&weir);
+        purge(&weir, &["http://localhost/none"]);
+        end(&mut weir, Ending::Stop);
+        for part in ["state", "volume"] {
+            copy(&weir.folder().join(part), &weir.folder().join("older").join(part));
+        }
+        weir.start_again();
+        versions.renew(COUNT - 1..COUNT);
+        purge(&weir, &[&format!("http://localhost/{}", COUNT - 1)]);
+        store(&weir);
+        versions.renew(firsts());
+        purge(&weir, &["--tag", "first"]);
+        end(&mut weir, ending);
+        Template { least: versions.least(), weir, ending }
+    }
+
+    /// The files of state and volume, by their paths below the folder.
+    fn files(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let mut left = vec![PathBuf::from("state"), PathBuf::from("volume")];
+        while let Some(folder) = left.pop() {
+            for path in entries(&self.weir.folder().join(&folder)) {
+                let own = folder.join(path.file_name().unwrap());
+                let kind = std::fs::metadata(&path).unwrap();
+                match kind.is_dir() {
+                    true => left.push(own),
+                    false if kind.is_file() && !own.ends_with("lock") => found.push(own),
+                    false => {}
+                }
+            }
+        }
+        found
+    }
+
+    /// One case, with an origin and folders of its own; what it came to.
+    fn run(&self, file: &Path, harm: Harm) -> &'static str {
+        let versions = Versions::start();
+        *versions.now.lock().unwrap() = self.least.clone();
+        let setup = setup();
+        for part in ["state", "volume"] {
+            copy(&self.weir.folder().join(part), &setup.folder().join(part));
+        }
+        let older = self.weir.folder().join("older").join(file);
+        if !harm.on(&setup.folder().join(file), &older) {
+            return "nothing to do";
+        }
+        let when = format!("{harm:?} {} after {:?}", file.display(), self.ending);
+        let mut weir = match setup.try_run_config(&text(&versions.origin, "{folder}/volume")) {
+            Ok(weir) => weir,
+            Err(said) => {
+                let is_sentence = said.contains("weir:") || said.contains("error") || said.contains("cannot");
+                assert!(is_sentence && !said.contains("panicked"), "{when}: refused with\n{said}");
+                return "refused";
+            }
+        };
+        check(&weir, &self.least, &when);
+        versions.renew(0..COUNT);
+        let purged = weir.command(&["purge", "--all"]);
+        let is_durable = purged.code == Some(0);
+        check(&weir, &versions.least(), &when);
+        // What was not acknowledged may be forgotten.
+        let least = if is_durable { versions.least() } else { self.least.clone() };
+        end(&mut weir, self.ending);
+        weir.start_again();
+        check(&weir, &least, &format!("{when}, after another start"));
+        assert!(!weir.stderr().contains("panicked"), "{when}: {}", weir.stderr());
+        if is_durable { "right" } else { "right, and purges refused" }
+    }
+}
+
+#[test]
+fn any_file_may_be_damaged_and_no_answer_is_one_that_a_purge_forbids() {
+    let wants_all = std::env::var("WEIR_MATRIX").is_ok_and(|word| word == "all");
+    let templates = [Ending::Stop, Ending::Kill].map(Template::make);
+    let mut cases = Vec::new();
+    for template in &templates {
+        for file in template.files() {
+            cases.extend(HARMS.map(|harm| (template, file.clone(), harm)));
+        }
+    }
+    if !wants_all {
+        // Coprime to the number of harms, so that each comes by.
+        cases = cases.into_iter().step_by(SHARE).collect();
+    }
+    let next = AtomicUsize::new(0);
+    let came_to: Mutex<HashMap<&str, usize>> = Mutex::default();
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some((template, file, harm)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    let came = template.run(file, *harm);
+                    if wants_all {
+                        println!("{harm:?} {} after {:?}: {came}", file.display(), template.ending);
+                    }
+                    *came_to.lock().unwrap().entry(came).or_default() += 1;
+                }
+            });
+        }
+    });
+    let came_to = came_to.into_inner().unwrap();
+    println!("{} cases: {came_to:?}", cases.len());
+    assert!(came_to.get("right").is_some_and(|count| *count > 0), "{came_to:?}");
+}

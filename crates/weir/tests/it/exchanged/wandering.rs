@@ -1,0 +1,170 @@
+//! Drives between installations, and ledgers that are copies from before.
+
+use super::*;
+
+/// How a purge names what it concerns.
+const PURGES: [&[&str]; 2] = [&["--tag", "first"], &["--all"]];
+
+/// So long a sweep takes at most to begin and end.
+fn await_sweep(weir: &Weir, what: &str) {
+    let passes = || weir.metric("weir_volume_sweeps_total").unwrap_or(0.0);
+    let before = passes();
+    until(what, || passes() > before);
+}
+
+/// Newer versions, a purge of the old ones, a sweep, and another start: nothing old goes out.
+fn purge_and_check(weir: &mut Weir, versions: &Versions, args: &[&str]) {
+    check(weir, &versions.least(), "as it arrived");
+    store(weir);
+    versions.renew(firsts());
+    purge(weir, args);
+    check(weir, &versions.least(), "after the purge");
+    await_sweep(weir, "it is swept");
+    check(weir, &versions.least(), "after the sweep");
+    end(weir, Ending::Kill);
+    weir.start_again();
+    check(weir, &versions.least(), "after another start");
+}
+
+/// An installation whose ledger is ahead of that of any other by seconds: each start leads it on by four.
+fn ahead(origin: &Origin) -> Weir {
+    let mut weir = start(origin);
+    for _ in 0..6 {
+        end(&mut weir, Ending::Kill);
+        weir.start_again();
+    }
+    weir
+}
+
+#[test]
+fn a_purge_concerns_a_drive_that_comes_from_an_installation_ahead() {
+    std::thread::scope(|scope| {
+        for args in PURGES {
+            let versions = Versions::start();
+            scope.spawn(move || {
+                let mut older = start(&versions.origin);
+                end(&mut older, Ending::Stop);
+                let mut younger = ahead(&versions.origin);
+                store(&younger);
+                end(&mut younger, Ending::Stop);
+                versions.renew(firsts());
+                copy(&younger.folder().join("volume"), &older.folder().join("volume"));
+                older.start_again();
+                purge_and_check(&mut older, &versions, args);
+            });
+        }
+    });
+}
+
+#[test]
+fn two_installations_use_one_drive_in_turn() {
+    let versions = Versions::start();
+    let mut one = start(&versions.origin);
+    end(&mut one, Ending::Stop);
+    let mut other = ahead(&versions.origin);
+    store(&other);
+    for turn in 0..4 {
+        let (from, to) = if turn % 2 == 0 { (&mut other, &mut one) } else { (&mut one, &mut other) };
+        end(from, if turn < 2 { Ending::Stop } else { Ending::Kill });
+        copy(&from.folder().join("volume"), &to.folder().join("volume"));
+        versions.renew(0..COUNT);
+        to.start_again();
+        check(to, &versions.least(), "as it arrived");
+        store(to);
+        versions.renew(firsts());
+        purge(to, &["--tag", "first"]);
+        check(to, &versions.least(), "after the purge");
+    }
+}
+
+/// What of the state folder is put back.
+const PARTS: [&[&str]; 3] = [&["ledger"], &["ledger", "ledger.end"], &["ledger", "ledger.end", "volumes"]];
+
+#[test]
+fn a_state_that_is_put_back_forgets_no_purge() {
+    std::thread::scope(|scope| {
+        for (starts, parts) in
+            [(0, PARTS[0]), (0, PARTS[1]), (1, PARTS[2]), (3, PARTS[0]), (3, PARTS[1]), (3, PARTS[2])]
+        {
+            for ending in [Ending::Stop, Ending::Kill] {
+                // Killed within seconds after a purge no third place says that there was one.
+                if starts > 0 || parts.len() == 1 || ending == Ending::Stop {
+                    scope.spawn(move || put_back(starts, parts, ending));
+                }
+            }
+        }
+    });
+}
+
+/// The state is copied, and so many starts and a purge later these files of it are put back.
+fn put_back(starts: usize, parts: &[&str], ending: Ending) {
+    let versions = Versions::start();
+    let mut weir = start(&versions.origin);
+    store(&weir);
+    let kept = weir.folder().join("kept");
+    copy(&weir.state(), &kept);
+    for _ in 0..starts {
+        end(&mut weir, ending);
+        weir.start_again();
+    }
+    check(&weir, &versions.least(), "before");
+    versions.renew(firsts());
+    purge(&weir, &["--tag", "first"]);
+    end(&mut weir, ending);
+    for part in parts {
+        match std::fs::read(kept.join(part)) {
+            Ok(bytes) => std::fs::write(weir.state().join(part), bytes).unwrap(),
+            Err(_) => std::fs::remove_file(weir.state().join(part)).unwrap(),
+        }
+    }
+    weir.start_again();
+    let when = format!("{parts:?} of {starts} starts before, {ending:?}");
+    check(&weir, &versions.least(), &when);
+    store(&weir);
+    versions.renew(firsts());
+    purge(&weir, &["--all"]);
+    check(&weir, &versions.least(), &when);
+    end(&mut weir, ending);
+    weir.start_again();
+    check(&weir, &versions.least(), &when);
+}
+
+#[test]
+fn what_was_used_with_a_ledger_that_is_lost_is_not_used_any_more() {
+    for starts in [0, 12] {
+        let versions = Versions::start();
+        let mut weir = start(&versions.origin);
+        store(&weir);
+        for _ in 0..starts {
+            end(&mut weir, Ending::Kill);
+            weir.start_again();
+        }
+        end(&mut weir, Ending::Stop);
+        std::fs::remove_file(weir.state().join("ledger")).unwrap();
+        let before = versions.origin.total();
+        weir.start_again();
+        weir.await_stderr("was used with a ledger that is lost");
+        answers(&weir);
+        let asked = versions.origin.total() - before;
+        assert_eq!(asked, COUNT, "after {starts} starts all is asked for");
+        let conditional =
+            |number| versions.origin.requests(&format!("/{number}")).last().unwrap().header("if-none-match");
+        assert!((0..COUNT).all(|number| conditional(number).is_none()), "and nothing of it is left");
+    }
+}
+
+#[test]
+fn a_ledger_that_is_taken_away_under_a_running_weir_is_written_again() {
+    let versions = Versions::start();
+    let mut weir = start(&versions.origin);
+    store(&weir);
+    std::fs::remove_file(weir.state().join("ledger")).unwrap();
+    versions.renew(firsts());
+    purge(&weir, &["--tag", "first"]);
+    assert!(weir.state().join("ledger").is_file());
+    end(&mut weir, Ending::Kill);
+    weir.start_again();
+    let before = versions.origin.total();
+    check(&weir, &versions.least(), "after another start");
+    assert_eq!(versions.origin.total() - before, firsts().count(), "what was not purged is there");
+}
