@@ -44,6 +44,12 @@ pub trait AccountFiles: Debug + Send {
     /// # Errors
     /// As the system says.
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
+
+    /// Gives a file that is not open a name that none has, and returns when the folder's names are on disk.
+    ///
+    /// # Errors
+    /// As the system says.
+    fn set_aside(&mut self, name: &str, aside: &str) -> io::Result<()>;
 }
 
 /// Files (mode 0600) in a folder (mode 0700), which is made when the first is written.
@@ -131,6 +137,11 @@ impl AccountFiles for AccountsFolder {
             fs::rename(&*path, &to)?;
             *path = to;
         }
+        File::open(&self.path)?.sync_all()
+    }
+
+    fn set_aside(&mut self, name: &str, aside: &str) -> io::Result<()> {
+        fs::rename(self.path.join(name), self.path.join(aside))?;
         File::open(&self.path)?.sync_all()
     }
 }

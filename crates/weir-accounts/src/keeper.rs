@@ -359,9 +359,9 @@ impl Keeper {
     /// lost with what is written from now on, and it is counted once, whenever this process ends.
     fn set_aside(&mut self, unsound: &Unsound) -> io::Result<String> {
         let name = name_aside(&unsound.file, (self.clock)(), &self.files.names()?);
-        self.files.rename(&unsound.file, &name)?;
-        // The file that is open is another one from here on.
+        // It may be the one that is open.
         self.open = None;
+        self.files.set_aside(&unsound.file, &name)?;
         self.book.lock().forget(unsound.month);
         Ok(name)
     }
@@ -531,7 +531,7 @@ fn others(files: &dyn AccountFiles, is_own: impl Fn(&str) -> bool) -> Result<Oth
     let (mut sheets, mut all) = (Vec::new(), Vec::new());
     for name in names(files)? {
         let month = name.split('.').next().and_then(|month| month.parse::<Month>().ok());
-        let Some(month) = month.filter(|_| !is_own(&name) && !name.ends_with(UNFINISHED)) else { continue };
+        let Some(month) = month.filter(|_| !is_own(&name) && !name.contains(UNFINISHED)) else { continue };
         let Some(mut told) = read(files, &name)? else { continue };
         if told.torn_bytes > 0 && name.contains(ASIDE) {
             thread::sleep(SETTLED_AFTER);

@@ -112,6 +112,16 @@ impl AccountFiles for Double {
         Ok(())
     }
 
+    fn set_aside(&mut self, name: &str, aside: &str) -> io::Result<()> {
+        let mut drive = self.0.lock();
+        drive.act()?;
+        assert!(!drive.files.contains_key(aside), "{aside} is there");
+        let file = drive.files.remove(name).unwrap();
+        drive.files.insert(aside.to_owned(), file);
+        drive.open = None;
+        Ok(())
+    }
+
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         let mut drive = self.0.lock();
         drive.act()?;
@@ -400,6 +410,15 @@ fn damage_is_survived_and_what_is_foreign_refused() {
     let source: Source = Box::new(Vec::new);
     let refused = Keeper::open(Box::new(files.clone()), source, wall);
     assert!(matches!(refused, Err(AccountsError::Foreign { .. })));
+    // One that was not finished, under whatever name, was never a file of the accounts.
+    for (at, changed) in [(8, 9 ^ 1), (120, 1)] {
+        files.0.lock().files.get_mut("2026-03").unwrap().bytes[at] ^= changed;
+    }
+    for unfinished in ["2026-03.new", "2026-03.new-2", "2026-03.left-7-7.new"] {
+        let copy = File { bytes: files.bytes("2026-03"), synced: 0 };
+        files.0.lock().files.insert(unfinished.to_owned(), copy);
+        assert_eq!(Life::begin(&files).ever("a"), 5, "{unfinished}");
+    }
     // What is no month's is left alone.
     files.0.lock().files.clear();
     files.0.lock().files.insert("notes".to_owned(), File::default());

@@ -31,7 +31,7 @@ pub(crate) struct ShowSites {
     /// and whole.
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Print CSV (RFC 4180), a line for each site and day.
+    /// Print CSV (RFC 4180), a line for each site and day; ends with 1 where a file of the accounts is not whole, which is said.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
     /// Count what of the cache is of use, too: neither purged nor stale. Reads the head of all that is held.
