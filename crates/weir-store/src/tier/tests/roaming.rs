@@ -4,12 +4,14 @@
 //!
 //! `WEIR_ROAMING_SEEDS=4..400` says which lives; what one did is printed where it fails.
 
+mod installation;
 mod named;
 mod truth;
 mod world;
 
+use self::installation::{Kept, RECORD_BYTES, State};
 use self::truth::URLS;
-use self::world::{AHEAD, BACK, End, Kept, RECORD_BYTES, State, Target, World};
+use self::world::{AHEAD, BACK, End, Target, World};
 use crate::{Force, MARKS_MAX};
 
 const STEPS: u64 = 120;
