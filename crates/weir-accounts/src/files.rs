@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The files of the accounts: one is open for appending at a time. All of it blocks.
 pub trait AccountFiles: Debug + Send {
@@ -39,7 +39,7 @@ pub trait AccountFiles: Debug + Send {
     /// What was written since the last sync may be lost, even if a later sync succeeds.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Gives a file another name, in place of any that has it, and returns when the folder's names are on disk.
+    /// Gives the open file, which was made as `from`, another name, in place of any that has it, and returns when the folder's names are on disk.
     ///
     /// # Errors
     /// As the system says.
@@ -50,8 +50,12 @@ pub trait AccountFiles: Debug + Send {
 #[derive(Debug)]
 pub struct AccountsFolder {
     path: PathBuf,
-    open: Option<File>,
+    /// What is open, and the name it has.
+    open: Option<(File, PathBuf)>,
 }
+
+/// How many names are tried for a file that is not finished.
+const NAMES_MAX: u32 = 4;
 
 impl AccountsFolder {
     /// The files in that folder.
@@ -60,7 +64,8 @@ impl AccountsFolder {
     }
 
     fn file(&mut self) -> io::Result<&mut File> {
-        self.open.as_mut().ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
+        let open = self.open.as_mut().map(|(file, _)| file);
+        open.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     }
 }
 
@@ -73,6 +78,19 @@ fn unless_missing<T>(read: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
+/// A name like this one that nothing has any more: one left behind may have another's mode. A folder stays where it is.
+fn freed(folder: &Path, name: &str) -> io::Result<PathBuf> {
+    let other = |number| folder.join(format!("{name}-{number}"));
+    let mut names = std::iter::once(folder.join(name)).chain((2..=NAMES_MAX).map(other));
+    let mut result = Err(io::Error::from(io::ErrorKind::AlreadyExists));
+    let found = names.find(|path| {
+        result = unless_missing(fs::remove_file(path)).map(drop);
+        result.is_ok()
+    });
+    result?;
+    found.ok_or_else(|| io::Error::from(io::ErrorKind::AlreadyExists))
+}
+
 impl AccountFiles for AccountsFolder {
     fn names(&self) -> io::Result<Vec<String>> {
         let Some(entries) = unless_missing(fs::read_dir(&self.path))? else { return Ok(Vec::new()) };
@@ -80,18 +98,22 @@ impl AccountFiles for AccountsFolder {
     }
 
     fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        unless_missing(fs::read(self.path.join(name)))
+        let path = self.path.join(name);
+        let Some(found) = unless_missing(fs::metadata(&path))? else { return Ok(None) };
+        if !found.is_file() {
+            // To open a pipe would be to wait for who writes to it.
+            return Err(io::Error::other("it is no file"));
+        }
+        unless_missing(fs::read(path))
     }
 
     fn create(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.open = None;
         DirBuilder::new().recursive(true).mode(0o700).create(&self.path)?;
-        let path = self.path.join(name);
-        // One left behind may have another's mode.
-        unless_missing(fs::remove_file(&path))?;
-        let mut file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(path)?;
+        let path = freed(&self.path, name)?;
+        let mut file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
         file.write_all(bytes)?;
-        self.open = Some(file);
+        self.open = Some((file, path));
         Ok(())
     }
 
@@ -103,8 +125,12 @@ impl AccountFiles for AccountsFolder {
         self.file()?.sync_data()
     }
 
-    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
-        fs::rename(self.path.join(from), self.path.join(to))?;
+    fn rename(&mut self, _from: &str, to: &str) -> io::Result<()> {
+        let to = self.path.join(to);
+        if let Some((_, path)) = &mut self.open {
+            fs::rename(&*path, &to)?;
+            *path = to;
+        }
         File::open(&self.path)?.sync_all()
     }
 }

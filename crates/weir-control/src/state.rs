@@ -7,7 +7,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
 use std::io::{self, Read};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
-use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,9 +15,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use thiserror::Error;
 
 const LOCK: &str = "lock";
-const SOCKET: &str = "control.sock";
-/// The ledger, and what it is written anew as.
-const LEDGERS: [&str; 2] = ["ledger", "ledger.new"];
+/// The control socket, and what it is called where something that cannot be removed has its name.
+const SOCKETS: [&str; 2] = ["control.sock", "control-2.sock"];
+/// What else is in the folder: other files' names begin with one of these.
+const FILES: [&str; 4] = ["ledger", "volumes", "frequencies", "written-"];
 /// The folder of the accounts.
 pub const ACCOUNTS: &str = "accounts";
 /// The longest path that fits into a socket address.
@@ -115,13 +116,9 @@ impl StateFolder {
     }
 
     /// Makes an inherited folder, with its control socket, this process's.
-    ///
-    /// # Errors
-    /// When its lock cannot be written.
-    pub fn take(&self) -> Result<(), StateError> {
+    pub fn take(&self) {
         self.socket_made.store(true, Ordering::Relaxed);
-        let write = write_pid(&self.lock);
-        write.map_err(|source| StateError::Unusable { path: self.path.clone(), source })
+        write_pid(&self.lock);
     }
 
     /// Leaves the folder with its control socket to the process that has inherited it.
@@ -139,12 +136,8 @@ impl StateFolder {
     /// # Errors
     /// When it cannot be made.
     pub fn bind_socket(&self) -> Result<UnixListener, StateError> {
-        let socket = self.path.join(SOCKET);
         let bind = || {
-            match fs::remove_file(&socket) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+            let socket = self.freed_socket()?;
             let listener = UnixListener::bind(reachable(&socket, &self.folder))?;
             self.socket_made.store(true, Ordering::Relaxed);
             fs::set_permissions(&socket, fs::Permissions::from_mode(0o600))?;
@@ -153,13 +146,29 @@ impl StateFolder {
         };
         bind().map_err(|source| StateError::Unusable { path: self.path.clone(), source })
     }
+
+    /// The first name for the socket that nothing has any more; none of the others is a socket.
+    fn freed_socket(&self) -> io::Result<PathBuf> {
+        let freed = SOCKETS.map(|name| {
+            let socket = self.path.join(name);
+            match fs::remove_file(&socket) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+                _ => Ok(socket),
+            }
+        });
+        let [first, second] = freed;
+        first.or_else(|error| {
+            tracing::warn!(%error, "{} cannot be removed; the control socket is {}", SOCKETS[0], SOCKETS[1]);
+            second
+        })
+    }
 }
 
 impl Drop for StateFolder {
     /// Removes the control socket while the lock is still held, so that it cannot be another Weir's.
     fn drop(&mut self) {
         if self.socket_made.load(Ordering::Relaxed) {
-            let _ = fs::remove_file(self.path.join(SOCKET));
+            let _ = fs::remove_file(socket_in(&self.path));
         }
     }
 }
@@ -194,7 +203,14 @@ pub fn default_path(variable: &dyn Fn(&str) -> Option<OsString>, user: User) -> 
 /// The control socket of a state folder, as a path that fits into a socket address, and what must stay open meanwhile.
 pub(crate) fn socket_of(path: &Path) -> io::Result<(PathBuf, File)> {
     let folder = File::open(path)?;
-    Ok((reachable(&path.join(SOCKET), &folder), folder))
+    Ok((reachable(&socket_in(path), &folder), folder))
+}
+
+/// The control socket of a folder: the first of its names that is one.
+fn socket_in(path: &Path) -> PathBuf {
+    let [first, second] = SOCKETS.map(|name| path.join(name));
+    let is_socket = |path: &Path| fs::metadata(path).is_ok_and(|found| found.file_type().is_socket());
+    if !is_socket(&first) && is_socket(&second) { second } else { first }
 }
 
 /// A long path is reached through the open folder.
@@ -202,7 +218,8 @@ fn reachable(socket: &Path, folder: &File) -> PathBuf {
     if socket.as_os_str().len() <= SOCKET_PATH_BYTES_MAX {
         return socket.to_owned();
     }
-    PathBuf::from(format!("/proc/self/fd/{}/{SOCKET}", folder.as_raw_fd()))
+    let name = Path::new(socket.file_name().unwrap_or_default());
+    Path::new(&format!("/proc/self/fd/{}", folder.as_raw_fd())).join(name)
 }
 
 /// A folder that others may enter is closed when it is ours alone, and refused otherwise.
@@ -227,18 +244,25 @@ fn close_to_others(path: &Path, folder: &File) -> Result<(), StateError> {
 }
 
 fn is_ours(name: &OsStr) -> bool {
-    name == LOCK || name == SOCKET || name == ACCOUNTS || LEDGERS.iter().any(|ledger| name == *ledger)
+    let name = name.to_string_lossy();
+    let is_file = FILES.iter().any(|file| name.starts_with(file));
+    name == LOCK || name == ACCOUNTS || SOCKETS.contains(&&*name) || is_file
 }
 
 fn lock(path: &Path) -> Result<File, StateError> {
     let unusable = |source| StateError::Unusable { path: path.to_owned(), source };
-    let mut file = OpenOptions::new()
+    let path_of_lock = path.join(LOCK);
+    if fs::metadata(&path_of_lock).is_ok_and(|found| !found.is_file()) {
+        return Err(unusable(io::Error::other("`lock` is no file; move it away")));
+    }
+    let mut options = OpenOptions::new();
+    let mut file = options
         .read(true)
         .write(true)
         .create(true)
         .truncate(false)
         .mode(0o600)
-        .open(path.join(LOCK))
+        .open(path_of_lock)
         .map_err(unusable)?;
     match file.try_lock() {
         Ok(()) => {}
@@ -253,15 +277,19 @@ fn lock(path: &Path) -> Result<File, StateError> {
         }
         Err(TryLockError::Error(source)) => return Err(unusable(source)),
     }
-    write_pid(&file).map_err(unusable)?;
+    write_pid(&file);
     Ok(file)
 }
 
-/// Never empty for who reads meanwhile.
-fn write_pid(lock: &File) -> io::Result<()> {
+/// Never empty for who reads meanwhile. Where it cannot be written, on a full disk, the lock says nobody's pid.
+fn write_pid(lock: &File) {
     let line = format!("{}\n", std::process::id());
-    lock.write_all_at(line.as_bytes(), 0)?;
-    lock.set_len(line.len() as u64)
+    let written = lock.write_all_at(line.as_bytes(), 0).and_then(|()| lock.set_len(line.len() as u64));
+    if let Err(error) = written {
+        tracing::warn!(%error, "cannot write the pid into the lock of the state folder");
+        // Who holds the lock is not known by it any more, and it holds all the same.
+        let _ = lock.set_len(0);
+    }
 }
 
 #[cfg(test)]

@@ -8,15 +8,15 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
 use crate::ledger::{Ledger, Past, Stamp};
+use crate::scratch::{self, Scratch};
 
 /// Its name in the state folder.
 const NAME: &str = "volumes";
@@ -95,6 +95,20 @@ pub struct Opening {
     pub found: u64,
     /// What it says from now on.
     pub own: u64,
+}
+
+impl Opening {
+    /// Whether the volume says it, so that no register that was written before matches it.
+    fn is_new(self) -> bool {
+        self.own != self.found && self.own != 0
+    }
+}
+
+impl Entry {
+    /// Whether a volume of that opening would be believed.
+    fn matches(&self, opening: Opening) -> bool {
+        self.is_present && self.opening == opening.own
+    }
 }
 
 /// The numbers of a ledger that a volume bears.
@@ -198,6 +212,11 @@ impl Register {
         self.state.lock().ledger
     }
 
+    /// Whether the file may not say what is known.
+    pub fn is_unwritten(&self) -> bool {
+        self.state.lock().is_unwritten
+    }
+
     /// Whether the volume that was last in a folder was on a drive of its own: then an empty folder that is on the root's drive is
     /// a mount that is missing.
     pub fn was_mount(&self, path: &str) -> bool {
@@ -212,8 +231,10 @@ impl Register {
     /// Says that a volume is there from now on, and leads the ledger beyond all numbers that it bears, so that whatever is marked
     /// from now on concerns it; durable when it returns.
     ///
+    /// Where it cannot be written down that is done later, and a start before then finds another opening than the last one it knows.
+    ///
     /// # Errors
-    /// It cannot be written down, or its numbers are no ledger's: the volume is not to be used.
+    /// It cannot be written down, nor would that be noticed; or its numbers are no ledger's: the volume is not to be used.
     pub fn arrive(&self, volume: Arriving<'_>, ledger: &Ledger) -> io::Result<Arrival> {
         let mut state = self.state.lock();
         let known = state.volumes.get(&volume.id);
@@ -258,7 +279,13 @@ impl Register {
         }
         wanted.volumes.insert(volume.id, entry);
         wanted.ledger = wanted.ledger.max(ledger.state().durable);
-        self.write(&mut state, wanted)?;
+        // Where nothing can be written, what is there must not believe it at the next start.
+        let is_another = !state.is_unwritten && known.is_none_or(|entry| !entry.matches(volume.opening));
+        let is_safe = volume.opening.is_new() || is_another;
+        match self.write(&mut state, wanted) {
+            Err(error) if !is_safe => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
         Ok(Arrival { trusted_from: Stamp::of(trusted_from), dead_below: Stamp::of(dead_below), distrust })
     }
 
@@ -349,11 +376,9 @@ impl Register {
             return Ok(());
         }
         *state = State { is_unwritten: true, ..wanted };
-        let new = self.folder.join(NEW_NAME);
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new)?;
-        file.write_all(state.to_text().as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&new, self.folder.join(NAME))?;
+        let mut new = Scratch::create(&self.folder, NEW_NAME, state.to_text().as_bytes())?;
+        new.file.sync_all()?;
+        new.rename(self.folder.join(NAME))?;
         File::open(&self.folder)?.sync_all()?;
         state.is_unwritten = false;
         Ok(())
@@ -380,11 +405,7 @@ fn distrust(volume: &Arriving<'_>, known: Option<&Entry>, ledger: &Ledger) -> Op
 
 /// What the file says, and whether it is damaged.
 fn load(folder: &Path) -> io::Result<(State, bool)> {
-    let file = match File::open(folder.join(NAME)) {
-        Ok(file) => file,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok((State::default(), false)),
-        Err(error) => return Err(error),
-    };
+    let Some(file) = scratch::open(&folder.join(NAME))? else { return Ok((State::default(), false)) };
     let mut bytes = Vec::new();
     file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
     let state = State::read(&bytes).filter(|_| bytes.len() as u64 <= BYTES_MAX);

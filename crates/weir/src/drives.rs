@@ -26,6 +26,8 @@ use slot::{Course, Drain, Slot};
 const TICK: Duration = Duration::from_millis(100);
 /// How often it is written down how far they have come.
 const NOTE_EVERY: Duration = Duration::from_secs(10);
+/// And how often where what it should say could not be written.
+const NOTE_AGAIN: Duration = Duration::from_secs(1);
 /// So long the start waits for volumes that are being opened; then it goes on without them.
 const START_PATIENCE: Duration = Duration::from_secs(60);
 /// Between two passes over a volume that is being emptied.
@@ -281,19 +283,21 @@ impl Inner {
                 Err(_) => {}
             }
         }
-        if state.waits {
-            return Ok(());
+        if !state.waits {
+            self.call(&state);
         }
-        self.call(&state)
+        Ok(())
     }
 
-    /// Writes down who is there, and who is missing.
-    fn call(&self, state: &State) -> anyhow::Result<()> {
+    /// Writes down who is there, and who is missing. Where that cannot be done it is tried again with each note.
+    fn call(&self, state: &State) {
         let State { slots, .. } = state;
         let paths: Vec<String> = slots.iter().map(Slot::path).collect();
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
         let present: Vec<u128> = slots.iter().filter_map(|slot| slot.attached().map(Attached::id)).collect();
-        self.register.call(&paths, &present).context("cannot write the register of volumes")
+        if let Err(error) = self.register.call(&paths, &present) {
+            tracing::error!(%error, "cannot write the register of volumes; tried again every second");
+        }
     }
 
     /// One look at everything.
@@ -311,7 +315,7 @@ impl Inner {
         self.open_shut(state);
         self.end_expecting(state);
         // While another process has the volumes the register is its own.
-        if !state.waits && now().saturating_sub(state.noted_at) >= NOTE_EVERY {
+        if !state.waits && now().saturating_sub(state.noted_at) >= self.note_every() {
             state.noted_at = now();
             self.note(state);
         }
@@ -322,9 +326,7 @@ impl Inner {
         let is_settled = |slot: &Slot| slot.attached().is_some() || slot.why.is_some();
         if !state.waits && self.store.expects_volumes() && state.slots.iter().all(is_settled) {
             self.store.end_expecting();
-            if let Err(error) = self.call(state) {
-                tracing::error!(%error, "volumes that are missing cannot be written down");
-            }
+            self.call(state);
         }
     }
 
@@ -521,6 +523,11 @@ impl Inner {
         }
     }
 
+    /// How often it is written down.
+    fn note_every(&self) -> Duration {
+        if self.register.is_unwritten() { NOTE_AGAIN } else { NOTE_EVERY }
+    }
+
     /// Writes down how far the volumes have come.
     fn note(&self, state: &State) {
         let mut epochs = Vec::new();
@@ -529,8 +536,13 @@ impl Inner {
             epochs.push((attached.id(), attached.volume().reached()));
         }
         let numbers = self.numbers.load(Ordering::Acquire) + NUMBERS_AHEAD;
-        if let Err(error) = self.register.note(&epochs, numbers, self.store.ledger()) {
-            tracing::warn!(%error, "cannot write the register of volumes");
+        let was_unwritten = self.register.is_unwritten();
+        match (self.register.note(&epochs, numbers, self.store.ledger()), was_unwritten) {
+            (Err(error), false) => {
+                tracing::error!(%error, "cannot write the register of volumes; tried again every second");
+            }
+            (Ok(()), true) => tracing::warn!("the register of volumes is written again"),
+            _ => {}
         }
     }
 

@@ -522,8 +522,18 @@ fn the_thread_answers_and_finishes() {
     assert_eq!(accounts.since(None).unwrap().lines[0].ever.misses, 5);
     COUNT.store(7, Ordering::Relaxed);
     accounts.finish(Duration::from_secs(10));
+    let files: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    let [month] = &files[..] else { panic!("{files:?}") };
+    let unfinished = std::path::PathBuf::from(format!("{}{UNFINISHED}", month.display()));
+    std::fs::create_dir_all(unfinished.join("somebody's")).unwrap();
     let accounts = start();
     assert_eq!(accounts.since(None).unwrap().lines[0].ever.misses, 7);
+    COUNT.store(2, Ordering::Relaxed);
+    assert_eq!(accounts.since(None).unwrap().lines[0].ever.misses, 9);
+    assert_eq!(accounts.state().failure, None, "what stands in the way of an unfinished file is passed by");
+    accounts.finish(Duration::from_secs(10));
+    let accounts = start();
+    assert_eq!(accounts.since(None).unwrap().lines[0].ever.misses, 9);
     accounts.finish(Duration::from_secs(10));
     std::fs::remove_dir_all(&folder).unwrap();
 }

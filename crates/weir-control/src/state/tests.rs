@@ -48,12 +48,44 @@ fn a_left_socket_is_replaced_and_the_new_one_is_private() {
     let path = folder.0.join("state");
     let state = StateFolder::open(&path).unwrap();
     drop(state.bind_socket().unwrap());
-    assert!(UnixStream::connect(path.join(SOCKET)).is_err());
+    assert!(UnixStream::connect(path.join(SOCKETS[0])).is_err());
     let _listener = state.bind_socket().unwrap();
-    assert_eq!(mode(&path.join(SOCKET)), 0o600);
-    UnixStream::connect(path.join(SOCKET)).unwrap();
+    assert_eq!(mode(&path.join(SOCKETS[0])), 0o600);
+    UnixStream::connect(path.join(SOCKETS[0])).unwrap();
     drop(state);
-    assert!(!path.join(SOCKET).exists());
+    assert!(!path.join(SOCKETS[0]).exists());
+}
+
+#[test]
+fn a_folder_in_the_sockets_place_is_passed_by() {
+    let folder = Folder::new();
+    let path = folder.0.join("state");
+    let state = StateFolder::open(&path).unwrap();
+    fs::create_dir_all(path.join(SOCKETS[0]).join("somebody's")).unwrap();
+    let _listener = state.bind_socket().unwrap();
+    let (socket, _open) = socket_of(&path).unwrap();
+    assert!(socket.ends_with(SOCKETS[1]) && mode(&socket) == 0o600);
+    UnixStream::connect(&socket).unwrap();
+    drop(state);
+    assert!(!path.join(SOCKETS[1]).exists() && path.join(SOCKETS[0]).exists());
+    fs::remove_dir_all(path.join(SOCKETS[0])).unwrap();
+    // One that was left behind under the other name is not taken for the socket.
+    drop(UnixListener::bind(path.join(SOCKETS[1])).unwrap());
+    let state = StateFolder::open(&path).unwrap();
+    let _listener = state.bind_socket().unwrap();
+    let (socket, _open) = socket_of(&path).unwrap();
+    UnixStream::connect(socket).unwrap();
+    assert!(!path.join(SOCKETS[1]).exists());
+}
+
+#[test]
+fn a_folder_that_others_may_enter_is_closed_where_all_in_it_is_weirs() {
+    let folder = Folder::new();
+    let names = ["ledger", "volumes", "frequencies", "written-00", "ledger.new-2", "volumes.new"];
+    names.iter().for_each(|name| fs::write(folder.0.join(name), "").unwrap());
+    fs::set_permissions(&folder.0, fs::Permissions::from_mode(0o755)).unwrap();
+    drop(StateFolder::open(&folder.0).unwrap());
+    assert_eq!(mode(&folder.0), 0o700);
 }
 
 #[test]

@@ -3,8 +3,8 @@
 //! Both only ever cost by being lost: a sketch that is not there, torn, or of another size is an empty one, a count that is
 //! not there is none. `docs/format/admission.md` draws them byte by byte. They are read and written by threads that may block.
 
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -12,6 +12,7 @@ use std::sync::Arc;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::sketch::{Extent, Sketch};
+use crate::scratch::{self, Scratch};
 use crate::volume::Spent;
 
 const SKETCH: &str = "frequencies";
@@ -57,7 +58,7 @@ pub(super) fn from_bytes(bytes: &[u8], wanted: Extent) -> Option<Sketch> {
 pub(super) fn read(folder: &Path, wanted: Extent) -> Option<Sketch> {
     let most = wanted.memory_bytes() + 8 * (SKETCH_HEADER_WORDS as u64 + 2);
     let mut bytes = Vec::new();
-    File::open(folder.join(SKETCH)).ok()?.take(most).read_to_end(&mut bytes).ok()?;
+    scratch::open(&folder.join(SKETCH)).ok()??.take(most).read_to_end(&mut bytes).ok()?;
     from_bytes(&bytes, wanted)
 }
 
@@ -66,16 +67,9 @@ pub(super) fn read(folder: &Path, wanted: Extent) -> Option<Sketch> {
 /// # Errors
 /// As the system says: the one before stays.
 pub(super) fn write(folder: &Path, sketch: &Sketch) -> io::Result<()> {
-    let new = folder.join(SKETCH_NEW);
-    // One left behind may have another's mode.
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new)?;
-    file.write_all(&to_bytes(sketch))?;
-    file.sync_data()?;
-    fs::rename(new, folder.join(SKETCH))
+    let mut new = Scratch::create(folder, SKETCH_NEW, &to_bytes(sketch))?;
+    new.file.sync_data()?;
+    new.rename(folder.join(SKETCH))
 }
 
 /// What was written to a volume today, in two slots that are written by turns: a torn one leaves the other.
@@ -95,6 +89,10 @@ impl SpentFile {
     /// As the system says.
     pub(crate) fn open(folder: &Path, volume: u128) -> io::Result<(SpentFile, Option<Spent>)> {
         let path = folder.join(format!("written-{volume:032x}"));
+        match scratch::check(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
         let mut newest = None;

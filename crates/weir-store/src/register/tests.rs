@@ -1,6 +1,6 @@
 //! Who was there all the time, and who was not.
 
-use super::{Arriving, Bears, Distrust, NEW_NAME, Opening, Reached, Register, State};
+use super::{Arriving, Bears, Distrust, NAME, Opening, Reached, Register, State};
 use crate::Ledger;
 use crate::ledger::Stamp;
 use crate::samples::Folder;
@@ -193,12 +193,53 @@ fn what_could_not_be_written_is_written_the_next_time() {
     let (folder, ledger) = (Folder::new("register-unwritten"), Ledger::default());
     let register = open(&folder);
     register.arrive(Arriving { is_empty: true, ..volume(7, 3) }, &ledger).unwrap();
-    let obstacle = folder.path().join(NEW_NAME);
-    std::fs::create_dir(&obstacle).unwrap();
-    assert!(register.leave(7, true).is_err());
-    std::fs::remove_dir(&obstacle).unwrap();
+    let obstacle = Obstacle::put(&folder);
+    assert!(register.leave(7, true).is_err() && register.is_unwritten());
+    drop(obstacle);
     register.leave(7, true).unwrap();
+    assert!(!register.is_unwritten());
     assert!(open(&folder).arrive(volume(7, 3), &ledger).unwrap().distrust.is_some());
+}
+
+/// Keeps the file from being written, not from being read before.
+struct Obstacle(std::path::PathBuf);
+
+impl Obstacle {
+    fn put(folder: &Folder) -> Obstacle {
+        let path = folder.path().join(NAME);
+        std::fs::rename(&path, folder.path().join("kept")).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        Obstacle(path)
+    }
+}
+
+impl Drop for Obstacle {
+    fn drop(&mut self) {
+        std::fs::remove_dir(&self.0).unwrap();
+        std::fs::rename(self.0.with_file_name("kept"), &self.0).unwrap();
+    }
+}
+
+#[test]
+fn a_volume_is_used_without_being_written_down_only_where_it_is_doubted_afterwards() {
+    let ledger = Ledger::default();
+    let opening = |found, own| Arriving { opening: Opening { found, own }, ..volume(7, 3) };
+    // Of what a volume says then, and whether it is used; a start after that reads what was written before.
+    for (own, is_used) in [(6, true), (5, false), (0, true)] {
+        let folder = Folder::new("register-full");
+        open(&folder).arrive(Arriving { is_empty: true, ..opening(4, 5) }, &ledger).unwrap();
+        let register = open(&folder);
+        let obstacle = Obstacle::put(&folder);
+        let arrival = register.arrive(opening(5, own), &ledger);
+        assert_eq!(arrival.is_ok(), is_used, "{own}");
+        assert!(arrival.iter().all(|arrival| arrival.distrust.is_none()));
+        // What is kept in memory alone says nothing of what is on disk.
+        register.leave(7, true).unwrap_err();
+        assert!(register.arrive(opening(5, 5), &ledger).is_err());
+        drop(obstacle);
+        let next = open(&folder).arrive(opening(own, 9), &ledger).unwrap();
+        assert_eq!(next.distrust.is_some(), is_used, "{own}");
+    }
 }
 
 #[test]

@@ -175,13 +175,18 @@ impl Volume {
         Reached { end: segment << u32::BITS | (end / UNIT_BYTES), ..self.reached() }
     }
 
-    /// Says in the volume that this is another opening. Where that cannot be written the old one stays. Blocks.
+    /// Says in the volume that this is another opening. Where there is no room for that it says none; where nothing can be changed
+    /// the old one stays. Blocks.
     pub fn renew_opening(&self) -> Opening {
         let shared = &self.shared;
         let found = OPENED.read(&*shared.disk, &shared.superblock);
+        if shared.disk.is_sealed() {
+            return Opening { found, own: found };
+        }
         let own = random::word();
         match OPENED.write(&*shared.disk, &shared.superblock, own) {
             Ok(()) => Opening { found, own },
+            Err(_) if OPENED.remove(&*shared.disk).is_ok() => Opening { found, own: 0 },
             Err(_) => Opening { found, own: found },
         }
     }

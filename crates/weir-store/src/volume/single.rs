@@ -54,6 +54,15 @@ impl Single {
         disk.rename(self.new_path, self.path)?;
         disk.sync_folder("")
     }
+
+    /// Takes the number away, durably, so that it is 0; that needs no room.
+    ///
+    /// # Errors
+    /// Those of the drive: the old number may stay. `NotFound` where there was none.
+    pub(crate) fn remove(&self, disk: &dyn Disk) -> io::Result<()> {
+        disk.unlink(self.path)?;
+        disk.sync_folder("")
+    }
 }
 
 #[cfg(test)]

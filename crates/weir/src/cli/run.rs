@@ -112,7 +112,7 @@ impl Run {
         let old_pid = inheritance.as_ref().map(|inheritance| inheritance.pid);
         let predecessor = inheritance.map(Inheritance::ready).transpose()?;
         if predecessor.is_some() {
-            begun.state.take()?;
+            begun.state.take();
         }
         let Begun { house, state, admin, socket, start, signals, runtime, terminal, admin_address } = begun;
         crate::events::watch(&house);

@@ -146,7 +146,7 @@ fn a_sealed_volume_serves_what_it_has_and_nothing_of_it_is_changed() {
     assert_eq!(held(&volume).len(), 30);
     let opening = volume.renew_opening();
     assert_eq!(opening.own, opening.found, "it is the same opening still");
-    assert!(opening.found > 0 && tried.swap(0, Ordering::SeqCst) == 1);
+    assert!(opening.found > 0);
     // It does not get smaller: what left would be back.
     volume.resize(1 << 20);
     assert!(volume.store(&samples::key(77), bytes::Bytes::new(), 77, &[]).is_err());
