@@ -344,7 +344,7 @@ fn nothing_that_was_purged_or_replaced_comes_back_with_a_drive_or_a_ledger() {
         Some(from.parse().ok()?..to.parse().ok()?)
     });
     let (mut used, mut failed) = ([0; 2], Vec::new());
-    for seed in seeds.unwrap_or(0..100) {
+    for seed in seeds.unwrap_or(0..200) {
         match live(seed) {
             Ok(own) => used = [used[0] + own[0], used[1] + own[1]],
             Err(why) => failed.push(why),
