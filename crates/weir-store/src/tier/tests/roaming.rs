@@ -267,7 +267,7 @@ impl Life {
 
     fn harm(&mut self, own: usize) {
         let other = self.below(self.world.installations.len() as u64) as usize;
-        let (state, named) = match self.below(8) {
+        let (state, named) = match self.below(10) {
             0..=2 => {
                 let copies = self.world.installations[own].copies.clone();
                 let count = copies.len().max(1) as u64;
@@ -286,6 +286,11 @@ impl Life {
 
     /// The end of the ledger is not what it was.
     fn damage(&mut self, own: usize) {
+        if self.below(2) == 0 {
+            self.tell(format!("{own} starts once more, and writes its ledger anew"));
+            self.world.start(own);
+            self.world.end(own, End::Stop);
+        }
         let mut state = self.world.installations[own].state();
         let Some(ledger) = state.get_mut(&Kept::Ledger) else { return };
         let records = (ledger.len() / RECORD_BYTES).saturating_sub(1);
