@@ -4,12 +4,14 @@
 //!
 //! `WEIR_ROAMING_SEEDS=4..400` says which lives; what one did is printed where it fails.
 
+mod installation;
 mod named;
 mod truth;
 mod world;
 
+use self::installation::{Kept, RECORD_BYTES, State};
 use self::truth::URLS;
-use self::world::{AHEAD, BACK, End, Kept, RECORD_BYTES, State, Target, World};
+use self::world::{AHEAD, BACK, End, Target, World};
 use crate::{Force, MARKS_MAX};
 
 const STEPS: u64 = 120;
@@ -265,7 +267,7 @@ impl Life {
 
     fn harm(&mut self, own: usize) {
         let other = self.below(self.world.installations.len() as u64) as usize;
-        let (state, named) = match self.below(8) {
+        let (state, named) = match self.below(10) {
             0..=2 => {
                 let copies = self.world.installations[own].copies.clone();
                 let count = copies.len().max(1) as u64;
@@ -284,6 +286,11 @@ impl Life {
 
     /// The end of the ledger is not what it was.
     fn damage(&mut self, own: usize) {
+        if self.below(2) == 0 {
+            self.tell(format!("{own} starts once more, and writes its ledger anew"));
+            self.world.start(own);
+            self.world.end(own, End::Stop);
+        }
         let mut state = self.world.installations[own].state();
         let Some(ledger) = state.get_mut(&Kept::Ledger) else { return };
         let records = (ledger.len() / RECORD_BYTES).saturating_sub(1);
@@ -342,7 +349,7 @@ fn nothing_that_was_purged_or_replaced_comes_back_with_a_drive_or_a_ledger() {
         Some(from.parse().ok()?..to.parse().ok()?)
     });
     let (mut used, mut failed) = ([0; 2], Vec::new());
-    for seed in seeds.unwrap_or(0..100) {
+    for seed in seeds.unwrap_or(0..200) {
         match live(seed) {
             Ok(own) => used = [used[0] + own[0], used[1] + own[1]],
             Err(why) => failed.push(why),

@@ -1,7 +1,8 @@
 //! Cases of drives and ledgers that do not belong together, one by one: what a purge forbids does not come back.
 
+use super::installation::{Kept, RECORD_BYTES, State};
 use super::truth::Use;
-use super::world::{AHEAD, End, Kept, RECORD_BYTES, State, Target, World};
+use super::world::{AHEAD, End, Target, World};
 use crate::{Force, MARKS_MAX};
 
 const OBJECTS: u64 = 6;

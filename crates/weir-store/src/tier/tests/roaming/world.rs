@@ -1,27 +1,23 @@
 //! Installations, each with a ledger, a register and a clock of its own; drives that go from one to another; and state folders in which
 //! what stands is older, another's, damaged or gone.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
 
 use weir_policy::{Now, Storable, StoredFlags};
 
+use super::installation::{Installation, Kept, Running, State};
 use super::truth::{Place, Truth, URLS, Use};
-use crate::ledger::tests::files::Power;
-use crate::register::{Arriving, Distrust, Register};
-use crate::samples::{Folder, body, key, now, proof, url};
+use crate::register::Distrust;
+use crate::samples::{body, key, now, proof, url};
 use crate::tier::sweeper::{Stuck, Sweeper};
 use crate::tier::tests::wait;
 use crate::volume::{Clock, CrashDisk, Fault, Volume, VolumeSettings, codec};
 use crate::volumes::Attached;
-use crate::{Asking, Force, Found, Generation, Ledger, Mark, Scope, Seating, Settings, Store, Writer};
+use crate::{Asking, Force, Found, Generation, Mark, Scope, Writer};
 
 const DISK_BYTES: u64 = 8 << 20;
-const MEMORY_BYTES: u64 = 1 << 20;
-/// Records of the ledger's file, in bytes.
-pub(super) const RECORD_BYTES: usize = 64;
 const YEAR: i64 = 365 * 86_400;
 
 /// How far a clock is from the true time, in seconds.
@@ -70,50 +66,6 @@ pub(super) enum End {
     Power,
 }
 
-/// A file of a state folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kept {
-    Ledger,
-    /// How far the ledger came.
-    End,
-    Register,
-}
-
-impl Kept {
-    fn name(self) -> &'static str {
-        match self {
-            Kept::Ledger => "ledger",
-            Kept::End => "ledger.end",
-            Kept::Register => "volumes",
-        }
-    }
-}
-
-/// What stands in a state folder.
-pub(super) type State = BTreeMap<Kept, Vec<u8>>;
-
-/// A process.
-pub(super) struct Running {
-    pub(super) store: Store,
-    register: Arc<Register>,
-    numbers: Arc<AtomicU64>,
-}
-
-pub(super) struct Installation {
-    power: Power,
-    folder: Folder,
-    marks_max: usize,
-    /// How far its clock is from the true time, in seconds.
-    pub(super) clock: i64,
-    pub(super) running: Option<Running>,
-    /// Its state as it was at some times.
-    pub(super) copies: Vec<State>,
-    /// The power of its drives is about to go.
-    pub(super) is_failing: bool,
-    /// Drives that it knows, and used with a ledger that is lost.
-    orphans: BTreeSet<usize>,
-}
-
 /// A transfer under way.
 struct Fill {
     installation: usize,
@@ -150,63 +102,6 @@ pub(super) struct World {
     pub(super) used: [u64; 2],
 }
 
-impl Installation {
-    /// The ledger and the register of a new process, as the program opens them.
-    fn open(&self, now: Now) -> Result<Running, crate::ledger::OpenError> {
-        let (register, _) = Register::open(self.folder.path()).unwrap();
-        let files = Box::new(self.power.files());
-        let ledger = Ledger::open(self.marks_max, files, register.ledger_number(), now)?;
-        let numbers = Arc::new(AtomicU64::new(register.numbers()));
-        let register = Arc::new(register);
-        let store = Store::with_ledger(Settings::of(MEMORY_BYTES), ledger);
-        store.set_register(Arc::clone(&register));
-        Ok(Running { store, register, numbers })
-    }
-
-    pub(super) fn state(&self) -> State {
-        let of = |kept: Kept| match kept {
-            Kept::Register => std::fs::read(self.folder.path().join(kept.name())).ok(),
-            _ => self.power.content(kept.name()),
-        };
-        let all = [Kept::Ledger, Kept::End, Kept::Register];
-        all.into_iter().filter_map(|kept| Some((kept, of(kept)?))).collect()
-    }
-
-    fn write(&self, kept: Kept, bytes: Option<&[u8]>) {
-        let path = self.folder.path().join(kept.name());
-        match (kept, bytes) {
-            (Kept::Ledger | Kept::End, bytes) => self.power.put(kept.name(), bytes),
-            (Kept::Register, Some(bytes)) => std::fs::write(path, bytes).unwrap(),
-            (Kept::Register, None) => drop(std::fs::remove_file(path)),
-        }
-    }
-}
-
-impl Running {
-    /// Takes a volume that was opened, as the program does.
-    fn take(&self, volume: Volume, path: &str) -> (Attached, Option<Distrust>) {
-        let arriving = Arriving {
-            id: volume.id(),
-            path,
-            reached: volume.found(),
-            opening: volume.renew_opening(),
-            bears: volume.bears(),
-            is_empty: volume.usage().objects == 0,
-            is_mount: true,
-        };
-        let arrival = self.register.arrive(arriving, self.store.ledger()).unwrap();
-        if arrival.distrust == Some(Distrust::Ahead) {
-            self.store.distrust(arrival.trusted_from);
-        }
-        let seating = Seating {
-            trusted_from: arrival.trusted_from,
-            dead_below: arrival.dead_below,
-            ..Seating::of(path, 1)
-        };
-        (self.store.attach_without_sweeper(volume, seating, now), arrival.distrust)
-    }
-}
-
 fn path_of(drive: usize) -> String {
     format!("/drive/{drive}")
 }
@@ -237,16 +132,7 @@ impl World {
 
     /// Sets up one more, whose clock is so far from the true time; which one it is.
     pub(super) fn set_up(&mut self, clock: i64, marks_max: usize) -> usize {
-        self.installations.push(Installation {
-            power: Power::new(),
-            folder: Folder::in_memory("roaming"),
-            marks_max,
-            clock,
-            running: None,
-            copies: Vec::new(),
-            is_failing: false,
-            orphans: BTreeSet::new(),
-        });
+        self.installations.push(Installation::new(clock, marks_max));
         self.start(self.installations.len() - 1);
         self.installations.len() - 1
     }
@@ -373,7 +259,7 @@ impl World {
         let drives = self.drives_of(installation);
         if end == End::Power {
             self.seed += 1;
-            self.installations[installation].power.cut(self.seed);
+            self.installations[installation].cut(self.seed);
         }
         let mut reached = Vec::new();
         self.fills.retain(|fill| fill.installation != installation);

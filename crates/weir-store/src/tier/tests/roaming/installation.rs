@@ -1,0 +1,138 @@
+//! What an installation has of its own: a state folder, and a process that opens what stands there as the program does.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+
+use weir_policy::Now;
+
+use crate::ledger::tests::files::Power;
+use crate::register::{Arriving, Distrust, Register};
+use crate::samples::{Folder, now};
+use crate::volume::Volume;
+use crate::volumes::Attached;
+use crate::{Ledger, Seating, Settings, Store};
+
+const MEMORY_BYTES: u64 = 1 << 20;
+/// Records of the ledger's file, in bytes.
+pub(super) const RECORD_BYTES: usize = 64;
+
+/// A file of a state folder.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Kept {
+    Ledger,
+    /// How far the ledger came.
+    End,
+    Register,
+}
+
+impl Kept {
+    fn name(self) -> &'static str {
+        match self {
+            Kept::Ledger => "ledger",
+            Kept::End => "ledger.end",
+            Kept::Register => "volumes",
+        }
+    }
+}
+
+/// What stands in a state folder.
+pub(super) type State = BTreeMap<Kept, Vec<u8>>;
+
+/// A process.
+pub(super) struct Running {
+    pub(super) store: Store,
+    pub(super) register: Arc<Register>,
+    pub(super) numbers: Arc<AtomicU64>,
+}
+
+pub(super) struct Installation {
+    power: Power,
+    folder: Folder,
+    marks_max: usize,
+    /// How far its clock is from the true time, in seconds.
+    pub(super) clock: i64,
+    pub(super) running: Option<Running>,
+    /// Its state as it was at some times.
+    pub(super) copies: Vec<State>,
+    /// The power of its drives is about to go.
+    pub(super) is_failing: bool,
+    /// Drives that it knows, and used with a ledger that is lost.
+    pub(super) orphans: BTreeSet<usize>,
+}
+
+impl Installation {
+    /// One that has not begun.
+    pub(super) fn new(clock: i64, marks_max: usize) -> Installation {
+        Installation {
+            power: Power::new(),
+            folder: Folder::in_memory("roaming"),
+            marks_max,
+            clock,
+            running: None,
+            copies: Vec::new(),
+            is_failing: false,
+            orphans: BTreeSet::new(),
+        }
+    }
+
+    /// The power goes: of the ledger's files what was not durable goes with it.
+    pub(super) fn cut(&self, seed: u64) {
+        self.power.cut(seed);
+    }
+
+    /// The ledger and the register of a new process, as the program opens them.
+    pub(super) fn open(&self, now: Now) -> Result<Running, crate::ledger::OpenError> {
+        let (register, _) = Register::open(self.folder.path()).unwrap();
+        let files = Box::new(self.power.files());
+        let ledger = Ledger::open(self.marks_max, files, register.ledger_number(), now)?;
+        let numbers = Arc::new(AtomicU64::new(register.numbers()));
+        let register = Arc::new(register);
+        let store = Store::with_ledger(Settings::of(MEMORY_BYTES), ledger);
+        store.set_register(Arc::clone(&register));
+        Ok(Running { store, register, numbers })
+    }
+
+    pub(super) fn state(&self) -> State {
+        let of = |kept: Kept| match kept {
+            Kept::Register => std::fs::read(self.folder.path().join(kept.name())).ok(),
+            _ => self.power.content(kept.name()),
+        };
+        let all = [Kept::Ledger, Kept::End, Kept::Register];
+        all.into_iter().filter_map(|kept| Some((kept, of(kept)?))).collect()
+    }
+
+    pub(super) fn write(&self, kept: Kept, bytes: Option<&[u8]>) {
+        let path = self.folder.path().join(kept.name());
+        match (kept, bytes) {
+            (Kept::Ledger | Kept::End, bytes) => self.power.put(kept.name(), bytes),
+            (Kept::Register, Some(bytes)) => std::fs::write(path, bytes).unwrap(),
+            (Kept::Register, None) => drop(std::fs::remove_file(path)),
+        }
+    }
+}
+
+impl Running {
+    /// Takes a volume that was opened, as the program does.
+    pub(super) fn take(&self, volume: Volume, path: &str) -> (Attached, Option<Distrust>) {
+        let arriving = Arriving {
+            id: volume.id(),
+            path,
+            reached: volume.found(),
+            opening: volume.renew_opening(),
+            bears: volume.bears(),
+            is_empty: volume.usage().objects == 0,
+            is_mount: true,
+        };
+        let arrival = self.register.arrive(arriving, self.store.ledger()).unwrap();
+        if arrival.distrust == Some(Distrust::Ahead) {
+            self.store.distrust(arrival.trusted_from);
+        }
+        let seating = Seating {
+            trusted_from: arrival.trusted_from,
+            dead_below: arrival.dead_below,
+            ..Seating::of(path, 1)
+        };
+        (self.store.attach_without_sweeper(volume, seating, now), arrival.distrust)
+    }
+}
