@@ -386,17 +386,17 @@ fn accounts_that_cannot_be_written_are_written_later() {
     let month = today()[..7].to_owned();
     let accounts_folder = |weir: &Weir| weir.state().join("accounts");
     let mut weir = setup.run_config(&config(&origin, &["a.test", "b.test"]));
-    // A folder stands where the file is to be made.
-    let obstacle = accounts_folder(&weir).join(format!("{month}.new"));
-    fs::create_dir_all(&obstacle).unwrap();
-    fs::create_dir(obstacle.join("x")).unwrap();
+    // Folders stand wherever the file could be made.
+    let obstacles =
+        ["", "2-", "3-", "4-"].map(|more| accounts_folder(&weir).join(format!("{more}{month}.new")));
+    obstacles.iter().for_each(|obstacle| fs::create_dir_all(obstacle.join("x")).unwrap());
     mixed(&weir, &books, "a.test", 0);
     agree(&weir, &books);
     until("it says so", || weir.metric("weir_accounts_well") == Some(0.0));
     weir.await_stderr("cannot write the accounts");
     mixed(&weir, &books, "a.test", 1);
     agree(&weir, &books);
-    fs::remove_dir_all(&obstacle).unwrap();
+    obstacles.iter().for_each(|obstacle| fs::remove_dir_all(obstacle).unwrap());
     until("it is well again", || weir.metric("weir_accounts_well") == Some(1.0));
     assert_eq!(weir.stderr().matches("cannot write the accounts").count(), 1);
     weir.signal("KILL");
