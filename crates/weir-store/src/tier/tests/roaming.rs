@@ -14,7 +14,8 @@ use crate::{Force, MARKS_MAX};
 
 const STEPS: u64 = 120;
 /// Which files are put back, lost or exchanged together.
-const FILES: [&[Kept]; 7] = [
+const FILES: [&[Kept]; 8] = [
+    &[Kept::Ledger, Kept::End, Kept::Register],
     &[Kept::Ledger, Kept::End, Kept::Register],
     &[Kept::Ledger, Kept::End, Kept::Register],
     &[Kept::Ledger, Kept::End],
@@ -107,8 +108,7 @@ impl Life {
         self.pass();
         let own = self.below(self.world.installations.len() as u64) as usize;
         if self.world.installations[own].running.is_none() {
-            self.begin(own);
-            return Ok(());
+            return self.begin(own);
         }
         let (url, drive) = (self.below(URLS), self.below(3) as usize);
         match self.below(if self.kind.has_harm() { 48 } else { 44 }) {
@@ -137,21 +137,31 @@ impl Life {
             }
             25..=28 => self.sweep(own, drive),
             29..=31 => self.eject(own),
-            32..=36 => self.attach(own, drive),
+            32..=36 => {
+                self.attach(own, drive);
+                if self.below(4) == 0 {
+                    self.purge(own);
+                    self.get_all(own)?;
+                }
+            }
             37 => self.empty(own),
             38 | 46 | 47 => {
                 self.tell(format!("copy {} of {own}", self.world.installations[own].copies.len()));
                 self.world.copy(own);
             }
-            39 | 40 | 44 | 45 => self.end(own),
+            39 | 40 | 44 | 45 => self.end(own)?,
             41 if url < 4 => {
                 let operations = self.below(60);
                 self.tell(format!("the drives of {own} fail in {operations}"));
                 self.world.doom(own, operations);
             }
-            _ => (0..URLS).try_for_each(|url| self.get(own, url))?,
+            _ => self.get_all(own)?,
         }
         Ok(())
+    }
+
+    fn get_all(&mut self, own: usize) -> Result<(), String> {
+        (0..URLS).try_for_each(|url| self.get(own, url))
     }
 
     fn get(&mut self, own: usize, url: u64) -> Result<(), String> {
@@ -206,18 +216,22 @@ impl Life {
         }
     }
 
-    fn end(&mut self, own: usize) {
+    fn end(&mut self, own: usize) -> Result<(), String> {
+        if self.kind.has_harm() && self.below(2) == 0 {
+            self.tell(format!("copy {} of {own}", self.world.installations[own].copies.len()));
+            self.world.copy(own);
+            self.purge(own);
+        }
         let how = [End::Stop, End::Stop, End::Kill, End::Power][self.below(4) as usize];
         self.tell(format!("{own} ends: {how:?}"));
         self.world.end(own, how);
-        if self.below(4) > 0 {
-            self.begin(own);
-        }
+        if self.below(4) > 0 { self.begin(own) } else { Ok(()) }
     }
 
     /// Something happens to an installation that is not running, and another process begins.
-    fn begin(&mut self, own: usize) {
-        if self.kind.has_harm() && self.below(4) > 0 {
+    fn begin(&mut self, own: usize) -> Result<(), String> {
+        let is_harmed = self.kind.has_harm() && self.below(4) > 0;
+        if is_harmed {
             self.harm(own);
         }
         if self.kind != Kind::Alone && self.below(4) == 0 {
@@ -230,6 +244,10 @@ impl Life {
             self.tell(format!("{own} starts {starts} times more"));
             for _ in 0..starts {
                 self.world.start(own);
+                if is_harmed {
+                    // One that ends before it has looked for the volumes may hide that the state is a copy.
+                    self.world.call(own);
+                }
                 self.world.end(own, End::Stop);
             }
         }
@@ -242,6 +260,7 @@ impl Life {
             }
         }
         self.world.call(own);
+        if self.below(2) == 0 { self.get_all(own) } else { Ok(()) }
     }
 
     fn harm(&mut self, own: usize) {
@@ -249,7 +268,8 @@ impl Life {
         let (state, named) = match self.below(8) {
             0..=2 => {
                 let copies = self.world.installations[own].copies.clone();
-                let at = self.below(copies.len().max(1) as u64) as usize;
+                let count = copies.len().max(1) as u64;
+                let at = if self.below(2) == 0 { count - 1 } else { self.below(count) } as usize;
                 let Some(copy) = copies.get(at) else { return };
                 (copy.clone(), format!("copy {at}"))
             }
@@ -289,7 +309,13 @@ impl Life {
             }
         };
         self.tell(format!("the ledger of {own} is {how}"));
-        self.world.replace(own, &[Kept::Ledger], &state);
+        if self.below(4) == 0 {
+            self.tell("and its other file is lost".to_owned());
+            state.remove(&Kept::End);
+            self.world.replace(own, &[Kept::Ledger, Kept::End], &state);
+        } else {
+            self.world.replace(own, &[Kept::Ledger], &state);
+        }
     }
 }
 

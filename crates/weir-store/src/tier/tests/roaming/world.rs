@@ -317,6 +317,7 @@ impl World {
         settings.segment_bytes = Some(128 << 10);
         settings.identity = Some((id_of(at), 8));
         settings.numbers = Arc::clone(&running.numbers);
+        settings.journal_bytes_min = Some(2048);
         // What one thread was asked for is done in order.
         settings.readers = 1;
         let (volume, _) = Volume::open(Arc::new(drive.disk.clone()), &settings).unwrap();
@@ -423,7 +424,7 @@ impl World {
         if files.contains(&Kept::Ledger) || files.contains(&Kept::Register) {
             self.installations[installation].orphans.clear();
         }
-        if files.contains(&Kept::Ledger) && files.contains(&Kept::End) {
+        if files.contains(&Kept::Ledger) && files.contains(&Kept::End) && state.contains_key(&Kept::End) {
             self.truth.lost_fresh(installation);
         }
         if files.len() == 3 && !state.is_empty() {
