@@ -116,9 +116,6 @@ pub(crate) fn open(
         ledger: known.ledger,
     };
     let shared = Arc::new(Shared::new(disk, settings, read));
-    if shared.disk.is_sealed() {
-        shared.counters.seal();
-    }
     let mut recovery = Recovery {
         shared: &shared,
         durable: known.durable,
