@@ -39,25 +39,27 @@ pub trait AccountFiles: Debug + Send {
     /// What was written since the last sync may be lost, even if a later sync succeeds.
     fn sync(&mut self) -> io::Result<()>;
 
-    /// Gives the open file, which was made as `from`, another name, in place of any that has it, and returns when the folder's names are on disk.
+    /// Gives a file, which may have been made as `from` just now, another name, in place of any that has it, and returns when the folder's names are on disk.
     ///
     /// # Errors
     /// As the system says.
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()>;
-
-    /// Gives a file that is not open a name that none has, and returns when the folder's names are on disk.
-    ///
-    /// # Errors
-    /// As the system says.
-    fn set_aside(&mut self, name: &str, aside: &str) -> io::Result<()>;
 }
 
 /// Files (mode 0600) in a folder (mode 0700), which is made when the first is written.
 #[derive(Debug)]
 pub struct AccountsFolder {
     path: PathBuf,
-    /// What is open, and the name it has.
-    open: Option<(File, PathBuf)>,
+    open: Option<Open>,
+}
+
+/// A file that is open for appending.
+#[derive(Debug)]
+struct Open {
+    file: File,
+    /// What it was made as, and the name that it has.
+    name: String,
+    path: PathBuf,
 }
 
 /// How many names are tried for a file that is not finished.
@@ -70,7 +72,7 @@ impl AccountsFolder {
     }
 
     fn file(&mut self) -> io::Result<&mut File> {
-        let open = self.open.as_mut().map(|(file, _)| file);
+        let open = self.open.as_mut().map(|open| &mut open.file);
         open.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))
     }
 }
@@ -86,7 +88,7 @@ fn unless_missing<T>(read: io::Result<T>) -> io::Result<Option<T>> {
 
 /// A name like this one that nothing has any more: one left behind may have another's mode. A folder stays where it is.
 fn freed(folder: &Path, name: &str) -> io::Result<PathBuf> {
-    let other = |number| folder.join(format!("{name}-{number}"));
+    let other = |number| folder.join(format!("{number}-{name}"));
     let mut names = std::iter::once(folder.join(name)).chain((2..=NAMES_MAX).map(other));
     let mut result = Err(io::Error::from(io::ErrorKind::AlreadyExists));
     let found = names.find(|path| {
@@ -119,7 +121,7 @@ impl AccountFiles for AccountsFolder {
         let path = freed(&self.path, name)?;
         let mut file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
         file.write_all(bytes)?;
-        self.open = Some((file, path));
+        self.open = Some(Open { file, name: name.to_owned(), path });
         Ok(())
     }
 
@@ -131,17 +133,10 @@ impl AccountFiles for AccountsFolder {
         self.file()?.sync_data()
     }
 
-    fn rename(&mut self, _from: &str, to: &str) -> io::Result<()> {
-        let to = self.path.join(to);
-        if let Some((_, path)) = &mut self.open {
-            fs::rename(&*path, &to)?;
-            *path = to;
-        }
-        File::open(&self.path)?.sync_all()
-    }
-
-    fn set_aside(&mut self, name: &str, aside: &str) -> io::Result<()> {
-        fs::rename(self.path.join(name), self.path.join(aside))?;
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        let made = self.open.as_ref().filter(|open| open.name == from);
+        let path = made.map_or_else(|| self.path.join(from), |open| open.path.clone());
+        fs::rename(path, self.path.join(to))?;
         File::open(&self.path)?.sync_all()
     }
 }

@@ -361,7 +361,7 @@ impl Keeper {
         let name = name_aside(&unsound.file, (self.clock)(), &self.files.names()?);
         // It may be the one that is open.
         self.open = None;
-        self.files.set_aside(&unsound.file, &name)?;
+        self.files.rename(&unsound.file, &name)?;
         self.book.lock().forget(unsound.month);
         Ok(name)
     }

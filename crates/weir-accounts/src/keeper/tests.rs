@@ -112,16 +112,6 @@ impl AccountFiles for Double {
         Ok(())
     }
 
-    fn set_aside(&mut self, name: &str, aside: &str) -> io::Result<()> {
-        let mut drive = self.0.lock();
-        drive.act()?;
-        assert!(!drive.files.contains_key(aside), "{aside} is there");
-        let file = drive.files.remove(name).unwrap();
-        drive.files.insert(aside.to_owned(), file);
-        drive.open = None;
-        Ok(())
-    }
-
     fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         let mut drive = self.0.lock();
         drive.act()?;

@@ -48,7 +48,7 @@ pub trait LedgerFiles: Debug + Send {
     /// As the system says; the file has what it had, these bytes, or neither.
     fn overwrite(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
 
-    /// Gives the open file, which was made as `from`, another name, in place of any that has it.
+    /// Gives a file, which may have been made as `from` just now, another name, in place of any that has it.
     ///
     /// # Errors
     /// As the system says.
@@ -66,12 +66,14 @@ pub trait LedgerFiles: Debug + Send {
 pub struct LedgerFolder {
     path: PathBuf,
     open: Option<Scratch>,
+    /// What the open file was made as.
+    made: String,
 }
 
 impl LedgerFolder {
     /// The files in that folder, which must be there.
     pub fn new(path: PathBuf) -> LedgerFolder {
-        LedgerFolder { path, open: None }
+        LedgerFolder { path, open: None, made: String::new() }
     }
 
     fn open(&mut self) -> io::Result<&mut Scratch> {
@@ -93,6 +95,7 @@ impl LedgerFiles for LedgerFolder {
     fn create(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.open = None;
         self.open = Some(Scratch::create(&self.path, name, bytes)?);
+        name.clone_into(&mut self.made);
         Ok(())
     }
 
@@ -129,9 +132,12 @@ impl LedgerFiles for LedgerFolder {
         if is_new { self.sync_folder() } else { Ok(()) }
     }
 
-    fn rename(&mut self, _from: &str, to: &str) -> io::Result<()> {
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
         let to = self.path.join(to);
-        self.open()?.rename(to)
+        match &mut self.open {
+            Some(open) if self.made == from => open.rename(to),
+            _ => std::fs::rename(self.path.join(from), to),
+        }
     }
 
     fn sync_folder(&mut self) -> io::Result<()> {

@@ -423,6 +423,10 @@ impl Engine {
         self.drop_oldest()
     }
 
+    pub(crate) fn dropping_for_tests(&self) -> Option<u64> {
+        self.dropping.as_ref().map(evict::Dropping::number)
+    }
+
     pub(crate) fn skip_segments_for_tests(&mut self, next: u64) {
         self.next_segment = next;
     }

@@ -71,6 +71,10 @@ pub(crate) struct Read {
 impl Shared {
     pub(crate) fn new(disk: Arc<dyn Disk>, settings: &VolumeSettings, read: Read) -> Shared {
         let Read { superblock, index, segments, space, swept, stamp_max, ledger } = read;
+        let counters = Counters::default();
+        if disk.is_sealed() {
+            counters.seal();
+        }
         Shared {
             disk,
             superblock,
@@ -78,7 +82,7 @@ impl Shared {
             index,
             segments,
             space,
-            counters: Counters::default(),
+            counters,
             limbo: Limbo::default(),
             stamp_max: AtomicU64::new(stamp_max),
             ledger_found: ledger,

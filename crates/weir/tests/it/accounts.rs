@@ -386,9 +386,9 @@ fn accounts_that_cannot_be_written_are_written_later() {
     let month = today()[..7].to_owned();
     let accounts_folder = |weir: &Weir| weir.state().join("accounts");
     let mut weir = setup.run_config(&config(&origin, &["a.test", "b.test"]));
-    // A folder stands wherever the file may be made.
-    let names = ["", "-2", "-3", "-4"].map(|more| format!("{month}.new{more}"));
-    let obstacles = names.map(|name| accounts_folder(&weir).join(name));
+    // Folders stand wherever the file could be made.
+    let obstacles =
+        ["", "2-", "3-", "4-"].map(|more| accounts_folder(&weir).join(format!("{more}{month}.new")));
     obstacles.iter().for_each(|obstacle| fs::create_dir_all(obstacle.join("x")).unwrap());
     mixed(&weir, &books, "a.test", 0);
     agree(&weir, &books);
