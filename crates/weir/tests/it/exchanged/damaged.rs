@@ -1,5 +1,5 @@
-//! Every file of the state folder and of a volume, damaged in every way, after an orderly end and after a kill: then purges, and
-//! another start. `WEIR_MATRIX=all` does all of them, which takes minutes; without it one of eight is done.
+//! Every file of the state folder and of a volume, damaged in every way, after an orderly end and after a kill: then purges, a sweep
+//! where all are done, and another start. `WEIR_MATRIX=all` does all of them, which takes minutes; without it one of nine is done.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -7,8 +7,10 @@ use super::*;
 
 /// How many are done at once.
 const AT_ONCE: usize = 4;
+/// So long after a purge a sweep is over.
+const SWEEP_TIME: Duration = Duration::from_secs(8);
 /// One of so many is done where not all are wanted.
-const SHARE: usize = 8;
+const SHARE: usize = 9;
 
 #[derive(Debug, Clone, Copy)]
 enum Harm {
@@ -21,9 +23,10 @@ enum Harm {
     Removed,
     Folder,
     OlderCopy,
+    OfAnother,
 }
 
-const HARMS: [Harm; 9] = [
+const HARMS: [Harm; 10] = [
     Harm::Empty,
     Harm::Half,
     Harm::AByteLess,
@@ -33,11 +36,12 @@ const HARMS: [Harm; 9] = [
     Harm::Removed,
     Harm::Folder,
     Harm::OlderCopy,
+    Harm::OfAnother,
 ];
 
 impl Harm {
-    /// Does it to a file; false where it is as it was.
-    fn on(self, path: &Path, older: &Path) -> bool {
+    /// Does it to a file, of which there is an older copy, and another installation's; false where it is as it was.
+    fn on(self, path: &Path, older: &Path, other: &Path) -> bool {
         let before = std::fs::read(path).unwrap();
         let mut bytes = before.clone();
         match self {
@@ -57,10 +61,12 @@ impl Harm {
                 }
                 return true;
             }
-            Harm::OlderCopy => match std::fs::read(older) {
-                Ok(older) => bytes = older,
-                Err(_) => return false,
-            },
+            Harm::OlderCopy | Harm::OfAnother => {
+                match std::fs::read(if matches!(self, Harm::OlderCopy) { older } else { other }) {
+                    Ok(another) => bytes = another,
+                    Err(_) => return false,
+                }
+            }
         }
         if bytes != before {
             std::fs::write(path, &bytes).unwrap();
@@ -115,7 +121,7 @@ impl Template {
     }
 
     /// One case, with an origin and folders of its own; what it came to.
-    fn run(&self, file: &Path, harm: Harm) -> &'static str {
+    fn run(&self, file: &Path, harm: Harm, another: &Template, is_swept: bool) -> &'static str {
         let versions = Versions::start();
         *versions.now.lock().unwrap() = self.least.clone();
         let setup = setup();
@@ -123,7 +129,8 @@ impl Template {
             copy(&self.weir.folder().join(part), &setup.folder().join(part));
         }
         let older = self.weir.folder().join("older").join(file);
-        if !harm.on(&setup.folder().join(file), &older) {
+        let other = another.weir.folder().join(file);
+        if !harm.on(&setup.folder().join(file), &older, &other) {
             return "nothing to do";
         }
         let when = format!("{harm:?} {} after {:?}", file.display(), self.ending);
@@ -139,6 +146,9 @@ impl Template {
         versions.renew(0..COUNT);
         let purged = weir.command(&["purge", "--all"]);
         let is_durable = purged.code == Some(0);
+        if is_swept && is_durable {
+            std::thread::sleep(SWEEP_TIME);
+        }
         check(&weir, &versions.least(), &when);
         // What was not acknowledged may be forgotten.
         let least = if is_durable { versions.least() } else { self.least.clone() };
@@ -155,9 +165,9 @@ fn any_file_may_be_damaged_and_no_answer_is_one_that_a_purge_forbids() {
     let wants_all = std::env::var("WEIR_MATRIX").is_ok_and(|word| word == "all");
     let templates = [Ending::Stop, Ending::Kill].map(Template::make);
     let mut cases = Vec::new();
-    for template in &templates {
+    for (template, another) in templates.iter().zip(templates.iter().rev()) {
         for file in template.files() {
-            cases.extend(HARMS.map(|harm| (template, file.clone(), harm)));
+            cases.extend(HARMS.map(|harm| (template, file.clone(), harm, another)));
         }
     }
     if !wants_all {
@@ -167,10 +177,12 @@ fn any_file_may_be_damaged_and_no_answer_is_one_that_a_purge_forbids() {
     let next = AtomicUsize::new(0);
     let came_to: Mutex<HashMap<&str, usize>> = Mutex::default();
     std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
+        for _ in 0..if wants_all { 4 * AT_ONCE } else { AT_ONCE } {
             scope.spawn(|| {
-                while let Some((template, file, harm)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let came = template.run(file, *harm);
+                while let Some((template, file, harm, another)) =
+                    cases.get(next.fetch_add(1, Ordering::Relaxed))
+                {
+                    let came = template.run(file, *harm, another, wants_all);
                     if wants_all {
                         println!("{harm:?} {} after {:?}: {came}", file.display(), template.ending);
                     }
