@@ -32,7 +32,7 @@ use marks::Marks;
 pub(crate) use marks::Reach;
 pub use marks::{MARKS_MAX, PREFIX_LENGTHS_MAX};
 pub use record::Unreadable;
-pub use scope::{Force, Judged, Mark, PREFIX_BYTES_MAX, Scope, Stamp};
+pub use scope::{Durable, Force, Judged, Mark, PREFIX_BYTES_MAX, Scope, Stamp};
 use scribe::Nature;
 pub use scribe::Past;
 
@@ -126,8 +126,8 @@ impl Ledger {
     }
 
     /// Up to which number its file is durable, from now on: for as long as this process writes it.
-    pub(crate) fn durable(&self) -> Arc<AtomicU64> {
-        self.book.as_ref().map(Book::durable).unwrap_or_default()
+    pub(crate) fn durable(&self) -> (u128, Arc<AtomicU64>) {
+        (self.id(), self.book.as_ref().map(Book::durable).unwrap_or_default())
     }
 
     /// Whether it had no id before this Weir, or one before, gave it one.

@@ -50,8 +50,9 @@ pub use generation::{Generation, Retirement};
 pub use head::{Head, HeadRef, Printed};
 pub use index::{DigestMap, Folded, VARIANTS_MAX};
 pub use ledger::{
-    Acknowledge, Asking, Force, Judged, Ledger, LedgerFiles, LedgerFolder, LedgerState, MARKS_MAX, Mark,
-    OpenError, PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Past, Scope, Stamp, Successor, Unreadable, Unwritten,
+    Acknowledge, Asking, Durable, Force, Judged, Ledger, LedgerFiles, LedgerFolder, LedgerState, MARKS_MAX,
+    Mark, OpenError, PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Past, Scope, Stamp, Successor, Unreadable,
+    Unwritten,
 };
 pub use listing::{LISTED_MAX, LOOKED_MAX, Listed, Listing, Page, Unlisted};
 pub use register::{Arrival, Arriving, Bears, Distrust, Opening, Reached, Register};

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use parking_lot::Mutex;
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::ledger::{Ledger, Past, Stamp};
+use crate::ledger::{Durable, Ledger, Past, Stamp};
 use crate::scratch::{self, Scratch};
 
 /// Its name in the state folder.
@@ -62,6 +62,8 @@ struct Entry {
     is_present: bool,
     /// It has arrived in this process; not written down. One that has not lacks what happens now, though it may have been present.
     is_here: bool,
+    /// It has arrived in this process, and may have left; not written down.
+    was_here: bool,
     /// It is to come back.
     is_expected: bool,
     trusted_from: u64,
@@ -116,8 +118,8 @@ impl Entry {
 pub struct Bears {
     /// No stamp is larger, nor the number up to which it was swept, nor the next one.
     pub largest: u64,
-    /// So far its ledger was durable when it was last written to.
-    pub reached: u64,
+    /// How far the ledger that it was used with was durable when it was last written to.
+    pub reached: Durable,
 }
 
 /// A volume that has been opened.
@@ -238,7 +240,7 @@ impl Register {
     pub fn arrive(&self, volume: Arriving<'_>, ledger: &Ledger) -> io::Result<Arrival> {
         let mut state = self.state.lock();
         let known = state.volumes.get(&volume.id);
-        let distrust = distrust(&volume, known, ledger).filter(|_| !volume.is_empty);
+        let distrust = distrust(&volume, known, ledger);
         let (trusted_from, dead_below) = known.map_or((0, 0), |entry| (entry.trusted_from, entry.dead_below));
         let largest = volume.bears.largest.max(trusted_from).max(dead_below);
         if largest >= NUMBER_MAX {
@@ -260,6 +262,7 @@ impl Register {
             ledger: ledger.id(),
             is_present: true,
             is_here: true,
+            was_here: true,
             is_expected: true,
             trusted_from,
             dead_below,
@@ -385,10 +388,17 @@ impl Register {
     }
 }
 
-/// Why a volume is not to be believed that may hold something.
+/// Why a volume is not to be believed. What it says of this very ledger counts though it holds nothing, or was away.
 fn distrust(volume: &Arriving<'_>, known: Option<&Entry>, ledger: &Ledger) -> Option<Distrust> {
-    let Some(entry) = known else {
-        return Some(if ledger.past() == Past::New { Distrust::Orphaned } else { Distrust::Unknown });
+    let Bears { largest, reached } = volume.bears;
+    // One that was here in this process has followed the ledger since that was opened.
+    let was_here = known.is_some_and(|entry| entry.was_here);
+    if reached.ledger == ledger.id() && reached.number > ledger.found() && !was_here {
+        return Some(Distrust::Ahead);
+    }
+    let Some(entry) = known.filter(|_| !volume.is_empty) else {
+        let why = if ledger.past() == Past::New { Distrust::Orphaned } else { Distrust::Unknown };
+        return (!volume.is_empty).then_some(why);
     };
     // Without an id only what was used with a ledger that has got its own since.
     if entry.ledger != ledger.id() && !(entry.ledger == 0 && ledger.is_adopted()) {
@@ -398,9 +408,8 @@ fn distrust(volume: &Arriving<'_>, known: Option<&Entry>, ledger: &Ledger) -> Op
     if !entry.is_present || is_other || volume.reached.is_behind(entry.reached) {
         return Some(Distrust::Away);
     }
-    let largest = volume.bears.largest.max(entry.trusted_from).max(entry.dead_below);
-    let is_ahead = volume.bears.reached > ledger.found() || largest > ledger.current().number();
-    is_ahead.then_some(Distrust::Ahead)
+    let largest = largest.max(entry.trusted_from).max(entry.dead_below);
+    (largest > ledger.current().number()).then_some(Distrust::Ahead)
 }
 
 /// What the file says, and whether it is damaged.
@@ -490,7 +499,7 @@ fn entry(line: &str, has_ledger: bool) -> Option<(u128, Entry)> {
     let (trusted_from, dead_below) = (after("trusted")?.parse().ok()?, after("dead")?.parse().ok()?);
     let is_mount = is(word()?, "mount", "root")?;
     let path = unescaped(word()?)?;
-    let is_here = false;
+    let (is_here, was_here) = (false, false);
     Some((
         id,
         Entry {
@@ -499,6 +508,7 @@ fn entry(line: &str, has_ledger: bool) -> Option<(u128, Entry)> {
             ledger,
             is_present,
             is_here,
+            was_here,
             is_expected,
             trusted_from,
             dead_below,

@@ -2,8 +2,9 @@
 
 use super::{Arriving, Bears, Distrust, NAME, Opening, Reached, Register, State};
 use crate::Ledger;
-use crate::ledger::Stamp;
-use crate::samples::Folder;
+use crate::ledger::tests::files::Power;
+use crate::ledger::{Durable, Stamp};
+use crate::samples::{Folder, now};
 
 fn open(folder: &Folder) -> Register {
     let (register, is_damaged) = Register::open(folder.path()).unwrap();
@@ -24,7 +25,7 @@ fn volume(id: u128, epoch: u64) -> Arriving<'static> {
 }
 
 fn bears(largest: u64) -> Bears {
-    Bears { largest, reached: 0 }
+    Bears { largest, ..Bears::default() }
 }
 
 #[test]
@@ -288,4 +289,32 @@ fn it_says_how_far_the_ledger_came() {
     assert_eq!(open(&folder).ledger_number(), 500);
     open(&folder).note(&[], 0, &Ledger::default()).unwrap();
     assert_eq!(open(&folder).ledger_number(), 500, "it never falls");
+}
+
+#[test]
+fn a_volume_that_knows_more_of_this_very_ledger_shows_that_it_is_a_copy() {
+    let (folder, power) = (Folder::new("register-proof"), Power::new());
+    let open_ledger = || Ledger::open(100, Box::new(power.files()), 0, now()).unwrap();
+    let id = open_ledger().id();
+    let ledger = open_ledger();
+    let found = ledger.found();
+    let reached = |ledger, number| Bears { largest: number, reached: Durable { ledger, number } };
+    open(&folder).arrive(Arriving { is_empty: true, ..volume(7, 0) }, &ledger).unwrap();
+    let register = open(&folder);
+    let arrive = |volume| register.arrive(volume, &ledger).unwrap().distrust;
+    // Not only where nothing else is amiss with it: away, unknown, or empty.
+    let elsewhere = Opening { found: 99, own: 100 };
+    let ahead = Arriving { bears: reached(id, found + 1), opening: elsewhere, ..volume(7, 3) };
+    assert_eq!(arrive(ahead), Some(Distrust::Ahead));
+    assert_eq!(arrive(Arriving { id: 8, path: "/8", is_empty: true, ..ahead }), Some(Distrust::Ahead));
+    // Not what another ledger has reached, nor this one by now.
+    let foreign = Arriving { id: 9, path: "/9", bears: reached(77, found + 1), ..ahead };
+    assert_eq!(arrive(foreign), Some(Distrust::Unknown));
+    assert_eq!(
+        arrive(Arriving { id: 10, path: "/10", bears: reached(id, found), ..ahead }),
+        Some(Distrust::Unknown)
+    );
+    register.leave(7, true).unwrap();
+    let back = Arriving { opening: Opening { found: 100, own: 101 }, ..ahead };
+    assert_eq!(arrive(back), Some(Distrust::Away), "it followed the ledger");
 }

@@ -16,13 +16,14 @@ use super::journal::FOLDER;
 use super::number::{Cursor, Put, TooShort};
 use super::stocks::Rows;
 use super::superblock::{INDEX_VERSION, Superblock};
+use crate::ledger::Durable;
 use crate::stocks::Stock;
 
 const MAGIC: &[u8; 8] = b"WeirCkp\n";
 const PART_MAGIC: u32 = 0x7472_5057; // "WPrt"
-const HEADER_BYTES: usize = 96;
+const HEADER_BYTES: usize = 112;
 /// Where the preface says how many segments, and cells of the stocks, it has.
-const SEGMENTS_AT: usize = 88;
+const SEGMENTS_AT: usize = 104;
 const SEGMENT_ENTRY_BYTES: usize = 16;
 /// What a cell of the stocks takes, in bytes.
 const CELL_BYTES: usize = 32;
@@ -43,8 +44,8 @@ pub(crate) struct Preface {
     pub(crate) next_object: u64,
     /// No record that was written before has a larger stamp.
     pub(crate) stamp_max: u64,
-    /// The ledger was durable up to this number when it was written.
-    pub(crate) ledger: u64,
+    /// How far the ledger was durable when it was written.
+    pub(crate) ledger: Durable,
     pub(crate) shard_bits: u32,
     /// Each segment with the unit up to which it was durable.
     pub(crate) segments: BTreeMap<u64, u32>,
@@ -67,7 +68,8 @@ impl Preface {
         out.put_u64(self.epoch);
         out.put_u64(self.next_object);
         out.put_u64(self.stamp_max);
-        out.put_u64(self.ledger);
+        out.put_u128(self.ledger.ledger);
+        out.put_u64(self.ledger.number);
         out.put_u32(u32::try_from(self.segments.len()).unwrap_or(u32::MAX));
         out.put_u32(u32::try_from(cells.len()).unwrap_or(u32::MAX));
         assert_eq!(out.len(), HEADER_BYTES);
@@ -100,7 +102,8 @@ impl Preface {
         }
         let (number, journal) = (cursor.u64()?, cursor.u64()?);
         let (epoch, next_object) = (cursor.u64()?, cursor.u64()?);
-        let (stamp_max, ledger) = (cursor.u64()?, cursor.u64()?);
+        let stamp_max = cursor.u64()?;
+        let ledger = Durable { ledger: cursor.u128()?, number: cursor.u64()? };
         let (count, cells) = (cursor.u32()?, cursor.u32()?);
         let mut segments = BTreeMap::new();
         for _ in 0..count {

@@ -35,6 +35,7 @@ use super::shared::Shared;
 use super::stocks::{Books, Counted};
 use super::usage::{Counters, Health};
 
+use crate::ledger::Durable;
 pub(crate) use evict::Dropping;
 pub(crate) use puts::{End, Put};
 use recount::Recounting;
@@ -73,7 +74,7 @@ pub(crate) struct Engine {
     durable: BTreeMap<u64, u32>,
     epoch: u64,
     /// How far the ledger was durable when the last frame was written.
-    ledger_told: u64,
+    ledger_told: Durable,
     /// What is held of each owner.
     pub(crate) books: Books,
     recounting: Recounting,

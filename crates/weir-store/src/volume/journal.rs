@@ -13,12 +13,13 @@ use super::disk::{Disk, DiskFile};
 use super::index::{KeyHash, LOCATION_BITS, Location};
 use super::number::{Cursor, Put, TooShort};
 use super::superblock::{FILE_HEADER_BYTES, INDEX_VERSION, Superblock};
+use crate::ledger::Durable;
 use crate::stocks::Stock;
 
 /// The folder of journals and checkpoints.
 pub(crate) const FOLDER: &str = "index";
 pub(crate) const JOURNAL_HEADER_BYTES: usize = FILE_HEADER_BYTES;
-pub(crate) const FRAME_HEADER_BYTES: usize = 56;
+pub(crate) const FRAME_HEADER_BYTES: usize = 72;
 /// A change in bytes.
 pub(crate) const CHANGE_BYTES: usize = 16;
 
@@ -90,8 +91,8 @@ pub(crate) struct Frame {
     pub(crate) next_object: u64,
     /// No record that was written before has a larger stamp.
     pub(crate) stamp_max: u64,
-    /// The ledger was durable up to this number when it was written.
-    pub(crate) ledger: u64,
+    /// How far the ledger was durable when it was written.
+    pub(crate) ledger: Durable,
     pub(crate) changes: Vec<Change>,
 }
 
@@ -105,7 +106,8 @@ impl Frame {
         out.put_u64(self.epoch);
         out.put_u64(self.next_object);
         out.put_u64(self.stamp_max);
-        out.put_u64(self.ledger);
+        out.put_u128(self.ledger.ledger);
+        out.put_u64(self.ledger.number);
         out.put_u64(journal);
         self.changes.iter().for_each(|change| change.write(&mut out));
         let sum = xxh3_64_with_seed(&out[8..], superblock.secret);
@@ -121,7 +123,8 @@ impl Frame {
         let count = cursor.u32().ok()? as usize;
         let epoch = cursor.u64().ok()?;
         let next_object = cursor.u64().ok()?;
-        let (stamp_max, ledger) = (cursor.u64().ok()?, cursor.u64().ok()?);
+        let stamp_max = cursor.u64().ok()?;
+        let ledger = Durable { ledger: cursor.u128().ok()?, number: cursor.u64().ok()? };
         let own = cursor.u64().ok()?;
         let length = FRAME_HEADER_BYTES.checked_add(count.checked_mul(CHANGE_BYTES)?)?;
         let frame = bytes.get(..length)?;

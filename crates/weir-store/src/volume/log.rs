@@ -263,12 +263,13 @@ impl Volume {
     /// Which numbers of a ledger it bears.
     pub fn bears(&self) -> Bears {
         let reached = self.shared.ledger_durable();
-        Bears { largest: self.shared.stamp_max().max(self.swept()).max(reached), reached }
+        Bears { largest: self.shared.stamp_max().max(self.swept()).max(reached.number), reached }
     }
 
-    /// Says once where it is said how far the ledger is durable: that is noted with each frame.
+    /// Says once with which ledger it is used: how far that is durable is noted with each frame.
     pub(crate) fn follow(&self, ledger: &Ledger) {
-        self.shared.follow(ledger.durable());
+        let (id, number) = ledger.durable();
+        self.shared.follow(id, number);
     }
 
     /// Up to which number of the ledger all has been judged.

@@ -25,6 +25,7 @@ use super::single::SWEPT;
 use super::stocks::{Books, Counted, Rows};
 use super::superblock::{NotAVolume, Superblock};
 use super::usage::Counters;
+use crate::ledger::Durable;
 
 /// Why a volume cannot be opened. Nothing of it was changed.
 #[derive(Debug, thiserror::Error)]
@@ -78,7 +79,7 @@ struct Known {
     epoch: u64,
     next_object: u64,
     stamp_max: u64,
-    ledger: u64,
+    ledger: Durable,
     frames: u64,
     /// No segment up to this number is there unless it is in `durable`.
     newest: Option<u64>,
@@ -194,9 +195,8 @@ fn known(
             ledger: journals
                 .iter()
                 .flat_map(|number| read_journal(disk, superblock, *number).unwrap_or_default())
-                .map(|frame| frame.ledger)
-                .max()
-                .unwrap_or(0),
+                .max_by_key(|frame| frame.epoch)
+                .map_or_else(Durable::default, |frame| frame.ledger),
             frames: 0,
             newest: None,
             was_rebuilt: true,
@@ -248,7 +248,7 @@ impl Known {
         self.epoch = self.epoch.max(frame.epoch);
         self.next_object = self.next_object.max(frame.next_object);
         self.stamp_max = self.stamp_max.max(frame.stamp_max);
-        self.ledger = self.ledger.max(frame.ledger);
+        self.ledger = frame.ledger;
         self.frames += 1;
         for change in frame.changes {
             match change {

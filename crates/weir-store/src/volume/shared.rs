@@ -16,6 +16,7 @@ use super::stocks::Totals;
 use super::superblock::Superblock;
 use super::usage::{Counters, VolumeUsage};
 use super::uses::Uses;
+use crate::ledger::Durable;
 use crate::watch::VolumeWatcher;
 
 /// A volume as its threads see it. Index and segments are changed by the writer alone.
@@ -34,9 +35,9 @@ pub(crate) struct Shared {
     /// The largest stamp that a record has, or had.
     stamp_max: AtomicU64,
     /// How far the ledger was durable when the last frame was written that was found.
-    ledger_found: u64,
-    /// How far the ledger is durable.
-    ledger: OnceLock<Arc<AtomicU64>>,
+    ledger_found: Durable,
+    /// The ledger that it is used with, and how far that is durable.
+    ledger: OnceLock<(u128, Arc<AtomicU64>)>,
     /// All that was asked for before this number of the ledger and is on the volume has been judged by the marks up to it.
     pub(crate) swept: AtomicU64,
     /// A sweep that is under way judges all that was asked for before this number of the ledger.
@@ -65,7 +66,7 @@ pub(crate) struct Read {
     pub(crate) space: Arc<Space>,
     pub(crate) swept: u64,
     pub(crate) stamp_max: u64,
-    pub(crate) ledger: u64,
+    pub(crate) ledger: Durable,
 }
 
 impl Shared {
@@ -110,15 +111,18 @@ impl Shared {
         self.stamp_max.load(Ordering::Acquire)
     }
 
-    /// Up to which number the ledger is durable, as far as is known here.
-    pub(crate) fn ledger_durable(&self) -> u64 {
-        let now = self.ledger.get().map_or(0, |ledger| ledger.load(Ordering::Acquire));
-        now.max(self.ledger_found)
+    /// Up to which number the ledger is durable: the one that it is used with, or was, where that is not said yet.
+    pub(crate) fn ledger_durable(&self) -> Durable {
+        let now = |(ledger, number): &(u128, Arc<AtomicU64>)| Durable {
+            ledger: *ledger,
+            number: number.load(Ordering::Acquire),
+        };
+        self.ledger.get().map_or(self.ledger_found, now)
     }
 
-    /// Says once where it is said how far the ledger is durable.
-    pub(crate) fn follow(&self, ledger: Arc<AtomicU64>) {
-        let _ = self.ledger.set(ledger);
+    /// Says once with which ledger it is used, and where it is said how far that is durable.
+    pub(crate) fn follow(&self, ledger: u128, number: Arc<AtomicU64>) {
+        let _ = self.ledger.set((ledger, number));
     }
 
     /// A record has that stamp.

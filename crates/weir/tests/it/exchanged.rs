@@ -67,14 +67,15 @@ fn firsts() -> impl Iterator<Item = usize> {
     (0..COUNT).filter(|number| is_first(*number))
 }
 
-/// In front of one volume and next to no memory.
-fn text(origin: &Origin, volume: &str) -> String {
-    let volume = format!("[[cache.volume]]\npath = \"{volume}\"\nsize = \"32MiB\"\n");
-    house(&[origin]).more(&format!("[cache]\nmemory = \"4MiB\"\nadmission = \"always\"\n{volume}")).text()
+/// In front of these volumes and next to no memory.
+fn text(origin: &Origin, volumes: &[&str]) -> String {
+    let volume = |name: &&str| format!("[[cache.volume]]\npath = \"{{folder}}/{name}\"\nsize = \"32MiB\"\n");
+    let volumes: String = volumes.iter().map(volume).collect();
+    house(&[origin]).more(&format!("[cache]\nmemory = \"4MiB\"\nadmission = \"always\"\n{volumes}")).text()
 }
 
 fn start(origin: &Origin) -> Weir {
-    setup().run_config(&text(origin, "{folder}/volume"))
+    setup().run_config(&text(origin, &["volume"]))
 }
 
 /// The versions that are answered now.

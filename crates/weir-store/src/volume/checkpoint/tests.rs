@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Preface, Step, Writing, bytes_for, path, read};
+use crate::ledger::Durable;
 use crate::stocks::Stock;
 use crate::volume::disk::{CrashDisk, Disk};
 use crate::volume::index::{Index, KeyHash, Location};
@@ -19,7 +20,8 @@ fn preface() -> Preface {
     stocks.set(3, 0xfeed, Stock { objects: 5, bytes: 70_000 });
     stocks.set(3, 1, Stock { objects: 0, bytes: 9 });
     stocks.set(4, u64::MAX, Stock { objects: 1, bytes: 0 });
-    let (next_object, stamp_max, ledger) = (90, 1 << 60, 1 << 59);
+    let (next_object, stamp_max) = (90, 1 << 60);
+    let ledger = Durable { ledger: 7 << 100, number: 1 << 59 };
     Preface {
         number: 2,
         journal: 6,

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Change, Frame, Journal, read};
+use crate::ledger::Durable;
 use crate::stocks::Stock;
 use crate::volume::disk::{CrashDisk, Disk};
 use crate::volume::index::{KeyHash, Location};
@@ -22,9 +23,27 @@ fn frames() -> Vec<Frame> {
     let second =
         vec![Change::Dropped { segment: 2 }, Change::Stock { segment: 3, owner: u64::MAX - 1, stock }];
     vec![
-        Frame { epoch: 8, next_object: 100, stamp_max: 7, ledger: 5, changes: first },
-        Frame { epoch: 9, next_object: 101, stamp_max: u64::MAX, ledger: 6, changes: second },
-        Frame { epoch: 10, next_object: 101, stamp_max: u64::MAX, ledger: 6, changes: Vec::new() },
+        Frame {
+            epoch: 8,
+            next_object: 100,
+            stamp_max: 7,
+            ledger: Durable { ledger: 9 << 100, number: 5 },
+            changes: first,
+        },
+        Frame {
+            epoch: 9,
+            next_object: 101,
+            stamp_max: u64::MAX,
+            ledger: Durable { ledger: 1, number: 6 },
+            changes: second,
+        },
+        Frame {
+            epoch: 10,
+            next_object: 101,
+            stamp_max: u64::MAX,
+            ledger: Durable { ledger: 1, number: 6 },
+            changes: Vec::new(),
+        },
     ]
 }
 
@@ -60,7 +79,7 @@ fn those_of_older_formats_are_not_read() {
 #[test]
 fn a_cut_journal_has_the_frames_before_the_cut() {
     let bytes = written();
-    let ends = [64 + 56 + 48, 64 + 56 + 48 + 104, 64 + 56 + 48 + 104 + 56];
+    let ends = [64 + 72 + 48, 64 + 72 + 48 + 120, 64 + 72 + 48 + 120 + 72];
     assert_eq!(bytes.len(), ends[2]);
     for length in 0..bytes.len() {
         let whole = ends.iter().filter(|end| **end <= length).count();
@@ -76,8 +95,8 @@ fn a_flipped_bit_ends_the_journal_before_its_frame() {
         flipped[bit / 8] ^= 1 << (bit % 8);
         let whole = match bit / 8 {
             0..64 => 0,
-            64..168 => 0,
-            168..272 => 1,
+            64..184 => 0,
+            184..304 => 1,
             _ => 2,
         };
         assert_eq!(read(&flipped, &superblock(), 6), frames()[..whole], "bit {bit}");

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::real::{open, store};
+use crate::ledger::Durable;
 use crate::register::Bears;
 use crate::samples::Folder;
 
@@ -73,7 +74,7 @@ fn how_far_the_ledger_was_is_noted_though_nothing_else_is_written() {
     let folder = Folder::new("bears-ledger");
     let ledger = Arc::new(AtomicU64::new(10));
     let (volume, _) = open(&folder, SIZE_BYTES);
-    volume.shared.follow(Arc::clone(&ledger));
+    volume.shared.follow(4, Arc::clone(&ledger));
     store(&volume, 5, 3000);
     volume.sync();
     let frames = volume.reached().epoch;
@@ -83,7 +84,7 @@ fn how_far_the_ledger_was_is_noted_though_nothing_else_is_written() {
     volume.close();
     drop(volume);
     let (volume, _) = open(&folder, SIZE_BYTES);
-    assert_eq!(volume.bears(), Bears { largest: 70, reached: 70 });
+    assert_eq!(volume.bears(), Bears { largest: 70, reached: Durable { ledger: 4, number: 70 } });
     volume.sync();
     let frames = volume.reached().epoch;
     volume.sync();

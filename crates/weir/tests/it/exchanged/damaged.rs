@@ -134,7 +134,7 @@ impl Template {
             return "nothing to do";
         }
         let when = format!("{harm:?} {} after {:?}", file.display(), self.ending);
-        let mut weir = match setup.try_run_config(&text(&versions.origin, "{folder}/volume")) {
+        let mut weir = match setup.try_run_config(&text(&versions.origin, &["volume"])) {
             Ok(weir) => weir,
             Err(said) => {
                 let is_sentence = said.contains("weir:") || said.contains("error") || said.contains("cannot");

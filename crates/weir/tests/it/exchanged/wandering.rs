@@ -130,6 +130,29 @@ fn put_back(starts: usize, parts: &[&str], ending: Ending) {
 }
 
 #[test]
+fn one_drive_shows_for_another_that_the_state_is_a_copy() {
+    let versions = Versions::start();
+    let both = text(&versions.origin, &["volume", "other"]);
+    let mut weir = setup().run_config(&both);
+    store(&weir);
+    end(&mut weir, Ending::Stop);
+    let kept = weir.folder().join("kept");
+    copy(&weir.state(), &kept);
+    // Without the other: it is as the copy has it.
+    weir.rewrite_config(&text(&versions.origin, &["volume"]));
+    weir.start_again();
+    versions.renew(firsts());
+    purge(&weir, &["--tag", "first"]);
+    await_sweep(&weir, "it is swept");
+    end(&mut weir, Ending::Stop);
+    copy(&kept, &weir.state());
+    weir.rewrite_config(&both);
+    weir.start_again();
+    weir.await_stderr("is ahead of the ledger");
+    check(&weir, &versions.least(), "with the other drive");
+}
+
+#[test]
 fn what_was_used_with_a_ledger_that_is_lost_is_not_used_any_more() {
     for starts in [0, 12] {
         let versions = Versions::start();
