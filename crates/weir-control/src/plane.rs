@@ -558,7 +558,7 @@ pub struct StoredVariant {
     pub while_revalidate_s: u64,
     /// Seconds after expiry in which it goes out where the origin fails.
     pub if_error_s: u64,
-    /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`.
+    /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`, `suspect`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<String>,
     /// The fields that select it, with what they were in the request it was made for.

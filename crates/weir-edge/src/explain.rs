@@ -44,7 +44,7 @@ pub struct StoredVariant {
     pub status: u16,
     /// How fresh it is.
     pub freshness: Freshness,
-    /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`.
+    /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`, `suspect`.
     pub marks: Vec<&'static str>,
     /// Its body's length in bytes.
     pub length: Option<u64>,
@@ -305,14 +305,18 @@ fn variant(generation: &Generation, selected: bool, now: weir_policy::Now) -> St
         (StoredFlags::MUST_REVALIDATE, "must-revalidate"),
         (StoredFlags::IMMUTABLE, "immutable"),
         (StoredFlags::PURGED, "soft-purged"),
+        (StoredFlags::DOUBTED, "suspect"),
     ];
+    let is_doubted = stored.facts.flags.has(StoredFlags::DOUBTED);
     StoredVariant {
         selected,
         status: stored.status.as_u16(),
         freshness: freshness(stored, now),
         marks: marks
             .iter()
-            .filter(|(flag, _)| stored.facts.flags.has(*flag))
+            .filter(|(flag, _)| {
+                stored.facts.flags.has(*flag) && !(is_doubted && *flag == StoredFlags::PURGED)
+            })
             .map(|(_, word)| *word)
             .collect(),
         length: generation.length(),

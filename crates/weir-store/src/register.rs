@@ -230,6 +230,14 @@ impl Register {
         self.state.lock().volumes.values().any(|entry| entry.path == path)
     }
 
+    /// The volume that is expected in a folder in which another one is found.
+    pub fn other_in(&self, path: &str, found: u128) -> Option<u128> {
+        let state = self.state.lock();
+        let is_other =
+            |(id, entry): &(&u128, &Entry)| **id != found && entry.is_expected && entry.path == path;
+        state.volumes.iter().find(is_other).map(|(id, _)| *id)
+    }
+
     /// Says that a volume is there from now on, and leads the ledger beyond all numbers that it bears, so that whatever is marked
     /// from now on concerns it; durable when it returns.
     ///

@@ -82,6 +82,8 @@ pub struct Seating {
     pub trusted_from: Stamp,
     /// What was asked for before this number is gone: marks were dropped while the volume was away.
     pub dead_below: Stamp,
+    /// It is not known here: what this ledger made dead before it came concerns others, and all that it holds is asked about.
+    pub is_unknown: bool,
     /// What it takes of the memory beside its index, for its catalogue: set aside of what there is for responses. In bytes.
     pub memory_bytes: u64,
 }
@@ -94,7 +96,15 @@ impl Seating {
             weight,
             trusted_from: Stamp::of(0),
             dead_below: Stamp::of(0),
+            is_unknown: false,
             memory_bytes: 0,
+        }
+    }
+
+    /// Says in an unknown volume that marks from before it came do not concern it. Where that cannot be written, they do.
+    pub(crate) fn settle(&self, volume: &Volume) {
+        if self.is_unknown {
+            let _ = volume.set_swept(self.trusted_from.number());
         }
     }
 }

@@ -158,6 +158,7 @@ impl Store {
             }
         };
         volume.follow(&self.shelf.ledger);
+        seating.settle(&volume);
         let tier = Tier::new(volume, rows, seating, outdone, clock);
         tier.set_aside(self.shelf.charge(memory_bytes));
         // Before anything is stored there: what of the day's budget is left.
@@ -217,6 +218,7 @@ impl Store {
         clock: fn() -> Now,
     ) -> Attached {
         volume.follow(&self.shelf.ledger);
+        seating.settle(&volume);
         let tier = Tier::new(volume, None, seating, Outdone::default(), clock);
         self.shelf.tiers.attach(&tier).unwrap();
         Attached { tier }

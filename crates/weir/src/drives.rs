@@ -373,6 +373,7 @@ impl Inner {
         let size_bytes = slot.wanted.size.map_or(usage.size_bytes, |size| size.0);
         let (reached, is_empty) = (volume.found(), usage.objects == 0);
         let bears = volume.bears();
+        let other = self.register.other_in(&path, id);
         let arriving = Arriving { id, path: &path, reached, opening, bears, is_empty, is_mount };
         let arrival = match self.register.arrive(arriving, self.store.ledger()) {
             Ok(arrival) => arrival,
@@ -383,6 +384,11 @@ impl Inner {
                 return self.close_apart(path, move || drop((volume, rows)));
             }
         };
+        if let Some(other) = other {
+            tracing::warn!(
+                "volume {other:032x} was in {path} and is not there: {id:032x} is used in its place"
+            );
+        }
         if let Some(distrust) = arrival.distrust {
             tracing::warn!("volume {path} {}", distrust.sentence());
             if distrust == Distrust::Ahead {
@@ -394,6 +400,7 @@ impl Inner {
             weight: volume::weight(&slot.wanted, size_bytes),
             trusted_from: arrival.trusted_from,
             dead_below: arrival.dead_below,
+            is_unknown: arrival.distrust == Some(Distrust::Unknown),
             memory_bytes: rows_bytes,
         };
         match self.store.attach(volume, rows, seating, weir_edge::now) {

@@ -126,7 +126,7 @@ pub(super) fn of_revalidation(reason: RevalidateReason) -> &'static str {
     match reason {
         RevalidateReason::Stale => "what is held is stale and is asked about before it goes out",
         RevalidateReason::Doubted => {
-            "what is held comes from a volume that was away, and is asked about before it goes out"
+            "what is held comes from a volume that is suspect (`weir volumes`), and is asked about before it goes out"
         }
         RevalidateReason::Purged => "what is held was purged softly and is asked about before it goes out",
         RevalidateReason::NoCache => "what is held says no-cache: it is asked about each time",

@@ -154,8 +154,8 @@ impl Scribe {
         };
         let number = found.highest.saturating_add(START_GAP);
         marks.resume(number);
-        if matches!(found.past, Past::New | Past::Damaged) {
-            // What was stored before was stored under another ledger, or what made it dead is not known.
+        if found.past == Past::Damaged {
+            // What made dead what was stored before is not known.
             let all = Mark { scope: Scope::All, force: Force::Hard };
             marks.restore(&Record { number, mark: all, at: now.wall }, now);
         }

@@ -57,6 +57,30 @@ fn a_purge_concerns_a_drive_that_comes_from_an_installation_ahead() {
 }
 
 #[test]
+fn a_drive_of_another_installation_is_asked_about_and_used() {
+    let versions = Versions::start();
+    let mut older = start(&versions.origin);
+    store(&older);
+    end(&mut older, Ending::Stop);
+    // Its marks, dropped and kept, are beyond all that the drive bears.
+    let mut younger = ahead(&versions.origin);
+    store(&younger);
+    purge(&younger, &["--tag", "first"]);
+    await_sweep(&younger, "it is swept");
+    purge(&younger, &["--all"]);
+    end(&mut younger, Ending::Stop);
+    copy(&older.folder().join("volume"), &younger.folder().join("volume"));
+    for _ in 0..2 {
+        younger.start_again();
+        check(&younger, &versions.least(), "as it arrived");
+        let requests = |number| versions.origin.requests(&format!("/{number}"));
+        let is_conditional = |number| requests(number).last().unwrap().header("if-none-match").is_some();
+        assert!((0..COUNT).all(is_conditional), "each is confirmed: {}", younger.stderr());
+        end(&mut younger, Ending::Stop);
+    }
+}
+
+#[test]
 fn two_installations_use_one_drive_in_turn() {
     let versions = Versions::start();
     let mut one = start(&versions.origin);

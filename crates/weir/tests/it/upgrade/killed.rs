@@ -38,7 +38,9 @@ fn whoever_has_everything_goes_on_when_the_old_process_is_killed() {
         let mut weir = on_disk(&origin, "64MiB").start();
         let paths = filled(&origin, &weir);
         // It lies on the volume: what is in memory alone goes with its process.
-        weir.restart();
+        weir.signal("TERM");
+        weir.wait(std::time::Duration::from_secs(20)).unwrap();
+        weir.start_again();
         let purged = format!("http://localhost{}", paths[3]);
         assert_eq!(weir.command(&["purge", &purged]).code, Some(0));
         let old = weir.main_pid();

@@ -131,6 +131,7 @@ impl Running {
         let seating = Seating {
             trusted_from: arrival.trusted_from,
             dead_below: arrival.dead_below,
+            is_unknown: arrival.distrust == Some(Distrust::Unknown),
             ..Seating::of(path, 1)
         };
         (self.store.attach_without_sweeper(volume, seating, now), arrival.distrust)
