@@ -47,7 +47,7 @@ impl Unsound {
 impl fmt::Display for Unsound {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Unsound { file, month, damaged_bytes, torn_bytes, is_counted } = self;
-        write!(out, "{file}: ")?;
+        write!(out, "accounts/{file}: ")?;
         match (damaged_bytes, torn_bytes) {
             (0, 0) => out.write_str("it is empty, which no crash can make")?,
             (0, torn) => write!(out, "{torn} bytes at its end are not whole, written last or cut off")?,

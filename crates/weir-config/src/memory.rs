@@ -53,7 +53,7 @@ fn warning_of(memory: u64, volumes: &[Volume], usable: u64) -> Option<String> {
             "`[cache] memory` ({}) and {what} to {}, and it may use {}: it may be killed",
             Size(memory),
             in_mib(needed),
-            Size(usable)
+            Size(usable - usable % (1 << 20))
         )
     })
 }

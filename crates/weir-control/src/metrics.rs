@@ -287,6 +287,8 @@ fn holdings(out: &mut Out, inventory: &Inventory) -> fmt::Result {
     ] {
         out.gauge(name, help, value as f64)?;
     }
+    let is_well = if inventory.ledger.failure.is_none() { 1.0 } else { 0.0 };
+    out.gauge("weir_ledger_well", "1 while purges can be written", is_well)?;
     out.counter("weir_cache_evicted", "objects that made room for others", cache.evicted)?;
     let help = "objects that stayed in memory, not asked for often enough for the drives";
     out.counter("weir_cache_not_admitted", help, cache.not_admitted)?;

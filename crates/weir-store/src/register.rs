@@ -6,28 +6,29 @@
 //! was seen last, no older, and no copy of it ([`Opening`]): otherwise what it holds is asked about before it is used ([`Arrival::trusted_from`]), or is gone
 //! ([`Arrival::dead_below`]) where marks were dropped in its absence.
 
-use std::collections::BTreeMap;
-use std::fmt::Write as _;
+mod text;
+
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
-use xxhash_rust::xxh3::xxh3_64;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::ledger::{Durable, Ledger, Past, Stamp};
+use crate::random;
 use crate::scratch::{self, Scratch};
 
 /// Its name in the state folder.
 const NAME: &str = "volumes";
 const NEW_NAME: &str = "volumes.new";
-const FIRST_LINE: &str = "weir volumes 3";
-/// The version before, which knows nothing of the ledger.
-const FIRST_LINE_2: &str = "weir volumes 2";
 /// No ledger gets so far: a volume that says so was written by none.
 const NUMBER_MAX: u64 = 1 << 63;
 /// How many volumes are remembered that nobody expects back.
 const FORGOTTEN_AFTER: usize = 256;
+/// How many starts are remembered that did not come far enough to forget the others.
+const ANNOUNCED_MAX: usize = 16;
 /// A register is never longer than this, in bytes.
 const BYTES_MAX: u64 = 1 << 20;
 
@@ -36,6 +37,29 @@ const BYTES_MAX: u64 = 1 << 20;
 pub struct Register {
     folder: PathBuf,
     state: Mutex<State>,
+    own: Mutex<Announced>,
+}
+
+/// What this process has announced.
+#[derive(Debug, Default)]
+struct Announced {
+    /// What the numbers of first openings are made of; durable.
+    with: Option<u64>,
+    /// The volumes that have had theirs.
+    opened: BTreeSet<u128>,
+    /// What starts before have announced and perhaps not written down.
+    before: Vec<u64>,
+}
+
+impl Announced {
+    fn has_announced(&self, id: u128, opening: u64) -> bool {
+        self.with.is_some_and(|with| announced_opening(with, id) == opening)
+    }
+}
+
+/// The number of the opening of a volume that was announced so.
+fn announced_opening(with: u64, id: u128) -> u64 {
+    xxh3_64_with_seed(&id.to_le_bytes(), with)
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -44,6 +68,8 @@ struct State {
     numbers: u64,
     /// The ledger has reached this number, durably.
     ledger: u64,
+    /// What openings were announced with by starts that have not come as far as [`Register::call`], and by the last one.
+    announced: Vec<u64>,
     volumes: BTreeMap<u128, Entry>,
     /// The file may not say this; not written down.
     is_unwritten: bool,
@@ -107,9 +133,9 @@ impl Opening {
 }
 
 impl Entry {
-    /// Whether a volume of that opening would be believed.
-    fn matches(&self, opening: Opening) -> bool {
-        self.is_present && self.opening == opening.own
+    /// Whether a volume of that opening would be believed at the next start.
+    fn matches(&self, opening: Opening, is_announced: bool) -> bool {
+        self.is_present && (self.opening == opening.own || is_announced)
     }
 }
 
@@ -191,7 +217,9 @@ impl Register {
     /// The file is there and cannot be read.
     pub fn open(folder: &Path) -> io::Result<(Register, bool)> {
         let (state, is_damaged) = load(folder)?;
-        Ok((Register { folder: folder.to_owned(), state: Mutex::new(state) }, is_damaged))
+        let register =
+            Register { folder: folder.to_owned(), state: Mutex::new(state), own: Mutex::default() };
+        Ok((register, is_damaged))
     }
 
     /// Reads it again, when another process has written it.
@@ -202,6 +230,26 @@ impl Register {
         let mut state = self.state.lock();
         (*state, _) = load(&self.folder)?;
         Ok(())
+    }
+
+    /// Says, before volumes are opened, that their openings will be this process's: one that is killed before it could write down
+    /// that a volume has come is known by the next. Where that cannot be written their numbers are as any.
+    pub fn announce(&self) {
+        let mut state = self.state.lock();
+        let (with, before) = (random::word(), state.announced.clone());
+        let mut wanted = state.clone();
+        let superfluous = (wanted.announced.len() + 1).saturating_sub(ANNOUNCED_MAX);
+        wanted.announced.drain(..superfluous);
+        wanted.announced.push(with);
+        let with = self.write(&mut state, wanted).is_ok().then_some(with);
+        *self.own.lock() = Announced { with, opened: BTreeSet::new(), before };
+    }
+
+    /// The number of an opening of a volume that is about to be opened.
+    pub fn opening(&self, id: u128) -> u64 {
+        let mut own = self.own.lock();
+        let is_first = own.opened.insert(id);
+        own.with.filter(|_| is_first).map_or_else(random::word, |with| announced_opening(with, id))
     }
 
     /// A number that no object has, as far as is known.
@@ -248,15 +296,18 @@ impl Register {
     pub fn arrive(&self, volume: Arriving<'_>, ledger: &Ledger) -> io::Result<Arrival> {
         let mut state = self.state.lock();
         let known = state.volumes.get(&volume.id);
-        let distrust = distrust(&volume, known, ledger);
+        let distrust = distrust(&volume, known, ledger, &self.own.lock().before);
         let (trusted_from, dead_below) = known.map_or((0, 0), |entry| (entry.trusted_from, entry.dead_below));
         let largest = volume.bears.largest.max(trusted_from).max(dead_below);
         if largest >= NUMBER_MAX {
             return Err(io::Error::other("it bears numbers that no ledger gave"));
         }
         ledger.raise(largest);
-        let mut trusted_from = trusted_from.max(ledger.doubted().number());
-        let mut dead_below = dead_below;
+        let (mut trusted_from, mut dead_below) = match volume.is_empty {
+            // There is nothing to ask about.
+            true => (0, 0),
+            false => (trusted_from.max(ledger.doubted().number()), dead_below),
+        };
         match distrust {
             Some(Distrust::Orphaned) => dead_below = ledger.step().number(),
             Some(Distrust::Unknown | Distrust::Away | Distrust::Ahead) => {
@@ -291,8 +342,10 @@ impl Register {
         wanted.volumes.insert(volume.id, entry);
         wanted.ledger = wanted.ledger.max(ledger.state().durable);
         // Where nothing can be written, what is there must not believe it at the next start.
-        let is_another = !state.is_unwritten && known.is_none_or(|entry| !entry.matches(volume.opening));
-        let is_safe = volume.opening.is_new() || is_another;
+        let is_announced = self.own.lock().has_announced(volume.id, volume.opening.own);
+        let is_another =
+            !state.is_unwritten && known.is_none_or(|entry| !entry.matches(volume.opening, is_announced));
+        let is_safe = is_another || volume.opening.is_new() && !is_announced;
         match self.write(&mut state, wanted) {
             Err(error) if !is_safe => return Err(error),
             Ok(()) | Err(_) => {}
@@ -331,12 +384,15 @@ impl Register {
     /// # Errors
     /// As [`Register::leave`].
     pub fn call(&self, expected: &[&str], present: &[u128]) -> io::Result<()> {
-        self.change(|volumes| {
-            for (id, entry) in volumes.iter_mut() {
-                entry.is_expected &= expected.contains(&entry.path.as_str());
-                entry.is_present &= present.contains(id);
-            }
-        })
+        let mut state = self.state.lock();
+        let mut wanted = state.clone();
+        for (id, entry) in &mut wanted.volumes {
+            entry.is_expected &= expected.contains(&entry.path.as_str());
+            entry.is_present &= present.contains(id);
+        }
+        let superfluous = wanted.announced.len().saturating_sub(1);
+        wanted.announced.drain(..superfluous);
+        self.write(&mut state, wanted)
     }
 
     /// Whether a volume is away that is expected back, or is still being opened: marks are kept for it while there is room.
@@ -397,7 +453,13 @@ impl Register {
 }
 
 /// Why a volume is not to be believed. What it says of this very ledger counts though it holds nothing, or was away.
-fn distrust(volume: &Arriving<'_>, known: Option<&Entry>, ledger: &Ledger) -> Option<Distrust> {
+/// `announced` is what starts announced that were perhaps killed before they could write down that it came.
+fn distrust(
+    volume: &Arriving<'_>,
+    known: Option<&Entry>,
+    ledger: &Ledger,
+    announced: &[u64],
+) -> Option<Distrust> {
     let Bears { largest, reached } = volume.bears;
     // One that was here in this process has followed the ledger since that was opened.
     let was_here = known.is_some_and(|entry| entry.was_here);
@@ -412,7 +474,9 @@ fn distrust(volume: &Arriving<'_>, known: Option<&Entry>, ledger: &Ledger) -> Op
     if entry.ledger != ledger.id() && !(entry.ledger == 0 && ledger.is_adopted()) {
         return Some(Distrust::Orphaned);
     }
-    let is_other = volume.opening.found != entry.opening;
+    let found = volume.opening.found;
+    let is_own = |with: &u64| found == announced_opening(*with, volume.id);
+    let is_other = found != entry.opening && !announced.iter().any(is_own);
     if !entry.is_present || is_other || volume.reached.is_behind(entry.reached) {
         return Some(Distrust::Away);
     }
@@ -449,106 +513,6 @@ impl State {
             self.volumes.remove(id);
         }
     }
-
-    fn to_text(&self) -> String {
-        let mut text = format!("{FIRST_LINE}\nnumbers {}\nledger {}\n", self.numbers, self.ledger);
-        for (id, entry) in &self.volumes {
-            let flag = |is: bool, yes: &'static str, no: &'static str| if is { yes } else { no };
-            let presence = flag(entry.is_present, "present", "away");
-            let expected = flag(entry.is_expected, "expected", "gone");
-            let drive = flag(entry.is_mount, "mount", "root");
-            let Entry { reached: Reached { epoch, end }, opening, ledger, trusted_from, dead_below, .. } =
-                entry;
-            let path: String = entry.path.escape_default().collect();
-            let _ = writeln!(
-                text,
-                "volume {id:032x} {presence} {expected} epoch {epoch} end {end} opening {opening:016x} ledger {ledger:032x} trusted {trusted_from} dead {dead_below} {drive} {path}"
-            );
-        }
-        let _ = writeln!(text, "sum {:016x}", xxh3_64(text.as_bytes()));
-        text
-    }
-
-    /// `None` where it is not what was written.
-    fn read(bytes: &[u8]) -> Option<State> {
-        let text = std::str::from_utf8(bytes).ok()?;
-        let at = text.trim_end_matches('\n').rfind('\n')? + 1;
-        let sum = text[at..].strip_prefix("sum ")?.strip_suffix('\n')?;
-        if sum != format!("{:016x}", xxh3_64(&bytes[..at])) {
-            return None;
-        }
-        let mut lines = text[..at].lines();
-        let has_ledger = match lines.next() {
-            Some(FIRST_LINE) => true,
-            Some(FIRST_LINE_2) => false,
-            _ => return None,
-        };
-        let numbers = lines.next()?.strip_prefix("numbers ")?.parse().ok()?;
-        let ledger = if has_ledger { lines.next()?.strip_prefix("ledger ")?.parse().ok()? } else { 0 };
-        let volumes = lines.map(|line| entry(line, has_ledger)).collect::<Option<_>>()?;
-        Some(State { numbers, ledger, volumes, is_unwritten: false })
-    }
-}
-
-fn entry(line: &str, has_ledger: bool) -> Option<(u128, Entry)> {
-    let mut words = line.splitn(if has_ledger { 18 } else { 16 }, ' ');
-    let mut word = || words.next();
-    let is = |word: &str, yes: &str, no: &str| (word == yes || word == no).then_some(word == yes);
-    if word()? != "volume" {
-        return None;
-    }
-    let id = u128::from_str_radix(word()?, 16).ok()?;
-    let is_present = is(word()?, "present", "away")?;
-    let is_expected = is(word()?, "expected", "gone")?;
-    let mut after = |name: &str| word().filter(|word| *word == name).and_then(|_| word());
-    let reached = Reached { epoch: after("epoch")?.parse().ok()?, end: after("end")?.parse().ok()? };
-    let opening = u64::from_str_radix(after("opening")?, 16).ok()?;
-    let ledger = if has_ledger { u128::from_str_radix(after("ledger")?, 16).ok()? } else { 0 };
-    let (trusted_from, dead_below) = (after("trusted")?.parse().ok()?, after("dead")?.parse().ok()?);
-    let is_mount = is(word()?, "mount", "root")?;
-    let path = unescaped(word()?)?;
-    let (is_here, was_here) = (false, false);
-    Some((
-        id,
-        Entry {
-            reached,
-            opening,
-            ledger,
-            is_present,
-            is_here,
-            was_here,
-            is_expected,
-            trusted_from,
-            dead_below,
-            is_mount,
-            path,
-        },
-    ))
-}
-
-/// What `escape_default` has made of a text, undone.
-fn unescaped(text: &str) -> Option<String> {
-    let mut out = String::new();
-    let mut chars = text.chars();
-    while let Some(char) = chars.next() {
-        if char != '\\' {
-            out.push(char);
-            continue;
-        }
-        out.push(match chars.next()? {
-            't' => '\t',
-            'r' => '\r',
-            'n' => '\n',
-            'u' => {
-                let rest = chars.as_str();
-                let (digits, after) = rest.strip_prefix('{')?.split_once('}')?;
-                chars = after.chars();
-                char::from_u32(u32::from_str_radix(digits, 16).ok()?)?
-            }
-            other => other,
-        });
-    }
-    Some(out)
 }
 
 #[cfg(test)]

@@ -90,8 +90,9 @@ impl Drives {
     ) -> anyhow::Result<Drives> {
         let register = Arc::new(register);
         store.set_register(Arc::clone(&register));
-        if begin == Begin::Later {
-            store.expect_volumes();
+        match begin {
+            Begin::Now => register.announce(),
+            Begin::Later => store.expect_volumes(),
         }
         let (news, heard) = channel();
         let state = State {
@@ -145,6 +146,7 @@ impl Drives {
         if let Err(error) = self.inner.register.reload() {
             tracing::error!(%error, "cannot read the register of volumes");
         }
+        self.inner.register.announce();
         self.inner.numbers.fetch_max(self.inner.register.numbers(), Ordering::AcqRel);
         drop(state);
         self.inner.bell.notify_one();
@@ -254,12 +256,12 @@ impl Inner {
     fn open(self: &Arc<Inner>, slot: &mut Slot) {
         let (wanted, path, news) = (slot.wanted.clone(), slot.path(), self.news.clone());
         let share = Share::of(self.memory_bytes, self.count.load(Ordering::Relaxed));
-        let (numbers, was_mount) = (Arc::clone(&self.numbers), self.register.was_mount(&path));
+        let (numbers, register) = (Arc::clone(&self.numbers), Arc::clone(&self.register));
         let watcher = self.store.volume_watcher(&path);
         let work = {
             let path = path.clone();
             move || {
-                let opened = volume::open(&wanted, &share, &numbers, was_mount, watcher);
+                let opened = volume::open(&wanted, &share, &numbers, &register, watcher);
                 let _ = news.send(News::Opened(path, Box::new(opened)));
             }
         };

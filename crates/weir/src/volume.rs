@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use weir_config::model;
 use weir_store::catalogue::Rows;
 use weir_store::volume::{Clock, Disk, OpenError, OsDisk, Volume, VolumeSettings};
-use weir_store::{Opening, VolumeWatcher};
+use weir_store::{Opening, Register, VolumeWatcher};
 
 /// The size where none is given, at most; in bytes.
 const SIZE_BYTES: u64 = 10 << 30;
@@ -111,7 +111,7 @@ fn rows(_: &model::Volume, _: &Volume, _: &Share) -> Option<Arc<dyn Rows>> {
 }
 
 /// Opens the volume, or makes it, and its catalogue. `numbers` is where all volumes of the house get the numbers of their objects
-/// from; `was_mount` says that its folder was on a drive of its own before; `watcher` is told what has to leave it. Blocks for as
+/// from; `register` says what is known of its folder, and the number of the opening; `watcher` is told what has to leave it. Blocks for as
 /// long as recovery takes.
 ///
 /// # Errors
@@ -120,11 +120,12 @@ pub(crate) fn open(
     of: &model::Volume,
     share: &Share,
     numbers: &Arc<AtomicU64>,
-    was_mount: bool,
+    register: &Register,
     watcher: VolumeWatcher,
 ) -> Result<Opened, Refused> {
     let path = &of.path.0;
     let is_mount = OsDisk::is_mount(path).map_err(|error| refused(path, error))?;
+    let was_mount = register.was_mount(&path.display().to_string());
     if was_mount && !is_mount && !weir_store::volume::is_made(path) {
         return Err(Refused::Drive(anyhow::anyhow!("no drive is mounted where {} was", path.display())));
     }
@@ -152,7 +153,7 @@ pub(crate) fn open(
     );
     let rows = rows(of, &volume, share);
     let rows_bytes = rows.as_ref().map_or(0, |_| share.rows_bytes);
-    let opening = volume.renew_opening();
+    let opening = volume.renew_opening(register.opening(volume.id()));
     Ok(Opened { volume, opening, rows, rows_bytes, is_mount })
 }
 

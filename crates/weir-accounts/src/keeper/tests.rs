@@ -452,7 +452,10 @@ fn what_is_not_whole_is_told_of_and_kept_and_counting_goes_on() {
                 assert_eq!(life.ever("a"), left + round * 100, "{what}");
                 let told = unsound(&life);
                 assert_eq!(told.len(), 1, "{what}: {told:?}");
-                assert!(told[0].starts_with("2026-03.unsound-") && told[0].contains(expect), "{told:?}");
+                assert!(
+                    told[0].starts_with("accounts/2026-03.unsound-") && told[0].contains(expect),
+                    "{told:?}"
+                );
                 assert_eq!(life.accounts().state().unsound, 1);
             }
             let aside: Vec<_> = files.names().into_iter().filter(|name| name.contains("unsound")).collect();

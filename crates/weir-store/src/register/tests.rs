@@ -119,10 +119,10 @@ fn what_nobody_expects_is_not_waited_for_and_not_believed() {
 
 #[test]
 fn the_golden_text_is_what_is_written_and_read() {
-    let golden = "weir volumes 3\nnumbers 5\nledger 1311768467463790320\n\
+    let golden = "weir volumes 3\nnumbers 5\nledger 1311768467463790320\nannounced 0000000000000001 fedcba9876543210\n\
         volume 000000000000000000000000000000fe present expected epoch 3 end 6 opening 0000000000000005 \
         ledger feed0000000000000000000000000001 trusted 0 dead 0 mount /drives/a b\n\
-        sum 540d0587be51eb68\n";
+        sum 18a290c36106beb4\n";
     let entry = super::Entry {
         reached: Reached { epoch: 3, end: 6 },
         opening: 5,
@@ -134,14 +134,15 @@ fn the_golden_text_is_what_is_written_and_read() {
         ..super::Entry::default()
     };
     let volumes = std::collections::BTreeMap::from([(0xfe, entry)]);
-    let state = State { numbers: 5, ledger: 0x1234_5678_9abc_def0, volumes, is_unwritten: false };
+    let (ledger, announced) = (0x1234_5678_9abc_def0, vec![1, 0xfedc_ba98_7654_3210]);
+    let state = State { numbers: 5, ledger, announced, volumes, is_unwritten: false };
     assert_eq!(state.to_text(), golden);
     assert_eq!(State::read(golden.as_bytes()), Some(state.clone()));
     // The version before knows no ledger.
     let before = "weir volumes 2\nnumbers 5\n\
         volume 000000000000000000000000000000fe present expected epoch 3 end 6 opening 0000000000000005 trusted 0 dead 0 mount /drives/a b\n\
         sum d5206ee493bbe3b9\n";
-    let mut without = State { ledger: 0, ..state };
+    let mut without = State { ledger: 0, announced: Vec::new(), ..state };
     without.volumes.values_mut().for_each(|entry| entry.ledger = 0);
     assert_eq!(State::read(before.as_bytes()), Some(without));
 }
@@ -317,4 +318,39 @@ fn a_volume_that_knows_more_of_this_very_ledger_shows_that_it_is_a_copy() {
     register.leave(7, true).unwrap();
     let back = Arriving { opening: Opening { found: 100, own: 101 }, ..ahead };
     assert_eq!(arrive(back), Some(Distrust::Away), "it followed the ledger");
+}
+
+#[test]
+fn a_start_that_was_killed_before_it_wrote_that_a_volume_came_is_known() {
+    let (folder, ledger) = (Folder::new("register-killed"), Ledger::default());
+    let mut found = 0;
+    let mut start = |is_empty, is_killed: bool, calls: bool| {
+        let register = open(&folder);
+        register.announce();
+        let opening = Opening { found, own: register.opening(7) };
+        found = opening.own;
+        let arriving = Arriving { is_empty, opening, ..volume(7, 3) };
+        let distrust = (!is_killed).then(|| register.arrive(arriving, &ledger).unwrap().distrust);
+        if calls {
+            register.call(&["/drives/a b"], &[7]).unwrap();
+        }
+        (distrust, register.opening(7) != opening.own)
+    };
+    assert_eq!(start(true, false, true), (Some(None), true), "a second opening has another number");
+    for killed in [1, 5, 15] {
+        for _ in 0..killed {
+            start(false, true, false);
+        }
+        assert_eq!(start(false, false, true).0, Some(None), "after {killed} that were killed");
+    }
+    // Who starts and calls does not vouch for those before.
+    let other = open(&folder);
+    other.announce();
+    let elsewhere = Opening { found: other.opening(8), own: 1 };
+    open(&folder).announce();
+    open(&folder).call(&["/drives/a b"], &[7]).unwrap();
+    let late = open(&folder);
+    late.announce();
+    let distrust = late.arrive(Arriving { opening: elsewhere, ..volume(7, 3) }, &ledger).unwrap().distrust;
+    assert_eq!(distrust, Some(Distrust::Away), "another volume's number, of a start long ago");
 }

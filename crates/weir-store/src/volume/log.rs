@@ -21,7 +21,6 @@ use super::single::{OPENED, SWEPT};
 use super::usage::Counters;
 use super::verify::walk;
 use crate::ledger::Ledger;
-use crate::random;
 use crate::register::{Bears, Opening, Reached};
 
 /// A head as the log has it: what an object was when it was written.
@@ -175,15 +174,14 @@ impl Volume {
         Reached { end: segment << u32::BITS | (end / UNIT_BYTES), ..self.reached() }
     }
 
-    /// Says in the volume that this is another opening. Where there is no room for that it says none; where nothing can be changed
+    /// Says in the volume that this is another opening, of that number. Where there is no room for that it says none; where nothing can be changed
     /// the old one stays. Blocks.
-    pub fn renew_opening(&self) -> Opening {
+    pub fn renew_opening(&self, own: u64) -> Opening {
         let shared = &self.shared;
         let found = OPENED.read(&*shared.disk, &shared.superblock);
         if shared.disk.is_sealed() {
             return Opening { found, own: found };
         }
-        let own = random::word();
         match OPENED.write(&*shared.disk, &shared.superblock, own) {
             Ok(()) => Opening { found, own },
             Err(_) if OPENED.remove(&*shared.disk).is_ok() => Opening { found, own: 0 },

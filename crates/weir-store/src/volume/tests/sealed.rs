@@ -118,7 +118,7 @@ fn a_sealed_volume_serves_what_it_has_and_nothing_of_it_is_changed() {
     let volume = open(disk.clone());
     (0..30).for_each(|key| store(&volume, key, 40_000));
     volume.sync().unwrap();
-    volume.renew_opening();
+    volume.renew_opening(7);
     assert_eq!(held(&volume).len(), 30);
     drop(volume);
     // What a crash may have left: files that are not needed, a segment that is none, a record that is torn.
@@ -144,7 +144,7 @@ fn a_sealed_volume_serves_what_it_has_and_nothing_of_it_is_changed() {
     assert_eq!(tried.swap(0, Ordering::SeqCst), 1, "nothing was tried but the superblock's second copy");
     assert_eq!(volume.health(), Health::ReadOnly);
     assert_eq!(held(&volume).len(), 30);
-    let opening = volume.renew_opening();
+    let opening = volume.renew_opening(8);
     assert_eq!(opening.own, opening.found, "it is the same opening still");
     assert!(opening.found > 0);
     // It does not get smaller: what left would be back.

@@ -215,3 +215,41 @@ fn a_ledger_that_is_taken_away_under_a_running_weir_is_written_again() {
     check(&weir, &versions.least(), "after another start");
     assert_eq!(versions.origin.total() - before, firsts().count(), "what was not purged is there");
 }
+
+fn is_suspect(weir: &Weir) -> bool {
+    let output = weir.command(&["volumes", "--json"]);
+    let all: Vec<serde_json::Value> = serde_json::from_str(&output.stdout).unwrap();
+    assert_eq!(all.len(), 1, "{output:?}");
+    all[0]["suspect"] == true
+}
+
+#[test]
+fn starts_and_upgrades_that_are_killed_leave_nothing_suspect() {
+    let versions = Versions::start();
+    let mut weir = start(&versions.origin);
+    store(&weir);
+    for round in 0..24 {
+        end(&mut weir, Ending::Stop);
+        let config = weir.folder().join("weir.toml").display().to_string();
+        let mut killed = std::process::Command::new(crate::house::binary());
+        killed.args(["run", "--config", &config]).env("STATE_DIRECTORY", weir.state());
+        killed.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+        let mut killed = killed.stderr(std::process::Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(5 * round));
+        killed.kill().unwrap();
+        killed.wait().unwrap();
+        weir.start_again();
+        assert!(!is_suspect(&weir), "killed {} ms after its start: {}", 5 * round, weir.stderr());
+    }
+    for round in 0..8 {
+        assert_eq!(weir.upgrade(&[]).code, Some(0));
+        std::thread::sleep(Duration::from_millis(10 * round));
+        let new = rustix::process::Pid::from_raw(i32::try_from(weir.main_pid()).unwrap()).unwrap();
+        rustix::process::kill_process(new, rustix::process::Signal::KILL).unwrap();
+        weir.restart();
+        assert!(!is_suspect(&weir), "killed {} ms after an upgrade: {}", 10 * round, weir.stderr());
+    }
+    let before = versions.origin.total();
+    answers(&weir);
+    assert_eq!(versions.origin.total(), before, "all is there and believed");
+}

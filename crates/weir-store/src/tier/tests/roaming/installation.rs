@@ -119,7 +119,7 @@ impl Running {
             id: volume.id(),
             path,
             reached: volume.found(),
-            opening: volume.renew_opening(),
+            opening: volume.renew_opening(self.register.opening(volume.id())),
             bears: volume.bears(),
             is_empty: volume.usage().objects == 0,
             is_mount: true,
