@@ -40,7 +40,7 @@ pub enum StateError {
     },
     /// It is no folder of its own.
     #[error(
-        "the state folder {} is open to other users (mode {mode:04o}) and holds other files; name an empty or new folder \
+        "the state folder {} is open to other users (mode {mode:04o}) and holds files that are none of Weir's; close it (chmod 700), or name an empty or new folder \
          with --state DIR",
         path.display()
     )]

@@ -25,8 +25,8 @@ const SUM_AT: usize = RECORD_BYTES - 8;
 pub enum Unreadable {
     /// It does not begin as a ledger does.
     #[error(
-        "the file `ledger` in the state folder is no ledger, or its header is damaged; move it away together with the cache's \
-         volumes, whose marks it holds"
+        "the file `ledger` in the state folder is no ledger, or its header is damaged; put a copy of it in its place, or move it \
+         away: without it what the volumes hold is not used any more"
     )]
     Foreign,
     /// It was written by a newer Weir.

@@ -81,13 +81,13 @@ impl Disk for OsDisk {
         self.check_unsealed()?;
         let flags = OPEN | OFlags::CREATE | OFlags::TRUNC;
         let file = rustix::fs::openat(&self.folder, path, flags, FILE_MODE)?;
-        Ok(Arc::new(OsFile(File::from(file))))
+        Ok(Arc::new(OsFile { file: File::from(file), is_sealed: false }))
     }
 
     fn open(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
         let flags = if self.is_sealed { READ } else { OPEN };
         let file = rustix::fs::openat(&self.folder, path, flags, Mode::empty())?;
-        Ok(Arc::new(OsFile(File::from(file))))
+        Ok(Arc::new(OsFile { file: File::from(file), is_sealed: self.is_sealed }))
     }
 
     fn unlink(&self, path: &str) -> io::Result<()> {
@@ -151,7 +151,9 @@ impl Disk for OsDisk {
 
     fn is_writable(&self) -> bool {
         let is_read_only = |stat: rustix::fs::StatVfs| stat.f_flag.contains(StatVfsMountFlags::RDONLY);
+        // One that has shut itself after an error does not say so there.
         rustix::fs::fstatvfs(&self.folder).is_ok_and(|stat| !is_read_only(stat))
+            && rustix::fs::openat(&self.folder, LOCK, OPEN, Mode::empty()).is_ok()
     }
 
     fn is_there(&self) -> bool {
@@ -175,15 +177,20 @@ impl OsDisk {
 }
 
 #[derive(Debug)]
-struct OsFile(File);
+struct OsFile {
+    file: File,
+    /// Nothing is written to it.
+    is_sealed: bool,
+}
 
 impl DiskFile for OsFile {
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.0.read_at(into, offset)
+        self.file.read_at(into, offset)
     }
 
     fn read_resident_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        let read = rustix::io::preadv2(&self.0, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT);
+        let read =
+            rustix::io::preadv2(&self.file, &mut [IoSliceMut::new(into)], offset, ReadWriteFlags::NOWAIT);
         match read {
             Ok(count) => Ok(count),
             Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => {
@@ -199,7 +206,7 @@ impl DiskFile for OsFile {
             let mut left = slices.as_mut_slice();
             advance(&mut left, 0);
             while !left.is_empty() {
-                match rustix::io::pwritev(&self.0, left, offset) {
+                match rustix::io::pwritev(&self.file, left, offset) {
                     Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                     Ok(count) => {
                         advance(&mut left, count);
@@ -214,14 +221,15 @@ impl DiskFile for OsFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        self.0.sync_data()
+        // A file system that has shut itself after an error refuses even this.
+        if self.is_sealed { Ok(()) } else { self.file.sync_data() }
     }
 
     fn length(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {
-        self.0.set_len(length)
+        self.file.set_len(length)
     }
 }

@@ -67,6 +67,24 @@ fn a_drive_that_is_read_only_at_the_start_serves_what_it_has() {
 }
 
 #[test]
+fn a_file_system_that_has_shut_itself_after_an_error_is_served_from() {
+    let Some(drive) = Drive::ext4(32 << 20) else { return };
+    let origin = origin_of(20);
+    let mut weir = weir_on(&origin, &drive);
+    store(&weir, 20);
+    end(&mut weir);
+    drive.turn_read_only();
+    weir.start_again();
+    assert_eq!(hits(&weir, 20), 20);
+    // It does not say of itself that it cannot be written, and is not tried again all the time.
+    std::thread::sleep(std::time::Duration::from_secs(2));
+    let volume = told(&weir, "volume");
+    assert_eq!(volume["state"], "read-only", "{volume}");
+    assert!(!weir.stderr().contains("is opened again"), "{}", weir.stderr());
+    assert_eq!(hits(&weir, 20), 20);
+}
+
+#[test]
 fn an_empty_drive_that_is_read_only_is_gone_on_without() {
     let Some(drive) = Drive::tmpfs(32 << 20) else { return };
     std::fs::create_dir(drive.path().join("volume")).unwrap();
