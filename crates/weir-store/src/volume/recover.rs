@@ -19,7 +19,7 @@ use super::record::preamble::{self, SEGMENT_HEADER_BYTES};
 use super::record::{ExtentRef, Kind, Place, UNIT_BYTES};
 use super::scan::{Depth, Found, scan};
 use super::segment::{self, Charge, Geometry, Segment, Segments, Space};
-use super::settings::{SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
+use super::settings::{JOURNAL_BYTES_MAX, SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
 use super::shared::{Read, Shared};
 use super::single::SWEPT;
 use super::stocks::{Books, Counted, Rows};
@@ -237,7 +237,9 @@ fn known(
 
 fn read_journal(disk: &dyn Disk, superblock: &Superblock, number: u64) -> io::Result<Vec<Frame>> {
     let file = disk.open(&journal::path(number))?;
-    let mut bytes = vec![0; file.length()? as usize];
+    // What is far too long was not written so; what it begins with counts.
+    let length = file.length()?.min(2 * JOURNAL_BYTES_MAX);
+    let mut bytes = vec![0; length as usize];
     read_exact_at(&*file, &mut bytes, 0)?;
     file.sync_data()?;
     Ok(journal::read(&bytes, superblock, number))

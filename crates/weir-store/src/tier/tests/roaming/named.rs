@@ -273,8 +273,8 @@ fn all_is_dead_when_a_ledger_is_lost_that_began_under_a_clock_ahead() {
     assert_current(&mut world, own);
 }
 
-#[test]
-fn all_is_dead_when_a_ledger_is_lost_after_a_dozen_starts_within_seconds() {
+/// A dozen starts within seconds, something stored, and the ledger lost.
+fn lost_after_a_dozen_starts() -> (World, usize) {
     let (mut world, own) = with_one(0);
     for _ in 0..12 {
         world.pass(1);
@@ -282,18 +282,18 @@ fn all_is_dead_when_a_ledger_is_lost_after_a_dozen_starts_within_seconds() {
     }
     fill(&mut world, own);
     restart_after(&mut world, own, |world| lose_ledger(world, own));
+    (world, own)
+}
+
+#[test]
+fn all_is_dead_when_a_ledger_is_lost_after_a_dozen_starts_within_seconds() {
+    let (mut world, own) = lost_after_a_dozen_starts();
     assert_all_dead(&mut world, own);
 }
 
 #[test]
 fn a_purge_concerns_what_is_there_after_a_dozen_starts_and_the_loss_of_the_ledger() {
-    let (mut world, own) = with_one(0);
-    for _ in 0..12 {
-        world.pass(1);
-        restart(&mut world, own);
-    }
-    fill(&mut world, own);
-    restart_after(&mut world, own, |world| lose_ledger(world, own));
+    let (mut world, own) = lost_after_a_dozen_starts();
     world.purge(own, Target::All, Force::Hard);
     assert_current(&mut world, own);
 }
