@@ -264,10 +264,13 @@ impl Volume {
         Bears { largest: self.shared.stamp_max().max(self.swept()).max(reached.number), reached }
     }
 
-    /// Says once with which ledger it is used: how far that is durable is noted with each frame.
+    /// Says once with which ledger it is used: how far that is durable is noted with each frame, the first of which is written at once.
+    /// Each start leads the ledger on, so that a copy of it from before this one is known by that frame alone.
     pub(crate) fn follow(&self, ledger: &Ledger) {
         let (id, number) = ledger.durable();
         self.shared.follow(id, number);
+        let (done, _) = crossbeam_channel::bounded(1);
+        let _ = self.say(Command::Sync(done));
     }
 
     /// Up to which number of the ledger all has been judged.
