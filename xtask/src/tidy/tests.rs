@@ -79,7 +79,7 @@ fn spawning_offends_outside_its_list() {
 #[test]
 fn serialization_offends_outside_its_list() {
     check(rules::serialization, "crates/weir-store/src/a.rs", "#[derive(Serialize)]", &[1]);
-    check(rules::serialization, "crates/weir-edge/src/observe/record.rs", "#[derive(Serialize)]", &[]);
+    check(rules::serialization, "crates/weir-observe/src/record.rs", "#[derive(Serialize)]", &[]);
 }
 
 #[test]
