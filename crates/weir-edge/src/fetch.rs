@@ -17,8 +17,6 @@ use weir_policy::{
 use weir_store::Generation;
 use weir_upstream::{Interim, InterimSender};
 
-use crate::conn::After;
-use crate::conn::body::Upload;
 use crate::exchange::{Exchange, forwarded};
 use crate::fill::again::Again;
 use crate::fill::desk::{self, Plan};
@@ -31,9 +29,12 @@ use crate::local;
 use crate::lookup;
 use crate::parts::{self, Confirmed};
 use crate::plan::Route;
+use crate::response::Response;
 use crate::told::Told;
+use crate::upload::Upload;
 use crate::{outgoing, pass, serve};
 use weir_clock as clock;
+use weir_front::message;
 use weir_observe::Outcome;
 
 use self::range::{Way, in_part, is_for_nobody, is_past_the_cache, want};
@@ -46,13 +47,19 @@ const PLANS_MAX: usize = 3;
 
 /// What a joiner makes of a fill.
 enum Joined {
-    Answered(After),
+    Answered(Box<Response>),
     Again,
     /// Its lead's request may have made it fail.
     Failed,
     /// Confirmed for its lead alone: this request has to ask about it on its own.
     Own(Arc<Generation>),
     Pass,
+}
+
+impl Joined {
+    fn answered(response: Response) -> Joined {
+        Joined::Answered(Box::new(response))
+    }
 }
 
 /// How waiting for a head ended.
@@ -64,14 +71,14 @@ enum Waited {
 
 /// Fetches what the request asks for; `validating` is what it selects of what is held, and may still be good.
 pub(crate) async fn fetch(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     validating: Option<Arc<Generation>>,
     told: Told,
-) -> After {
+) -> Response {
     if exchange.count().is_err() {
-        return local::too_many(exchange).await;
+        return local::too_many(exchange);
     }
     if ask.kind == AskKind::Head {
         return pass::pass(exchange, route, told).await;
@@ -82,12 +89,12 @@ pub(crate) async fn fetch(
         return pass::pass(exchange, route, told).await;
     }
     let mut have_failed = false;
-    let who = (exchange.worker.core, Witness::of(exchange.client()));
+    let who = (exchange.core.number, Witness::of(exchange.client()));
     for _ in 0..PLANS_MAX {
-        let (desk, ledger) = (&exchange.worker.plane.desk, exchange.worker.plane.store.ledger());
+        let (desk, ledger) = (&exchange.core.plane.desk, exchange.core.plane.store.ledger());
         let plan = match ask.is_authenticated() {
             true => Plan::Lead(desk.alone(who, (&key, ledger), exchange.now.mono)),
-            false => desk.plan(who, (&key, ledger), want, &exchange.head.headers, clock::mono()),
+            false => desk.plan(who, (&key, ledger), want, &exchange.request.headers, clock::mono()),
         };
         match plan {
             Plan::Lead(place) => {
@@ -95,7 +102,7 @@ pub(crate) async fn fetch(
                 return lead(exchange, route, ask, validating, place, told).await;
             }
             Plan::Join(seat) => match join(exchange, route, ask, validating.as_ref(), seat, told).await {
-                Joined::Answered(after) => return after,
+                Joined::Answered(response) => return *response,
                 Joined::Again => {}
                 Joined::Failed => have_failed = true,
                 Joined::Own(held) => {
@@ -110,14 +117,14 @@ pub(crate) async fn fetch(
             }
             Plan::Apart => break,
             Plan::Failed(failure) => {
-                return failed(exchange, route, ask, validating.as_ref(), &failure, told).await;
+                return failed(exchange, route, ask, validating.as_ref(), &failure, told);
             }
         }
     }
     if have_failed {
         // Others' failures are not this request's: it asks for itself, and who waits for nobody gets an answer of its own.
-        let ledger = exchange.worker.plane.store.ledger();
-        let place = exchange.worker.plane.desk.alone(who, (&key, ledger), clock::mono());
+        let ledger = exchange.core.plane.store.ledger();
+        let place = exchange.core.plane.desk.alone(who, (&key, ledger), clock::mono());
         return lead(exchange, route, ask, validating, place, told).await;
     }
     pass::pass(exchange, route, told).await
@@ -125,24 +132,24 @@ pub(crate) async fn fetch(
 
 /// Sends the fill's request and waits for its head.
 async fn lead(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     validating: Option<Arc<Generation>>,
     place: desk::Lead,
     told: Told,
-) -> After {
+) -> Response {
     if let Some((generation, reusable)) = published(exchange, route, ask, validating.as_ref()) {
         drop(place);
         return held_by_now(exchange, route, ask, generation, reusable, told).await;
     }
     let sharing = sharing(ask);
-    let Some(again) = again(exchange, route) else { return local::no_upstream(exchange).await };
+    let Some(again) = again(exchange, route) else { return local::no_upstream(exchange) };
     // A client that has its share leads no fill: others would join it, and wait for that share with it.
     let is_spent = again.upstream.is_spent(again.client);
     let Some(among) = place_among_fills(exchange, &again).filter(|_| !is_spent) else {
         drop(place);
-        return match stale_instead(exchange, route, ask, validating.as_ref(), Failure::Slow, told).await {
+        return match stale_instead(exchange, route, ask, validating.as_ref(), Failure::Slow, told) {
             Some(after) => after,
             None => pass::pass(exchange, route, told).await,
         };
@@ -150,7 +157,7 @@ async fn lead(
     let mut errand = errand(exchange, route, validating.as_ref(), sharing, (again.clone(), among));
     errand.cold = cold(exchange, route, ask, &lookup::key(exchange, route), validating.as_ref());
     let asked_for = if errand.cold.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
-    let Some(seat) = place.begin() else { return local::internal(exchange, "no-seat").await };
+    let Some(seat) = place.begin() else { return local::internal(exchange, "no-seat") };
     let kept = errand.seat.clone();
     let (interim, mut interims) = mpsc::unbounded_channel();
     let mut handed = task::start(errand, seat.fill().clone(), interim_sender(exchange, interim));
@@ -161,7 +168,7 @@ async fn lead(
             // The fill goes on as one of the background.
             *kept.lock() = Some(seat);
             drop((kept, handed));
-            return stale_out(exchange, route, ask, stale, STALE_AFTER, told).await;
+            return stale_out(exchange, route, ask, stale, STALE_AFTER, told);
         }
         waited = wait_head(exchange, &seat, &mut interims, None).await;
     }
@@ -179,7 +186,7 @@ async fn lead(
         FillHead::New(generation) => {
             exchange.own_fields = own_fields(&mut handed);
             let told = told.answered(generation.head().stored.status);
-            filled(exchange, route, ask, generation, (seat, again), told).await
+            filled(exchange, route, ask, generation, (seat, again), told)
         }
         head => settled(exchange, route, ask, validating.as_ref(), head, &seat, told).await,
     }
@@ -195,42 +202,42 @@ fn sharing(ask: &Ask) -> Sharing {
 
 /// Serves what another has brought meanwhile.
 async fn held_by_now(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     generation: Arc<Generation>,
     reusable: Reusable,
     told: Told,
-) -> After {
+) -> Response {
     match parts::confirm(exchange, route, ask, &generation).await {
         Confirmed::Refused | Confirmed::Gone => pass::pass(exchange, route, told).await,
         Confirmed::Left => exchange.left(),
         Confirmed::Held | Confirmed::Coming => {
-            serve::held(exchange, route, ask, generation, reusable, Told::hit(&reusable)).await
+            serve::held(exchange, route, ask, generation, reusable, Told::hit(&reusable))
         }
     }
 }
 
 /// What the lead does with what is not stored.
 async fn declined(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     validating: Option<&Arc<Generation>>,
     (reason, status): (NotStored, StatusCode),
     handed: oneshot::Receiver<Handed>,
     told: Told,
-) -> After {
+) -> Response {
     let told = told.answered(status);
     let handed = match handed.await {
         // Who has a part already may not be sent one of what may be another version: that is the origin's to say.
-        Ok(Handed::Alone(response)) if !exchange.head.headers.contains_key(IF_RANGE) => {
-            return local::shared(exchange, route, &response, told).await;
+        Ok(Handed::Alone(response)) if !exchange.request.headers.contains_key(IF_RANGE) => {
+            return local::shared(exchange, route, &response, told);
         }
         handed => handed.ok(),
     };
     let told = told.not_stored(reason);
-    match stale_instead(exchange, route, ask, validating, Failure::Status(status), told).await {
+    match stale_instead(exchange, route, ask, validating, Failure::Status(status), told) {
         Some(after) => after,
         // Not what the client asked for, or not as it did.
         None if is_for_nobody(exchange, status) => pass::pass(exchange, route, told).await,
@@ -247,22 +254,22 @@ fn own_fields(handed: &mut oneshot::Receiver<Handed>) -> Option<HeaderMap> {
 }
 
 /// Serves a generation that a fill is bringing, and tells for how long it is stored.
-async fn filled(
-    exchange: &mut Exchange<'_>,
+fn filled(
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     generation: Arc<Generation>,
     from: (Seat, Arc<Again>),
     told: Told,
-) -> After {
+) -> Response {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
     let told = told.stored(freshness.left_s(), freshness.source.word());
-    serve::filled(exchange, route, ask, generation, from, told).await
+    serve::filled(exchange, route, ask, generation, from, told)
 }
 
 /// Someone may have published between this request's look-up and its plan: then nothing is asked twice.
 fn published(
-    exchange: &Exchange<'_>,
+    exchange: &Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     validating: Option<&Arc<Generation>>,
@@ -280,32 +287,32 @@ fn published(
     }
 }
 
-fn is_fresher(exchange: &Exchange<'_>, generation: &Generation) -> bool {
+fn is_fresher(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
     weir_policy::freshness(&generation.head().stored, exchange.now).is_fresh()
 }
 
 /// Waits for a running fill's head.
 async fn join(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     validating: Option<&Arc<Generation>>,
     seat: Seat,
     told: Told,
 ) -> Joined {
-    exchange.worker.observer.counters().collapsed();
+    exchange.core.observer.counters().collapsed();
     let told = told.collapsed();
     let head = match join_head(exchange, route, ask, validating, &seat).await {
         Waited::Head(head) => head,
-        Waited::Gone => return Joined::Answered(exchange.left()),
+        Waited::Gone => return Joined::answered(exchange.left()),
         Waited::Late => {
-            let stale = stale_instead(exchange, route, ask, validating, Failure::Slow, told).await;
+            let stale = stale_instead(exchange, route, ask, validating, Failure::Slow, told);
             // One of those who wait leads again, and the others join that one.
-            return stale.map_or(Joined::Again, Joined::Answered);
+            return stale.map_or(Joined::Again, Joined::answered);
         }
     };
     exchange.origin = seat.fill().origin().cloned();
-    let ledger = exchange.worker.plane.store.ledger();
+    let ledger = exchange.core.plane.store.ledger();
     match head {
         FillHead::New(generation) | FillHead::Unchanged(generation) | FillHead::Part(generation)
             if !answers(exchange, &generation) || desk::is_overtaken(seat.fill(), &generation, ledger) =>
@@ -314,7 +321,7 @@ async fn join(
         }
         FillHead::Part(generation) => {
             match joined(ask, &generation.head().stored, exchange.now, clock::now()) {
-                Some(_) => Joined::Answered(in_part(exchange, route, ask, generation, seat, told).await),
+                Some(_) => Joined::answered(in_part(exchange, route, ask, generation, seat, told).await),
                 None => Joined::Pass,
             }
         }
@@ -326,8 +333,8 @@ async fn join(
             }
             let again = again(exchange, route).filter(|_| may.is_some() && !is_windowed(&generation));
             let Some(again) = again else { return Joined::Pass };
-            Joined::Answered(match range::way(exchange, ask, &generation, &seat) {
-                Way::Fill => filled(exchange, route, ask, generation, (seat, again), told).await,
+            Joined::answered(match range::way(exchange, ask, &generation, &seat) {
+                Way::Fill => filled(exchange, route, ask, generation, (seat, again), told),
                 Way::Apart => in_part(exchange, route, ask, generation, seat, told).await,
                 Way::Pass => return Joined::Pass,
             })
@@ -336,36 +343,38 @@ async fn join(
             if joined(ask, &generation.head().stored, exchange.now, clock::now()).is_none() {
                 return Joined::Own(generation.clone());
             }
-            Joined::Answered(settled(exchange, route, ask, validating, head, &seat, told).await)
+            Joined::answered(settled(exchange, route, ask, validating, head, &seat, told).await)
         }
         FillHead::Failed(ref failure) if failure.concern == Concern::Lead => Joined::Failed,
         FillHead::Shared(ref response) if response.concern == Concern::Lead => Joined::Failed,
-        FillHead::Shared(ref response) if !matches(&response.variant, &exchange.head.headers) => Joined::Pass,
+        FillHead::Shared(ref response) if !matches(&response.variant, &exchange.request.headers) => {
+            Joined::Pass
+        }
         FillHead::Declined(_, status) => {
-            stale_or_pass(exchange, route, ask, validating, Failure::Status(status), told).await
+            stale_or_pass(exchange, route, ask, validating, Failure::Status(status), told)
         }
         FillHead::Withdrawn => Joined::Again,
-        head => Joined::Answered(settled(exchange, route, ask, validating, head, &seat, told).await),
+        head => Joined::answered(settled(exchange, route, ask, validating, head, &seat, told).await),
     }
 }
 
-async fn stale_or_pass(
-    exchange: &mut Exchange<'_>,
+fn stale_or_pass(
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     validating: Option<&Arc<Generation>>,
     failure: Failure,
     told: Told,
 ) -> Joined {
-    match stale_instead(exchange, route, ask, validating, failure, told).await {
-        Some(after) => Joined::Answered(after),
+    match stale_instead(exchange, route, ask, validating, failure, told) {
+        Some(stale) => Joined::answered(stale),
         None => Joined::Pass,
     }
 }
 
 /// A joiner's wait: until what is stale may go out, and no longer than [`HEAD_WAIT_MAX`](crate::fill::HEAD_WAIT_MAX).
 async fn join_head(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     validating: Option<&Arc<Generation>>,
@@ -384,20 +393,20 @@ async fn join_head(
 }
 
 /// Whether a generation is of the variant that the request selects.
-fn answers(exchange: &Exchange<'_>, generation: &Generation) -> bool {
-    matches(&generation.head().stored.variant, &exchange.head.headers)
+fn answers(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
+    matches(&generation.head().stored.variant, &exchange.request.headers)
 }
 
 /// What any reader does with a head that brings no new body.
 async fn settled(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     validating: Option<&Arc<Generation>>,
     head: FillHead,
     seat: &Seat,
     told: Told,
-) -> After {
+) -> Response {
     match head {
         FillHead::Unchanged(generation) if answers(exchange, &generation) => {
             let told = told.answered(StatusCode::NOT_MODIFIED);
@@ -406,10 +415,10 @@ async fn settled(
                 Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
                 Confirmed::Left => return exchange.left(),
             }
-            serve::confirmed(exchange, route, ask, generation, seat, told).await
+            serve::confirmed(exchange, route, ask, generation, seat, told)
         }
-        FillHead::Shared(response) => shared(exchange, route, ask, validating, &response, told).await,
-        FillHead::Failed(failure) => failed(exchange, route, ask, validating, &failure, told).await,
+        FillHead::Shared(response) => shared(exchange, route, ask, validating, &response, told),
+        FillHead::Failed(failure) => failed(exchange, route, ask, validating, &failure, told),
         FillHead::Unchanged(_)
         | FillHead::New(_)
         | FillHead::Part(_)
@@ -420,57 +429,55 @@ async fn settled(
 
 /// The lead's own stream of a response that is not stored.
 async fn handed_over(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     handed: Option<Handed>,
     told: Told,
-) -> After {
+) -> Response {
     match handed {
         Some(Handed::Response(response)) if response.status == http::StatusCode::NOT_MODIFIED => {
             pass::pass(exchange, route, told).await
         }
-        Some(Handed::Response(response)) => {
-            pass::relay(exchange, route, *response, Upload::none(), told).await
-        }
-        Some(Handed::Fields(_) | Handed::Alone(_)) | None => local::internal(exchange, "fill-aborted").await,
+        Some(Handed::Response(response)) => pass::relay(exchange, route, *response, Upload::none(), told),
+        Some(Handed::Fields(_) | Handed::Alone(_)) | None => local::internal(exchange, "fill-aborted"),
     }
 }
 
-async fn shared(
-    exchange: &mut Exchange<'_>,
+fn shared(
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     validating: Option<&Arc<Generation>>,
     response: &SharedResponse,
     told: Told,
-) -> After {
+) -> Response {
     exchange.origin = Some(response.origin.clone());
     let told = told.answered(response.status).not_stored(response.reason);
     let failure = Failure::Status(response.status);
-    if let Some(after) = stale_instead(exchange, route, ask, validating, failure, told).await {
+    if let Some(after) = stale_instead(exchange, route, ask, validating, failure, told) {
         return after;
     }
-    local::shared(exchange, route, response, told).await
+    local::shared(exchange, route, response, told)
 }
 
-async fn failed(
-    exchange: &mut Exchange<'_>,
+fn failed(
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     validating: Option<&Arc<Generation>>,
     failure: &OriginFailure,
     told: Told,
-) -> After {
-    if let Some(after) = stale_instead(exchange, route, ask, validating, Failure::NoAnswer, told).await {
+) -> Response {
+    if let Some(after) = stale_instead(exchange, route, ask, validating, Failure::NoAnswer, told) {
         return after;
     }
     exchange.outcome(Outcome::Miss, failure.word);
-    local::origin_failed(exchange, failure).await
+    local::origin_failed(exchange, failure)
 }
 
 /// Waits for the head until then, or for as long as its fill does.
 async fn wait_head(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut Exchange<'_, '_>,
     seat: &Seat,
     interims: &mut mpsc::UnboundedReceiver<Interim>,
     until: Option<Instant>,
@@ -491,26 +498,26 @@ async fn wait_head(
             }
             head = seat.fill().wait_head(seat.core()) => return Waited::Head(head),
             () = &mut late => return Waited::Late,
-            () = exchange.conn.client.gone() => {
+            () = message::gone(&mut *exchange.client) => {
                 return Waited::Gone;
             }
         }
     }
 }
 
-/// HTTP/1.0 knows no interim responses (RFC 9110 §15.2).
-pub(crate) fn interim_sender(exchange: &Exchange<'_>, sender: InterimSender) -> Option<InterimSender> {
-    (exchange.head.version == weir_wire::Version::Http11).then_some(sender)
+/// Where the client may be sent interim responses: HTTP/1.0 knows none (RFC 9110 §15.2).
+pub(crate) fn interim_sender(exchange: &Exchange<'_, '_>, sender: InterimSender) -> Option<InterimSender> {
+    exchange.request.takes_interim.then_some(sender)
 }
 
 /// How this request asks the origin for a whole representation; none when the route's upstream does not
 /// exist.
-pub(crate) fn again(exchange: &Exchange<'_>, route: &Arc<Route>) -> Option<Arc<Again>> {
+pub(crate) fn again(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option<Arc<Again>> {
     Some(Arc::new(Again {
         upstream: exchange.running.upstream(route)?.clone(),
         target: forwarded(route, exchange.path_and_query()).into_owned(),
         headers: outgoing::for_fill(exchange, route),
-        tally: tally::of_site(&exchange.worker.observer, exchange.facts.site),
+        tally: tally::of_site(&exchange.core.observer, exchange.facts.site),
         witness: Witness::of(exchange.client()),
         client: exchange.sharer(),
     }))
@@ -518,8 +525,13 @@ pub(crate) fn again(exchange: &Exchange<'_>, route: &Arc<Route>) -> Option<Arc<A
 
 /// The place to lead from. A client whose request for this key hung a moment ago leads none that others may join: else it could
 /// have all of them wait for one hung request after another.
-fn joinable(exchange: &Exchange<'_>, place: desk::Lead, who: (usize, Witness), key: &CacheKey) -> desk::Lead {
-    let (plane, now) = (&exchange.worker.plane, clock::mono());
+fn joinable(
+    exchange: &Exchange<'_, '_>,
+    place: desk::Lead,
+    who: (usize, Witness),
+    key: &CacheKey,
+) -> desk::Lead {
+    let (plane, now) = (&exchange.core.plane, clock::mono());
     if exchange.sharer().is_none() || !plane.desk.memory.was_late(key.digest, who.1, now) {
         return place;
     }
@@ -528,31 +540,31 @@ fn joinable(exchange: &Exchange<'_>, place: desk::Lead, who: (usize, Witness), k
 }
 
 /// A place among the fills at the upstream.
-pub(crate) fn place_among_fills(exchange: &Exchange<'_>, again: &Again) -> Option<Place> {
+pub(crate) fn place_among_fills(exchange: &Exchange<'_, '_>, again: &Again) -> Option<Place> {
     let upstream = &again.upstream;
     let all = FILLS_PER_ORIGIN_MAX * upstream.origins().len();
     let most = PlacesMax { all, of_client: upstream.client_max(all) };
-    exchange.worker.plane.desk.upstreams.place(upstream.name(), again.client, most)
+    exchange.core.plane.desk.upstreams.place(upstream.name(), again.client, most)
 }
 
 /// What the fill has to know.
 pub(crate) fn errand(
-    exchange: &Exchange<'_>,
+    exchange: &Exchange<'_, '_>,
     route: &Arc<Route>,
     validating: Option<&Arc<Generation>>,
     shared: Sharing,
     (again, place): (Arc<Again>, Place),
 ) -> Errand {
     Errand {
-        plane: exchange.worker.plane.clone(),
-        observer: exchange.worker.observer.clone(),
-        core: exchange.worker.core,
+        plane: exchange.core.plane.clone(),
+        observer: exchange.core.observer.clone(),
+        core: exchange.core.number,
         route: route.clone(),
         again,
         scheme: exchange.scheme,
-        host: exchange.head.host.as_str().into(),
+        host: exchange.request.host.as_str().into(),
         path_and_query: exchange.path_and_query().to_owned(),
-        client_headers: exchange.head.headers.clone(),
+        client_headers: exchange.request.headers.clone(),
         client: Witness::of(exchange.client()),
         validating: validating.cloned(),
         shared,

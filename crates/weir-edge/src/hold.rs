@@ -8,8 +8,10 @@ use bytes::BytesMut;
 use tokio::sync::mpsc;
 use weir_upstream::{OutBody, OutPart};
 
-use crate::conn::Conn;
-use crate::conn::body::{BodyError, Part, Upload};
+use weir_front::{ContentError, Length, Part};
+
+use crate::exchange::Exchange;
+use crate::upload::Upload;
 
 /// Parts of a request body under way to an origin: the rest waits in the client's socket.
 const PARTS_MAX: usize = 4;
@@ -58,18 +60,24 @@ pub(crate) struct Held {
 ///
 /// # Errors
 /// The body cannot be read on.
-pub(crate) async fn hold(conn: &mut Conn, room: &Arc<HoldRoom>) -> Result<Held, BodyError> {
-    if !conn.body.is_some() {
+pub(crate) async fn hold(
+    exchange: &mut Exchange<'_, '_>,
+    room: &Arc<HoldRoom>,
+) -> Result<Held, ContentError> {
+    if !exchange.request.has_content() {
         return Ok(Held { upload: Upload::none(), body: OutBody::Empty, _place: None });
     }
-    let length = conn.body.length();
-    let wanted = length.unwrap_or(u64::MAX).min(conn.limits.body_hold_bytes as u64);
+    let length = match exchange.request.content {
+        Length::Known(length) => Some(length),
+        Length::None | Length::Unknown => None,
+    };
+    let wanted = length.unwrap_or(u64::MAX).min(exchange.peer().limits.body_hold_bytes as u64);
     let place = room.take(wanted).filter(|_| wanted > 0);
     let hold_bytes = if place.is_some() { wanted as usize } else { 0 };
     let is_small = place.is_some() && length == Some(wanted);
     let mut held = BytesMut::new();
     while is_small || held.len() < hold_bytes {
-        match conn.body.next(&mut conn.client).await? {
+        match exchange.client.content().await? {
             Part::Data(bytes) => held.extend_from_slice(&bytes),
             Part::End => {
                 let body = OutBody::Whole(held.freeze());

@@ -7,7 +7,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod conn;
+mod core;
 mod deliver;
 mod edge;
 mod exchange;
@@ -15,9 +15,9 @@ mod explain;
 mod fetch;
 mod fill;
 mod hold;
+mod late;
 mod limit;
 mod list;
-pub mod listen;
 mod local;
 mod lookup;
 mod outgoing;
@@ -27,6 +27,7 @@ pub mod plan;
 mod plane;
 mod present;
 mod purge;
+mod response;
 mod revalidate;
 pub mod route;
 mod serve;
@@ -35,14 +36,11 @@ pub mod simulated;
 mod succession;
 mod told;
 pub mod transform;
-mod tunnel;
+mod upload;
 mod walk;
 mod watch;
-mod worker;
 
-pub use conn::ClientLimits;
 pub use edge::{Edge, StartError};
 pub use explain::{Asked, Explanation, Question, StoredVariant};
 pub use list::{Cached, ListOrder};
 pub use purge::{PurgeOrder, PurgeTarget};
-pub use succession::{Departed, Heir};

@@ -10,16 +10,16 @@ use crate::plan::Route;
 use crate::transform::request;
 
 /// The fields of a request that is passed.
-pub(crate) fn for_pass(exchange: &Exchange<'_>, route: &Route) -> HeaderMap {
-    let mut headers = request::towards_origin(&exchange.head.headers, &exchange.from());
+pub(crate) fn for_pass(exchange: &Exchange<'_, '_>, route: &Route) -> HeaderMap {
+    let mut headers = request::towards_origin(&exchange.request.headers, &exchange.from());
     finish(&mut headers, route);
     headers
 }
 
 /// The fields of a fill's request: nothing that belongs to one client alone.
-pub(crate) fn for_fill(exchange: &Exchange<'_>, route: &Route) -> HeaderMap {
+pub(crate) fn for_fill(exchange: &Exchange<'_, '_>, route: &Route) -> HeaderMap {
     let from = exchange.from();
-    let mut headers = request::towards_origin(&exchange.head.headers, &from);
+    let mut headers = request::towards_origin(&exchange.request.headers, &from);
     request::for_fill(&mut headers, &from, &route.rules.key.headers);
     finish(&mut headers, route);
     headers

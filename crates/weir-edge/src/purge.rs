@@ -10,10 +10,10 @@ use weir_policy::{KeyRules, RequestView, write_url};
 use weir_store::{Force, Mark, PREFIX_BYTES_MAX, Scope, Stamp, Unwritten};
 use weir_wire::{Host, Scheme};
 
-use crate::conn::After;
 use crate::exchange::Exchange;
 use crate::local::{self, Reply};
 use crate::plan::{Plan, Route, Site};
+use crate::response::Response;
 use crate::watch;
 use weir_clock as clock;
 
@@ -182,36 +182,36 @@ pub(crate) fn is_purge(method: &Method) -> bool {
 }
 
 /// Purges the request's own URL, in both schemes, if the client may; answers once that is durable.
-pub(crate) async fn by_client(exchange: &mut Exchange<'_>, route: &Route) -> After {
+pub(crate) async fn by_client(exchange: &mut Exchange<'_, '_>, route: &Route) -> Response {
     if !exchange.client().is_some_and(|client| route.purgers.contains(&client)) {
-        return refused(exchange).await;
+        return refused(exchange);
     }
-    let url = format!("{}{}", exchange.head.host.as_str(), exchange.path_and_query());
+    let url = format!("{}{}", exchange.request.host.as_str(), exchange.path_and_query());
     let order = PurgeOrder { target: PurgeTarget::Url(url), force: Force::Hard };
     let marks = match marks(&exchange.running.plan, &order) {
         Ok(marks) => marks,
         Err(sentence) => {
             let reply = Reply::error(StatusCode::BAD_REQUEST, "purge-malformed", &sentence);
-            return local::answer(exchange, reply).await;
+            return local::answer(exchange, reply);
         }
     };
     let (done, written) = oneshot::channel();
     let acknowledge = move |result: Result<Stamp, Unwritten>| drop(done.send(result));
-    exchange.worker.plane.store.purge(&marks, clock::now(), Box::new(acknowledge));
-    watch::tell_purge(&exchange.worker.plane.observatory.events, &format!("{:?}", order.target), "request");
+    exchange.core.plane.store.purge(&marks, clock::now(), Box::new(acknowledge));
+    watch::tell_purge(&exchange.core.plane.observatory.events, &format!("{:?}", order.target), "request");
     let reply = match written.await {
         Ok(Ok(stamp)) => purged(stamp),
         Ok(Err(error)) => unwritten(&error.to_string()),
         Err(_) => unwritten("the ledger's thread has ended"),
     };
-    local::answer(exchange, reply).await
+    local::answer(exchange, reply)
 }
 
-async fn refused(exchange: &mut Exchange<'_>) -> After {
+fn refused(exchange: &mut Exchange<'_, '_>) -> Response {
     let text = "this client may not purge here";
     let mut reply = Reply::error(StatusCode::METHOD_NOT_ALLOWED, "purge-refused", text);
     reply.headers.insert(ALLOW, HeaderValue::from_static(METHODS));
-    local::answer(exchange, reply).await
+    local::answer(exchange, reply)
 }
 
 fn purged(stamp: Stamp) -> Reply {

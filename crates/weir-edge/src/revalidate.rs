@@ -7,7 +7,6 @@ use http::HeaderMap;
 use weir_policy::{Ask, Interval, RevalidateReason, Revalidation};
 use weir_store::Generation;
 
-use crate::conn::After;
 use crate::exchange::Exchange;
 use crate::fetch;
 use crate::fill::desk::Plan;
@@ -15,24 +14,24 @@ use crate::fill::task::{self, Sharing};
 use crate::fill::witness::Witness;
 use crate::lookup;
 use crate::plan::Route;
+use crate::response::Response;
 use crate::told::Told;
 
 /// Asks before anything goes out.
 pub(crate) async fn now(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     generation: Arc<Generation>,
     revalidation: Revalidation,
-) -> After {
+) -> Response {
     let told = Told::revalidate(revalidation.why);
     if revalidation.why != RevalidateReason::Refresh
         && let Some(reusable) = fetch::stale::instead_of_asking(exchange, route, ask, &generation)
     {
         in_background(exchange, route, ask, &generation);
         let stale = (generation, reusable);
-        return fetch::stale::stale_out(exchange, route, ask, stale, fetch::stale::STALE_IF_ERROR, told)
-            .await;
+        return fetch::stale::stale_out(exchange, route, ask, stale, fetch::stale::STALE_IF_ERROR, told);
     }
     let validating = match revalidation.why {
         RevalidateReason::Refresh => None,
@@ -44,24 +43,24 @@ pub(crate) async fn now(
 /// Asks without a client: the next request finds what came. An upstream that gave no answer a moment ago is asked once a
 /// spell ([`Upstreams::may_try`](crate::fill::upstreams::Upstreams::may_try)).
 pub(crate) fn in_background(
-    exchange: &Exchange<'_>,
+    exchange: &Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     generation: &Arc<Generation>,
 ) {
-    let headers: &HeaderMap = &exchange.head.headers;
+    let headers: &HeaderMap = &exchange.request.headers;
     let whole = Interval::new(0, u64::MAX);
-    let (worker, now) = (exchange.worker, exchange.now.mono);
-    let key = (generation.key(), worker.plane.store.ledger());
-    let who = (worker.core, Witness::of(exchange.client()));
-    let Plan::Lead(lead) = worker.plane.desk.plan(who, key, whole, headers, now) else { return };
+    let (core, now) = (exchange.core, exchange.now.mono);
+    let key = (generation.key(), core.plane.store.ledger());
+    let who = (core.number, Witness::of(exchange.client()));
+    let Plan::Lead(lead) = core.plane.desk.plan(who, key, whole, headers, now) else { return };
     let found = lookup::at_hand(exchange, route).generation;
     if found.is_none_or(|found| !Arc::ptr_eq(&found, generation) || is_fresh(exchange, &found)) {
         return;
     }
     let Some(again) = fetch::again(exchange, route) else { return };
     let Some(place) = fetch::place_among_fills(exchange, &again) else { return };
-    if !worker.plane.desk.upstreams.may_try(again.upstream.name(), now) {
+    if !core.plane.desk.upstreams.may_try(again.upstream.name(), now) {
         return;
     }
     let mut errand = fetch::errand(exchange, route, Some(generation), Sharing::Shared, (again, place));
@@ -74,6 +73,6 @@ pub(crate) fn in_background(
     }
 }
 
-fn is_fresh(exchange: &Exchange<'_>, generation: &Generation) -> bool {
+fn is_fresh(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
     weir_policy::freshness(&generation.head().stored, exchange.now).is_fresh()
 }

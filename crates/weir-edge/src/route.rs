@@ -18,9 +18,9 @@ use weir_policy::{CacheRules, RequestView, is_of_content};
 
 use self::answers::LocalAnswer;
 use self::pattern::PathPattern;
-use crate::listen::Trusted;
 use crate::plan::peers;
 use crate::transform::response::{Place, location_back};
+use weir_front::listen::Trusted;
 
 /// A route, compiled.
 #[derive(Debug)]

@@ -1,43 +1,47 @@
 //! The walk of a request, on one screen: route → consult → look up → verdict → deliver. Every other
 //! room of the data plane is reached from here. RFC 9111 §4.
 
-use std::rc::Rc;
 use std::sync::Arc;
 
+use weir_front::{Client, Request};
 use weir_policy::{Ask, Consult, MissReason, Reusable, StaleUse, Verdict, consult, verdict};
 use weir_store::Generation;
-use weir_wire::RequestHead;
 
-use crate::conn::{After, Conn};
-use crate::exchange::Exchange;
+use crate::core::{Core, HeldPlan};
+use crate::exchange::{Exchange, Note};
 use crate::local::{self, Routed};
 use crate::lookup::{self, Held};
 use crate::parts::{self, Confirmed};
 use crate::plan::Route;
+use crate::response::Response;
 use crate::revalidate;
 use crate::told::Told;
-use crate::worker::Worker;
 use crate::{fetch, pass, purge, serve};
 
-/// Walks one request to its response; says what becomes of the connection.
-pub(crate) async fn walk(worker: &Rc<Worker>, conn: &mut Conn, head: Box<RequestHead>) -> After {
-    let running = worker.running();
-    let mut exchange = Exchange::begin(worker, &running, conn, head);
-    let after = match local::route(&mut exchange) {
-        Routed::Local(reply) => local::answer(&mut exchange, *reply).await,
+/// Walks one request to its response.
+pub(crate) async fn walk<'c>(
+    core: &'c Core,
+    plan: &'c HeldPlan,
+    request: &'c mut Request,
+    client: &mut dyn Client,
+) -> (Response, Note<'c>) {
+    // Key and variant must be of what the origin gets to see.
+    weir_policy::strip_named(&mut request.headers);
+    let mut exchange = Exchange::begin(core, plan, request, client);
+    let response = match local::route(&mut exchange) {
+        Routed::Local(reply) => local::answer(&mut exchange, *reply),
         Routed::To(route) => respond(&mut exchange, route).await,
         Routed::Purge(route) => purge::by_client(&mut exchange, route).await,
     };
-    exchange.finish();
-    after
+    (response, exchange.note())
 }
 
 /// Answers a request that a route sends to an upstream.
-async fn respond(exchange: &mut Exchange<'_>, route: &Arc<Route>) -> After {
-    if exchange.conn.body.is_too_large() {
-        return local::too_large(exchange).await;
+async fn respond(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>) -> Response {
+    if exchange.request.is_too_large() {
+        return local::too_large(exchange);
     }
-    if exchange.head.upgrade.is_some() {
+    if exchange.request.upgrade.is_some() {
         return pass::pass(exchange, route, Told::upgrade()).await;
     }
     let ask = match consult(&exchange.view(), &route.rules) {
@@ -61,7 +65,7 @@ async fn respond(exchange: &mut Exchange<'_>, route: &Arc<Route>) -> After {
         (Verdict::Revalidate(revalidation), Some(generation)) => {
             revalidate::now(exchange, route, &ask, generation, revalidation).await
         }
-        (Verdict::GatewayTimeout, _) => local::only_if_cached(exchange).await,
+        (Verdict::GatewayTimeout, _) => local::only_if_cached(exchange),
         (Verdict::Miss(reason), _) => {
             let reason = if has_siblings { MissReason::Vary } else { reason };
             fetch::fetch(exchange, route, &ask, None, Told::miss(reason)).await
@@ -73,21 +77,21 @@ async fn respond(exchange: &mut Exchange<'_>, route: &Arc<Route>) -> After {
 
 /// Serves what is held, once it is certain that what is missing of it can be had.
 async fn reuse(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     generation: Arc<Generation>,
     reusable: Reusable,
     told: Told,
-) -> After {
+) -> Response {
     if generation.is_whole() {
-        return serve::held(exchange, route, ask, generation, reusable, told).await;
+        return serve::held(exchange, route, ask, generation, reusable, told);
     }
     match parts::confirm(exchange, route, ask, &generation).await {
-        Confirmed::Held => serve::held(exchange, route, ask, generation, reusable, told).await,
-        Confirmed::Coming => serve::held(exchange, route, ask, generation, reusable, told.completed()).await,
+        Confirmed::Held => serve::held(exchange, route, ask, generation, reusable, told),
+        Confirmed::Coming => serve::held(exchange, route, ask, generation, reusable, told.completed()),
         Confirmed::Left => exchange.left(),
-        Confirmed::Refused => local::only_if_cached(exchange).await,
+        Confirmed::Refused => local::only_if_cached(exchange),
         Confirmed::Gone => {
             exchange.found_gone = true;
             fetch::fetch(exchange, route, ask, None, Told::miss(MissReason::Gone)).await

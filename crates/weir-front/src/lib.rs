@@ -16,7 +16,7 @@ pub mod worker;
 
 pub use limits::ClientLimits;
 pub use message::{
-    Body, Client, ContentError, Cut, Done, End, Fields, Head, Late, Length, LocalFuture, Pace, Part, PeerInfo, Prepared,
-    Refused, Request, Response, Sent, Service, Switch, Trust, Turn, Upload,
+    Body, Client, ContentError, Cut, Done, End, Fields, Head, Late, Length, LocalFuture, Pace, Part,
+    PeerInfo, Prepared, Refused, Request, Response, Sent, Service, Switch, Trust, Turn, Upload,
 };
 pub use upgrade::{Departed, Heir};

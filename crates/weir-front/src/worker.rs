@@ -8,7 +8,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -358,7 +357,12 @@ pub async fn run<S: Service>(start: Start, service: Rc<S>) {
 }
 
 /// Gives a connection of another process its task; it is past its greeting.
-fn adopt<S: Service>(worker: &Rc<Worker<S>>, held: &Rc<watch::Sender<usize>>, arrivals: &Arrivals, departed: Departed) {
+fn adopt<S: Service>(
+    worker: &Rc<Worker<S>>,
+    held: &Rc<watch::Sender<usize>>,
+    arrivals: &Arrivals,
+    departed: Departed,
+) {
     let Departed { socket, family, peer, input, .. } = departed;
     let stream = match Stream::of_socket(socket, family) {
         Ok(stream) => stream,

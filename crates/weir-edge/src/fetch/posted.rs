@@ -35,11 +35,11 @@ pub(crate) struct Posted {
 
 /// Makes room for a POST's response under the GET's key, where it may be stored.
 pub(crate) fn begin(
-    exchange: &Exchange<'_>,
+    exchange: &Exchange<'_, '_>,
     route: &Arc<Route>,
     response: &OriginResponse,
 ) -> Option<Posted> {
-    if exchange.head.method != Method::POST || !response.headers.contains_key(CONTENT_LOCATION) {
+    if exchange.request.method != Method::POST || !response.headers.contains_key(CONTENT_LOCATION) {
         return None;
     }
     let view = exchange.view();
@@ -53,7 +53,7 @@ pub(crate) fn begin(
         Framing::Chunked => (BodyEnd::Framed, None),
         Framing::Close => (BodyEnd::Close, None),
     };
-    let plane = &exchange.worker.plane;
+    let plane = &exchange.core.plane;
     if length.is_some_and(|length| length > plane.object_bytes_max()) {
         return None;
     }
@@ -67,7 +67,7 @@ pub(crate) fn begin(
     let again = Arc::new(for_get(&*again(exchange, route)?));
     let place = place_among_fills(exchange, &again)?;
     let errand = errand(exchange, route, None, Sharing::Alone, (again, place));
-    let who = (exchange.worker.core, Witness::of(exchange.client()));
+    let who = (exchange.core.number, Witness::of(exchange.client()));
     let seat = plane.desk.alone(who, (&key, plane.store.ledger()), now.mono).begin()?;
     let (generation, writer) = plane.store.begin(storable, key, seat.fill().stamp(), length).ok()?;
     Some(Posted { errand, seat, generation, writer, length })

@@ -8,7 +8,6 @@ use http::{HeaderMap, StatusCode};
 use weir_policy::{Ask, Asked, CacheKey, Interval, matches, wanted_cold};
 use weir_store::{BLOCK_BYTES, Generation};
 
-use crate::conn::After;
 use crate::exchange::Exchange;
 use crate::fill::Seat;
 use crate::fill::cold::Cold;
@@ -17,6 +16,7 @@ use crate::fill::memory::Manner;
 use crate::fill::task::Sharing;
 use crate::parts::{self, Confirmed};
 use crate::plan::Route;
+use crate::response::Response;
 use crate::told::Told;
 use crate::{lookup, pass, serve};
 use weir_clock as clock;
@@ -28,8 +28,8 @@ const BLOCK: u64 = BLOCK_BYTES as u64;
 const WHOLE: Interval = Interval { start: 0, end: u64::MAX };
 
 /// The interval asked for; of a range that counts from the end, the end.
-pub(super) fn want(exchange: &Exchange<'_>, ask: &Ask) -> Interval {
-    let asked = Some(&exchange.head.headers).filter(|_| ask.is_range()).and_then(wanted_cold);
+pub(super) fn want(exchange: &Exchange<'_, '_>, ask: &Ask) -> Interval {
+    let asked = Some(&exchange.request.headers).filter(|_| ask.is_range()).and_then(wanted_cold);
     match asked {
         None => WHOLE,
         Some(Asked::From(interval)) => interval,
@@ -38,8 +38,8 @@ pub(super) fn want(exchange: &Exchange<'_>, ask: &Ask) -> Interval {
 }
 
 /// Whether a range of this key is not to be had by the cache for who asks for himself.
-pub(super) fn is_past_the_cache(exchange: &Exchange<'_>, key: &CacheKey, want: Interval) -> bool {
-    let memory = &exchange.worker.plane.desk.memory;
+pub(super) fn is_past_the_cache(exchange: &Exchange<'_, '_>, key: &CacheKey, want: Interval) -> bool {
+    let memory = &exchange.core.plane.desk.memory;
     let digest = Sharing::Alone.digest_of_ranges(key);
     want != WHOLE && memory.manner(digest, exchange.now.mono) == Some(Manner::Pass)
 }
@@ -47,17 +47,17 @@ pub(super) fn is_past_the_cache(exchange: &Exchange<'_>, key: &CacheKey, want: I
 /// What the origin is asked for where a range is wanted: its chunks. Not where ranges of the key are handled otherwise, and not
 /// where a whole of this variant is asked about, which a part does not take the place of.
 pub(crate) fn cold(
-    exchange: &Exchange<'_>,
+    exchange: &Exchange<'_, '_>,
     route: &Route,
     ask: &Ask,
     key: &CacheKey,
     validating: Option<&Arc<Generation>>,
 ) -> Option<Cold> {
-    let headers = &exchange.head.headers;
+    let headers = &exchange.request.headers;
     let asked = Some(headers).filter(|_| ask.is_range()).and_then(wanted_cold)?;
     let is_whole = |held: &Arc<Generation>| held.is_whole() && matches(&held.head().stored.variant, headers);
     let digest = sharing(ask).digest_of_ranges(key);
-    let manner = exchange.worker.plane.desk.memory.manner(digest, exchange.now.mono);
+    let manner = exchange.core.plane.desk.memory.manner(digest, exchange.now.mono);
     if manner.is_some() || validating.is_some_and(is_whole) || lookup::at_hand_is_whole(exchange, route) {
         return None;
     }
@@ -103,8 +103,8 @@ fn is_set(headers: &HeaderMap) -> bool {
 
 /// Whether a response to a fill's range is no answer to the client: a part that begins elsewhere, or a refusal where the client
 /// wants more than was asked for: another range as well, or the whole if its version has changed (RFC 9110 §13.1.5).
-pub(super) fn is_for_nobody(exchange: &Exchange<'_>, status: StatusCode) -> bool {
-    let headers = &exchange.head.headers;
+pub(super) fn is_for_nobody(exchange: &Exchange<'_, '_>, status: StatusCode) -> bool {
+    let headers = &exchange.request.headers;
     status == StatusCode::PARTIAL_CONTENT
         || (status == StatusCode::RANGE_NOT_SATISFIABLE
             && (is_set(headers) || headers.contains_key(IF_RANGE)))
@@ -112,13 +112,13 @@ pub(super) fn is_for_nobody(exchange: &Exchange<'_>, status: StatusCode) -> bool
 
 /// Serves a generation of which a part is there or on its way, and has the rest of what is wanted brought.
 pub(super) async fn in_part(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     generation: Arc<Generation>,
     seat: Seat,
     told: Told,
-) -> After {
+) -> Response {
     match parts::confirm(exchange, route, ask, &generation).await {
         Confirmed::Held | Confirmed::Coming => {}
         Confirmed::Refused | Confirmed::Gone => return pass::pass(exchange, route, told).await,
@@ -126,7 +126,7 @@ pub(super) async fn in_part(
     }
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
     let told = told.stored(freshness.left_s(), freshness.source.word());
-    serve::in_part(exchange, route, ask, generation, seat, told).await
+    serve::in_part(exchange, route, ask, generation, seat, told)
 }
 
 /// How a request that has joined a fill gets at what it is missing.
@@ -140,13 +140,13 @@ pub(super) enum Way {
 }
 
 /// Whether a request waits for what a fill is bringing.
-pub(super) fn way(exchange: &Exchange<'_>, ask: &Ask, generation: &Generation, seat: &Seat) -> Way {
+pub(super) fn way(exchange: &Exchange<'_, '_>, ask: &Ask, generation: &Generation, seat: &Seat) -> Way {
     let now = clock::mono();
     let missing = parts::missing(exchange, ask, generation);
     if missing.is_none_or(|missing| seat.fill().comes_soon(missing.start, now)) {
         return Way::Fill;
     }
-    match exchange.worker.plane.desk.memory.manner(generation.key().digest, now) {
+    match exchange.core.plane.desk.memory.manner(generation.key().digest, now) {
         None if desk::is_partable(generation) => Way::Apart,
         Some(Manner::Whole) => Way::Fill,
         None | Some(Manner::Pass) => Way::Pass,

@@ -6,10 +6,10 @@ use std::time::Instant;
 use weir_policy::{Ask, Failure, Reusable, error_reusable, matches};
 use weir_store::{Generation, Retirement};
 
-use crate::conn::After;
 use crate::exchange::Exchange;
 use crate::fill::Fill;
 use crate::plan::Route;
+use crate::response::Response;
 use crate::told::Told;
 use crate::{parts, serve};
 use weir_clock as clock;
@@ -19,25 +19,25 @@ pub(crate) const STALE_IF_ERROR: &str = "stale-if-error";
 pub(super) const STALE_AFTER: &str = "stale-after";
 
 /// What is held goes out stale where its window allows (RFC 5861 §4).
-pub(super) async fn stale_instead(
-    exchange: &mut Exchange<'_>,
+pub(super) fn stale_instead(
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     validating: Option<&Arc<Generation>>,
     failure: Failure,
     told: Told,
-) -> Option<After> {
+) -> Option<Response> {
     let stale = usable(exchange, ask, validating, failure)?;
     let why = match failure {
         Failure::Slow => STALE_AFTER,
         Failure::NoAnswer | Failure::Status(_) => STALE_IF_ERROR,
     };
-    Some(stale_out(exchange, route, ask, stale, why, told).await)
+    Some(stale_out(exchange, route, ask, stale, why, told))
 }
 
 /// What is held and may go out because of this failure.
 pub(super) fn usable(
-    exchange: &Exchange<'_>,
+    exchange: &Exchange<'_, '_>,
     ask: &Ask,
     validating: Option<&Arc<Generation>>,
     failure: Failure,
@@ -46,36 +46,36 @@ pub(super) fn usable(
         // What is missing would have to come from the one that fails.
         (generation.is_whole() || parts::missing(exchange, ask, generation).is_none())
             && matches!(generation.retirement(), None | Some(Retirement::Evicted))
-            && matches(&generation.head().stored.variant, &exchange.head.headers)
+            && matches(&generation.head().stored.variant, &exchange.request.headers)
     };
     let generation = validating.filter(is_good)?;
-    if !exchange.worker.plane.store.may_serve(generation) {
+    if !exchange.core.plane.store.may_serve(generation) {
         return None;
     }
     let reusable = error_reusable(ask, &generation.head().stored, failure, clock::now())?;
     Some((generation.clone(), reusable))
 }
 
-pub(crate) async fn stale_out(
-    exchange: &mut Exchange<'_>,
+pub(crate) fn stale_out(
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     (generation, reusable): (Arc<Generation>, Reusable),
     why: &'static str,
     told: Told,
-) -> After {
+) -> Response {
     let told = told.stale_because(why, reusable.freshness().left_s());
-    serve::held(exchange, route, ask, generation, reusable, told).await
+    serve::held(exchange, route, ask, generation, reusable, told)
 }
 
 /// What is held, where the upstream gave no answer a moment ago and need not be waited for.
 pub(crate) fn instead_of_asking(
-    exchange: &Exchange<'_>,
+    exchange: &Exchange<'_, '_>,
     route: &Route,
     ask: &Ask,
     generation: &Arc<Generation>,
 ) -> Option<Reusable> {
-    let upstreams = &exchange.worker.plane.desk.upstreams;
+    let upstreams = &exchange.core.plane.desk.upstreams;
     if !upstreams.is_down(route.upstream.as_deref()?, exchange.now.mono) {
         return None;
     }
@@ -85,7 +85,7 @@ pub(crate) fn instead_of_asking(
 
 /// From when on what is held may go out in place of what is waited for; never, where nothing held may.
 pub(super) fn slow_at(
-    exchange: &Exchange<'_>,
+    exchange: &Exchange<'_, '_>,
     route: &Route,
     ask: &Ask,
     validating: Option<&Arc<Generation>>,

@@ -42,12 +42,7 @@ impl Content {
     }
 
     /// The body of a request that began at `begun`.
-    pub(super) fn begin(
-        framing: Framing,
-        expect: Expect,
-        limits: &ClientLimits,
-        begun: Instant,
-    ) -> Content {
+    pub(super) fn begin(framing: Framing, expect: Expect, limits: &ClientLimits, begun: Instant) -> Content {
         Content {
             reader: BodyReader::new(framing, &limits.head),
             framing,
@@ -126,7 +121,8 @@ impl Content {
             return true;
         }
         // A client still waiting for 100 has not sent the body, and may never.
-        let is_long = matches!(self.length(), Length::Known(length) if length - self.received > DRAIN_BYTES_MAX);
+        let is_long =
+            matches!(self.length(), Length::Known(length) if length - self.received > DRAIN_BYTES_MAX);
         if self.must_continue || is_long {
             return false;
         }

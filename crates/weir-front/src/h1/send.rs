@@ -8,7 +8,9 @@ use weir_wire::{Persistence, Version, print};
 
 use super::socket::{COPY_BYTES_MAX, ClientEnd};
 use super::{After, Conn, Framed, print_persistence, switch};
-use crate::message::{Body, Client, Done, End, Fields, Head, Late, Pace, Response, Sent, Service, Turn, Upload, gone};
+use crate::message::{
+    Body, Client, Done, End, Fields, Head, Late, Pace, Response, Sent, Service, Turn, Upload, gone,
+};
 
 /// Bytes a body is asked for at a time.
 const PIECE_BYTES_MAX: usize = 256 << 10;
@@ -114,7 +116,8 @@ pub(super) async fn respond<S: Service>(
     (Done { status: Some(status), sent, ended: sent.last_byte.unwrap_or_else(clock::mono) }, after)
 }
 
-pub(super) const NOTHING_SENT: Sent = Sent { body_bytes: 0, first_byte: None, last_byte: None, end: End::Whole };
+pub(super) const NOTHING_SENT: Sent =
+    Sent { body_bytes: 0, first_byte: None, last_byte: None, end: End::Whole };
 
 /// Status line and fields, but for those of this connection.
 fn print_head(out: &mut Vec<u8>, head: &Head, late: &impl Late) {

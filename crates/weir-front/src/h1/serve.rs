@@ -110,8 +110,9 @@ impl Conn {
     /// What the service gets to see of a head that has just been read.
     fn begin(&mut self, head: RequestHead) -> (Box<Request>, Framed) {
         let at = clock::now();
-        let RequestHead { method, target, host, version, headers, framing, persistence, expect, upgrade, .. } =
-            head;
+        let RequestHead {
+            method, target, host, version, headers, framing, persistence, expect, upgrade, ..
+        } = head;
         self.content = Content::begin(framing, expect, &self.peer.limits, at.mono);
         let framed = Framed { version, persistence, is_head: method == Method::HEAD };
         let (takes_interim, protocol) = match version {

@@ -161,12 +161,6 @@ impl Socket {
 
     /// Ready when the client has gone away; bytes it sends meanwhile are kept, up to a limit.
     ///
-    /// # Cancel safety
-    /// Safe.
-    pub(super) async fn gone(&mut self) {
-        poll_fn(|cx| self.poll_gone(cx)).await;
-    }
-
     /// Who leaves and who ends its side and still waits for the response (RFC 9112 §9.6) look alike, until something is
     /// written: so who has ended its side is waited for, but not for long.
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
