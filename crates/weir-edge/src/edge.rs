@@ -22,7 +22,7 @@ use crate::watch::{Leaving, tell_purge};
 use weir_front::listen::{Address, BindError, Bound, Heirloom, Kept, Table, bind, seats};
 use weir_front::worker::{self, JOIN_TIME_MAX, Manner, Order, Start};
 
-use crate::core::Core;
+use crate::service;
 use weir_observe::{Observatory, Snapshot};
 
 /// Between two looks for space that invalidations left behind.
@@ -136,7 +136,7 @@ impl Edge {
             let start = Start { core, bound, manners: manners.clone(), seat, orders: receiver, held: count };
             let plane = plane.clone();
             let thread =
-                worker::start(start, move || Core::of_worker(core, plane)).map_err(StartError::Thread)?;
+                worker::start(start, move || service::of_worker(core, plane)).map_err(StartError::Thread)?;
             hands.push(Hand { orders, held, thread: Mutex::new(Some(thread)) });
         }
         let state = State { next_listener: listening.len(), listening, settings };

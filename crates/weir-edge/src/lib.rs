@@ -7,6 +7,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+mod chunks;
 mod core;
 mod deliver;
 mod edge;
@@ -15,6 +16,7 @@ mod explain;
 mod fetch;
 mod fill;
 mod hold;
+mod job;
 mod late;
 mod limit;
 mod list;
@@ -31,6 +33,7 @@ mod response;
 mod revalidate;
 pub mod route;
 mod serve;
+mod service;
 #[doc(hidden)]
 pub mod simulated;
 mod succession;

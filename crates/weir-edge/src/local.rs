@@ -15,13 +15,13 @@ use weir_wire::{Refusal, Target};
 
 use crate::core::Core;
 use crate::exchange::Exchange;
-use crate::fill::{OriginFailure, SharedResponse};
+use crate::fill::OriginFailure;
 use crate::late::Late;
 use crate::plan::{Answered, Route, Site};
+use crate::purge;
 use crate::response::{self, Response};
 use crate::told::Told;
 use crate::transform::request::{ends_here, is_loop};
-use crate::{pass, purge};
 
 /// A response that is made here.
 pub(crate) struct Reply {
@@ -306,16 +306,4 @@ pub(crate) fn too_many(exchange: &mut Exchange<'_, '_>) -> Response {
 pub(crate) fn internal(exchange: &mut Exchange<'_, '_>, word: &'static str) -> Response {
     let reply = Reply::error(StatusCode::BAD_GATEWAY, word, "the proxy could not finish this request");
     answer(exchange, reply.proxy_status("proxy_internal_error").outcome(Outcome::Miss))
-}
-
-/// A short error response of the origin, shared by those who waited for it.
-pub(crate) fn shared(
-    exchange: &mut Exchange<'_, '_>,
-    route: &Route,
-    response: &SharedResponse,
-    told: Told,
-) -> Response {
-    told.note(&mut exchange.facts);
-    let made = pass::relayed(exchange, route, response.status, &response.headers, told);
-    response::with_bytes(made, &exchange.request.method, response.body.clone())
 }

@@ -8,7 +8,7 @@ use weir_policy::{CacheKey, matches, write_key};
 use weir_store::{Found, Generation};
 
 use crate::exchange::Exchange;
-use crate::parts;
+use crate::fill::again::strong;
 use crate::plan::Route;
 
 /// What is held for a request.
@@ -94,7 +94,9 @@ fn among_variants(exchange: &Exchange<'_, '_>, digest: u128, key: &[u8]) -> Held
 
 /// Whether a generation can answer: it is whole, or what is missing can be brought.
 pub(crate) fn is_usable(generation: &Generation) -> bool {
-    generation.is_whole() || parts::is_usable(generation)
+    // What is missing of a part must be told to be of the same version.
+    let is_partable = || generation.is_alone() || strong(&generation.head().stored.headers).is_some();
+    generation.is_whole() || (generation.is_part() && is_partable())
 }
 
 /// What was stored while its host belonged to another site is not that site's any more: a purge of this one would not

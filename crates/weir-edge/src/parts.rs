@@ -9,9 +9,9 @@ use smallvec::SmallVec;
 use weir_policy::{Answer, Ask, AskKind, Interval, answer};
 use weir_store::{BLOCK_BYTES, Generation, Piece};
 
+use crate::chunks::chunk_bytes;
 use crate::deliver::Cut;
 use crate::exchange::Exchange;
-use crate::fetch;
 use crate::fill::again::{Again, strong};
 use crate::fill::cold::{ASK_BYTES_MAX, ask_end};
 use crate::fill::complete;
@@ -19,6 +19,7 @@ use crate::fill::gap::{End, Errand, GapSeat, Seen};
 use crate::fill::is_windowed;
 use crate::fill::memory::Manner;
 use crate::fill::tail::Tail;
+use crate::outgoing;
 use crate::plan::Route;
 use weir_clock as clock;
 use weir_front::message;
@@ -35,11 +36,6 @@ const BREAKS_MAX: u8 = 8;
 /// How often, and how long, what is still being written to the volume is waited for: 2 s in all.
 const GOING_DOWN_WAITS_MAX: u16 = 400;
 const GOING_DOWN_WAIT: Duration = Duration::from_millis(5);
-
-/// Whether a generation may be used although it is not whole: what is missing can be told to be of the same version.
-pub(crate) fn is_usable(generation: &Generation) -> bool {
-    generation.is_part() && (generation.is_alone() || strong(&generation.head().stored.headers).is_some())
-}
 
 /// What confirming came to.
 pub(crate) enum Confirmed {
@@ -118,7 +114,7 @@ pub(crate) fn refill(
 ) -> Option<Box<Refill>> {
     strong(&generation.head().stored.headers).filter(|_| !generation.is_alone())?;
     generation.length()?;
-    let again = fetch::again(exchange, route)?;
+    let again = outgoing::again(exchange, route)?;
     let core = exchange.core;
     let errand = Errand {
         plane: core.plane.clone(),
@@ -134,7 +130,7 @@ pub(crate) fn refill(
         again,
         seats: SmallVec::new(),
         ask_bytes_max,
-        chunk_bytes: fetch::chunk_bytes(&exchange.request.headers, route, Some(generation)),
+        chunk_bytes: chunk_bytes(&exchange.request.headers, route, Some(generation)),
         looked_to: 0,
         is_short: false,
         keeps_to_fill: false,

@@ -2,6 +2,9 @@
 //! keep out, responses that may not be stored. It stores nothing but what a POST says is stored for the GETs to
 //! come; what an unsafe method changed is marked in the ledger (RFC 9111 §4.4).
 
+mod hold;
+mod posted;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,26 +16,28 @@ use weir_clock as clock;
 use weir_front::{ContentError, Switch};
 use weir_policy::{BodyEnd, Consult, HeadEffect, RequestView, consult, head_effect, is_placed, storable};
 use weir_store::Scope;
+use weir_upstream::Length;
 use weir_upstream::{
     Interim, OriginError, OriginRequest, OriginResponse, OutBody, Retry, Share, Tunnel, Upstream,
 };
-use weir_wire::{Framing, Target};
+use weir_wire::Target;
 
 use crate::deliver::source::{Passed, Source};
 use crate::exchange::{Exchange, forwarded};
-use crate::fetch::posted::Posted;
 use crate::fill::again::strong;
 use crate::fill::judge::strip_of_part;
 use crate::fill::tally;
 use crate::fill::witness::Witness;
 use crate::fill::{Concern, NO_ANSWER, OriginFailure};
-use crate::hold::{Held, hold};
 use crate::late::Late;
 use crate::plan::Route;
 use crate::response::{self, Response};
 use crate::told::Told;
 use crate::upload::Upload;
-use crate::{fetch, limit, local, lookup, outgoing, present};
+
+use self::hold::{Held, hold};
+use self::posted::Posted;
+use crate::{limit, local, lookup, outgoing, present};
 
 /// When who found no place for an event stream may try again.
 const STREAM_RETRY: Duration = Duration::from_secs(5);
@@ -88,7 +93,7 @@ async fn ask(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, upstream: &Arc
     };
     let request = request(exchange, route, body);
     let (interim, mut interims) = mpsc::unbounded_channel();
-    let mut answer = std::pin::pin!(upstream.send(request, fetch::interim_sender(exchange, interim)));
+    let mut answer = std::pin::pin!(upstream.send(request, outgoing::interim_sender(exchange, interim)));
     loop {
         tokio::select! {
             biased;
@@ -170,8 +175,8 @@ pub(crate) fn relay(
         exchange.core.observer.counters().retried();
     }
     exchange.origin = Some(response.origin.name().into());
-    let length = match response.framing {
-        Framing::Length(length) => Some(length),
+    let length = match response.length {
+        Length::Known(length) => Some(length),
         _ => None,
     };
     let is_get = exchange.request.method == Method::GET;
@@ -185,7 +190,7 @@ pub(crate) fn relay(
         let busy = OriginError::Busy { bound, retry_after: STREAM_RETRY };
         return local::origin_failed(exchange, &OriginFailure::of(&busy));
     }
-    let posted = fetch::posted::begin(exchange, route, &response);
+    let posted = posted::begin(exchange, route, &response);
     let told = told.answered(response.status);
     let told = match posted.as_ref().map(Posted::freshness) {
         Some(freshness) => told.stored(freshness.left_s(), freshness.source.word()),
@@ -193,10 +198,9 @@ pub(crate) fn relay(
     };
     told.note(&mut exchange.facts);
     learn(exchange, route, &response, &told);
-    let length = match response.framing {
-        Framing::Length(length) => Some(length),
-        Framing::None => declared(&response.headers),
-        Framing::Chunked | Framing::Close => None,
+    let length = match response.length {
+        Length::None => declared(&response.headers),
+        length => length.bytes(),
     };
     let made = relayed(exchange, route, response.status, &response.headers, told);
     let mut body = response.body;
@@ -272,7 +276,7 @@ fn learn(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginRespo
     } else if exchange.request.method == Method::GET
         && (told.is_of_memory() || response.status == StatusCode::PARTIAL_CONTENT)
     {
-        let end = if response.framing == Framing::Close { BodyEnd::Close } else { BodyEnd::Framed };
+        let end = if response.length == Length::UntilClose { BodyEnd::Close } else { BodyEnd::Framed };
         let (status, headers) = of_whole(response);
         let judged = storable(&exchange.view(), status, &headers, end, exchange.now, now, &route.rules);
         let digest = lookup::key(exchange, route).digest;

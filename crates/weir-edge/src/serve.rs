@@ -7,7 +7,7 @@ use http::header::{CONTENT_RANGE, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use weir_clock as clock;
 use weir_front::{Head, Prepared};
-use weir_policy::{Answer, Ask, ContentRange, Freshness, Interval, Reusable, answer};
+use weir_policy::{Answer, ContentRange, Freshness, Interval, Reusable, answer};
 use weir_store::{Generation, Head as HeldHead, Printed};
 
 use crate::deliver::multipart::{Form, Multipart};
@@ -16,6 +16,7 @@ use crate::exchange::Exchange;
 use crate::fill::Seat;
 use crate::fill::again::Again;
 use crate::fill::tail::Tail;
+use crate::job::Job;
 use crate::late::Late;
 use crate::limit;
 use crate::local;
@@ -24,7 +25,6 @@ use crate::parts;
 use crate::plan::Route;
 use crate::present::{self, Reader};
 use crate::response::{self, Response};
-use crate::told::Told;
 
 /// What is sent of a body that is not sent whole.
 enum Part {
@@ -43,95 +43,69 @@ pub(crate) enum From {
 }
 
 /// Serves what is held; `reusable` proves that the policy allowed it.
-pub(crate) fn held(
-    exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
-    ask: &Ask,
-    generation: Arc<Generation>,
-    reusable: Reusable,
-    told: Told,
-) -> Response {
-    generation_to(exchange, route, ask, generation, reusable.freshness(), From::Held, told)
+pub(crate) fn held(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reusable: Reusable) -> Response {
+    generation_to(job, generation, reusable.freshness(), From::Held)
 }
 
 /// Serves a generation whose fill this request reads; its seat proves that it may.
 pub(crate) fn filled(
-    exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
-    ask: &Ask,
+    job: &mut Job<'_, '_, '_>,
     generation: Arc<Generation>,
     (seat, again): (Seat, Arc<Again>),
-    told: Told,
 ) -> Response {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    generation_to(exchange, route, ask, generation, freshness, From::Fill(seat, again), told)
+    generation_to(job, generation, freshness, From::Fill(seat, again))
 }
 
 /// Serves a generation of which a part has just come, or is arriving; the seat at the fill that began it proves that this
 /// request may have it.
-pub(crate) fn in_part(
-    exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
-    ask: &Ask,
-    generation: Arc<Generation>,
-    seat: Seat,
-    told: Told,
-) -> Response {
-    exchange.had_age = seat.fill().had_age();
+pub(crate) fn in_part(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, seat: Seat) -> Response {
+    job.had_age = seat.fill().had_age();
     // Those who read it go on by themselves.
     drop(seat);
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    generation_to(exchange, route, ask, generation, freshness, From::Held, told)
+    generation_to(job, generation, freshness, From::Held)
 }
 
 /// Serves a generation that the origin has just confirmed for this request; the seat at the fill that
 /// asked proves it.
-pub(crate) fn confirmed(
-    exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
-    ask: &Ask,
-    generation: Arc<Generation>,
-    _seat: &Seat,
-    told: Told,
-) -> Response {
+pub(crate) fn confirmed(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, _seat: &Seat) -> Response {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    let told = told.unchanged(freshness.left_s());
-    generation_to(exchange, route, ask, generation, freshness, From::Held, told)
+    job.told = job.told.unchanged(freshness.left_s());
+    generation_to(job, generation, freshness, From::Held)
 }
 
 fn generation_to(
-    exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
-    ask: &Ask,
+    job: &mut Job<'_, '_, '_>,
     generation: Arc<Generation>,
     freshness: Freshness,
     from: From,
-    told: Told,
 ) -> Response {
-    told.note(&mut exchange.facts);
+    let told = job.told;
+    told.note(&mut job.facts);
     let head = generation.head();
-    let has_age = told.is_from_store()
-        || exchange.had_age
+    let has_age = job.told.is_from_store()
+        || job.had_age
         || matches!(&from, From::Fill(seat, _) if seat.fill().had_age());
     let age_s = has_age.then(|| freshness.age_s());
-    let answer = answer(&exchange.view(), ask, &head.stored, generation.length());
+    let answer = answer(&job.view(), &job.ask, &head.stored, generation.length());
     let (status, interval, part) = match answer {
         Answer::Full => (head.stored.status, Interval::new(0, generation.length().unwrap_or(u64::MAX)), None),
         Answer::Partial(interval, range) => (StatusCode::PARTIAL_CONTENT, interval, Some(Part::One(range))),
         Answer::Parts(parts) => {
-            let reader = exchange.reader(age_s.unwrap_or(0));
-            let mut fields = present::fields(&head.stored.headers, head.stored.status, route, reader);
+            let reader = job.reader(age_s.unwrap_or(0));
+            let mut fields = present::fields(&head.stored.headers, head.stored.status, job.route, reader);
             let form = Form::new(parts, fields.remove(CONTENT_TYPE));
             (StatusCode::PARTIAL_CONTENT, form.first(), Some(Part::Several(form)))
         }
         Answer::NotModified => (StatusCode::NOT_MODIFIED, Interval::new(0, 0), None),
         Answer::PreconditionFailed => {
             drop(head);
-            return local::precondition_failed(exchange, told);
+            return local::precondition_failed(job.exchange, job.told);
         }
         Answer::Unsatisfiable(range) => {
             drop(head);
-            return local::unsatisfiable(exchange, &range, told);
+            return local::unsatisfiable(job.exchange, &range, job.told);
         }
     };
     let length = match &part {
@@ -139,18 +113,20 @@ fn generation_to(
         None if status == StatusCode::NOT_MODIFIED || interval.end == u64::MAX => None,
         _ => Some(interval.length()),
     };
-    let own_fields = exchange.own_fields.take();
-    let reader = exchange.reader(age_s.unwrap_or(0));
+    let own_fields = job.own_fields.take();
+    let reader = job.reader(age_s.unwrap_or(0));
     let head = match status {
-        _ if own_fields.is_some() && status == head.stored.status => own(reader, route, status, own_fields),
-        StatusCode::NOT_MODIFIED => not_modified(reader, route, &head),
-        StatusCode::PARTIAL_CONTENT => partial(reader, route, &head, part.as_ref()),
-        _ => whole(reader, route, &head),
+        _ if own_fields.is_some() && status == head.stored.status => {
+            own(reader, job.route, status, own_fields)
+        }
+        StatusCode::NOT_MODIFIED => not_modified(reader, job.route, &head),
+        StatusCode::PARTIAL_CONTENT => partial(reader, job.route, &head, part.as_ref()),
+        _ => whole(reader, job.route, &head),
     };
-    let late = Late::told(told, lookup::shown_key(exchange, route)).aged(age_s);
-    let pace = limit::pace(exchange, route, status, Some(&generation));
-    let method = &exchange.request.method;
-    let source = || parted(source(exchange, route, generation, interval, from), part);
+    let late = Late::told(job.told, lookup::shown_key(job.exchange, job.route)).aged(age_s);
+    let pace = limit::pace(job.exchange, job.route, status, Some(&generation));
+    let method = &job.request.method;
+    let source = || parted(source(job.exchange, job.route, generation, interval, from), part);
     response::paced(response::with_source(response::bare(head, late), method, length, source), pace)
 }
 

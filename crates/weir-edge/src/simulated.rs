@@ -18,7 +18,7 @@ use crate::plane::{Plane, Running};
 use weir_front::listen::{bind, seats};
 use weir_front::worker::{self, Manner, Order, Start};
 
-use crate::core::Core;
+use crate::service;
 use weir_clock as clock;
 use weir_observe::{Observatory, Snapshot};
 
@@ -61,7 +61,7 @@ impl House {
         let seat = seats(1).remove(0);
         let start = Start { core: 0, bound, manners, seat, orders: receiver, held: count };
         let own = plane.clone();
-        let worker = async move { worker::run(start, Core::of_worker(0, own)).await };
+        let worker = async move { worker::run(start, service::of_worker(0, own)).await };
         Ok((House { plane, orders, held }, worker))
     }
 

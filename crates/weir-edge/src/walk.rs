@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use weir_front::{Client, Request};
-use weir_policy::{Ask, Consult, MissReason, Reusable, StaleUse, Verdict, consult, verdict};
+use weir_policy::{Consult, MissReason, Reusable, StaleUse, Verdict, consult, verdict};
 use weir_store::Generation;
 
 use crate::core::{Core, HeldPlan};
 use crate::exchange::{Exchange, Note};
+use crate::job::Job;
 use crate::local::{self, Routed};
 use crate::lookup::{self, Held};
 use crate::parts::{self, Confirmed};
@@ -31,13 +32,13 @@ pub(crate) async fn walk<'c>(
     let response = match local::route(&mut exchange) {
         Routed::Local(reply) => local::answer(&mut exchange, *reply),
         Routed::To(route) => respond(&mut exchange, route).await,
-        Routed::Purge(route) => purge::by_client(&mut exchange, route).await,
+        Routed::Purge(route) => purge::by_client::purge(&mut exchange, route).await,
     };
     (response, exchange.note())
 }
 
 /// Answers a request that a route sends to an upstream.
-async fn respond(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>) -> Response {
+async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> Response {
     if exchange.request.is_too_large() {
         return local::too_large(exchange);
     }
@@ -52,49 +53,51 @@ async fn respond(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>) -> Respons
     let head = generation.as_ref().map(|generation| generation.head());
     let verdict = verdict(&ask, head.as_ref().map(|head| &head.stored), exchange.now);
     drop(head);
+    // A verdict about a generation is only reached with one.
+    let told = Told::miss(MissReason::Gone);
+    let mut job = Job { exchange, route, ask, validating: None, told };
     match (verdict, generation) {
         (Verdict::Hit(reusable), Some(generation)) => {
-            reuse(exchange, route, &ask, generation, reusable, Told::hit(&reusable)).await
+            job.told = Told::hit(&reusable);
+            reuse(&mut job, generation, reusable).await
         }
         (Verdict::Stale(reusable, how), Some(generation)) => {
             if how == StaleUse::WhileRevalidate {
-                revalidate::in_background(exchange, route, &ask, &generation);
+                job.validating = Some(generation.clone());
+                revalidate::in_background(&job);
             }
-            reuse(exchange, route, &ask, generation, reusable, Told::stale(&reusable)).await
+            job.told = Told::stale(&reusable);
+            reuse(&mut job, generation, reusable).await
         }
         (Verdict::Revalidate(revalidation), Some(generation)) => {
-            revalidate::now(exchange, route, &ask, generation, revalidation).await
+            revalidate::now(&mut job, generation, revalidation).await
         }
-        (Verdict::GatewayTimeout, _) => local::only_if_cached(exchange),
+        (Verdict::GatewayTimeout, _) => local::only_if_cached(job.exchange),
         (Verdict::Miss(reason), _) => {
-            let reason = if has_siblings { MissReason::Vary } else { reason };
-            fetch::fetch(exchange, route, &ask, None, Told::miss(reason)).await
+            job.told = Told::miss(if has_siblings { MissReason::Vary } else { reason });
+            fetch::fetch(&mut job).await
         }
-        // A verdict about a generation is only reached with one.
-        (_, None) => fetch::fetch(exchange, route, &ask, None, Told::miss(MissReason::Gone)).await,
+        (_, None) => fetch::fetch(&mut job).await,
     }
 }
 
 /// Serves what is held, once it is certain that what is missing of it can be had.
-async fn reuse(
-    exchange: &mut Exchange<'_, '_>,
-    route: &Arc<Route>,
-    ask: &Ask,
-    generation: Arc<Generation>,
-    reusable: Reusable,
-    told: Told,
-) -> Response {
+async fn reuse(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reusable: Reusable) -> Response {
     if generation.is_whole() {
-        return serve::held(exchange, route, ask, generation, reusable, told);
+        return serve::held(job, generation, reusable);
     }
-    match parts::confirm(exchange, route, ask, &generation).await {
-        Confirmed::Held => serve::held(exchange, route, ask, generation, reusable, told),
-        Confirmed::Coming => serve::held(exchange, route, ask, generation, reusable, told.completed()),
-        Confirmed::Left => exchange.left(),
-        Confirmed::Refused => local::only_if_cached(exchange),
+    match parts::confirm(job.exchange, job.route, &job.ask, &generation).await {
+        Confirmed::Held => serve::held(job, generation, reusable),
+        Confirmed::Coming => {
+            job.told = job.told.completed();
+            serve::held(job, generation, reusable)
+        }
+        Confirmed::Left => job.left(),
+        Confirmed::Refused => local::only_if_cached(job.exchange),
         Confirmed::Gone => {
-            exchange.found_gone = true;
-            fetch::fetch(exchange, route, ask, None, Told::miss(MissReason::Gone)).await
+            job.found_gone = true;
+            (job.validating, job.told) = (None, Told::miss(MissReason::Gone));
+            fetch::fetch(job).await
         }
     }
 }
