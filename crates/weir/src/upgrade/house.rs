@@ -8,7 +8,7 @@ use weir_edge::listen::Heirloom;
 use weir_edge::{Departed, Heir};
 use weir_store::{Acknowledge, Mark, Successor};
 
-use crate::sentence;
+use crate::print::sentence;
 use crate::wire_up::House;
 
 impl House {
