@@ -8,7 +8,7 @@ use weir_front::listen::Heirloom;
 use weir_front::{Departed, Heir};
 use weir_store::{Acknowledge, Mark, Successor};
 
-use crate::sentence;
+use crate::print::sentence;
 use crate::wire_up::House;
 
 impl House {
