@@ -295,7 +295,7 @@ pub(crate) fn print_head(
     after: After,
 ) {
     let age = headers.get(AGE);
-    let age_s = age.and_then(|age| age.to_str().ok()?.parse().ok()).unwrap_or(0);
+    let age_s = u64::from(weir_policy::age_s(headers));
     let mut fields = present::fields(headers, status, route, exchange.reader(age_s));
     if let Some(age) = age {
         fields.insert(AGE, age.clone());

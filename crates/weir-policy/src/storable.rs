@@ -329,7 +329,7 @@ fn assemble(
     received: Now,
     rules: &CacheRules,
 ) -> Stored {
-    let validators = Validators::read(headers);
+    let validators = Validators::read(headers, received.wall);
     let facts = facts(status, headers, (&control, field), &validators, (requested, received), rules);
     let mut kept = headers.clone();
     clean(&mut kept, &control, rules, received);

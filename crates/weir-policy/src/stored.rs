@@ -1,5 +1,6 @@
 //! A response as it is held: cleaned head, validators, variant, and what freshness needs, worked out once.
 
+use crate::date::date_of;
 use crate::freshness::LifetimeSource;
 use crate::tags::Tags;
 use crate::vary::Variant;
@@ -105,12 +106,13 @@ pub struct Validators {
 }
 
 impl Validators {
-    /// Reads the validators of a response.
-    pub fn read(headers: &HeaderMap) -> Validators {
+    /// Reads the validators of a response that came at `received`, wall time.
+    pub fn read(headers: &HeaderMap, received: SystemTime) -> Validators {
+        let date = |name| headers.get(name).and_then(|value| date_of(value, received));
         Validators {
             etag: headers.get(header::ETAG).and_then(ETag::read),
-            last_modified: headers.get(header::LAST_MODIFIED).and_then(date_of),
-            date: headers.get(header::DATE).and_then(date_of),
+            last_modified: date(header::LAST_MODIFIED),
+            date: date(header::DATE),
         }
     }
 
@@ -152,9 +154,4 @@ impl ETag {
     pub fn is_weak(&self) -> bool {
         self.0.as_bytes().starts_with(b"W/")
     }
-}
-
-/// An HTTP date (RFC 9110 §5.6.7), `None` where it is none.
-pub(crate) fn date_of(value: &HeaderValue) -> Option<SystemTime> {
-    httpdate::parse_http_date(value.to_str().ok()?.trim()).ok()
 }
