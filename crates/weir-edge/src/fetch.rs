@@ -38,7 +38,7 @@ use weir_observe::Outcome;
 
 use self::range::{Way, in_part, is_for_nobody, is_past_the_cache, want};
 pub(crate) use self::range::{chunk_bytes, cold};
-use self::stale::{STALE_AFTER, slow_at, stale_instead, stale_out, usable};
+use self::stale::{slow_at, stale_instead, stale_out, usable};
 
 /// How often a request plans again because the fill that it joined brought another variant, failed
 /// for its lead alone, or hangs.
@@ -74,12 +74,12 @@ pub(crate) async fn fetch(
         return local::too_many(exchange).await;
     }
     if ask.kind == AskKind::Head {
-        return pass::pass(exchange, route, told).await;
+        return passed(exchange, route, ask, validating.as_ref(), told).await;
     }
     let key = lookup::key(exchange, route);
     let want = want(exchange, ask);
     if ask.is_authenticated() && is_past_the_cache(exchange, &key, want) {
-        return pass::pass(exchange, route, told).await;
+        return passed(exchange, route, ask, validating.as_ref(), told).await;
     }
     let mut have_failed = false;
     let who = (exchange.worker.core, Witness::of(exchange.client()));
@@ -102,11 +102,11 @@ pub(crate) async fn fetch(
                     let place = desk.alone(who, (&key, ledger), clock::mono());
                     return lead(exchange, route, ask, Some(held), place, told).await;
                 }
-                Joined::Pass => return pass::pass(exchange, route, told).await,
+                Joined::Pass => return passed(exchange, route, ask, validating.as_ref(), told).await,
             },
             Plan::Pass(reason) => {
                 let told = Told::pass(PassReason::Uncacheable).not_stored(reason);
-                return pass::pass(exchange, route, told).await;
+                return passed(exchange, route, ask, validating.as_ref(), told).await;
             }
             Plan::Apart => break,
             Plan::Failed(failure) => {
@@ -120,7 +120,25 @@ pub(crate) async fn fetch(
         let place = exchange.worker.plane.desk.alone(who, (&key, ledger), clock::mono());
         return lead(exchange, route, ask, validating, place, told).await;
     }
-    pass::pass(exchange, route, told).await
+    passed(exchange, route, ask, validating.as_ref(), told).await
+}
+
+/// Goes past the cache with what the cache may answer: where the origin gives no response, what is held may do.
+async fn passed(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    ask: &Ask,
+    validating: Option<&Arc<Generation>>,
+    told: Told,
+) -> After {
+    let failure = match pass::try_pass(exchange, route, told).await {
+        Ok(after) => return after,
+        Err(failure) => failure,
+    };
+    match stale_instead(exchange, route, ask, validating, failure.kind, told).await {
+        Some(after) => after,
+        None => pass::failed(exchange, &failure, told).await,
+    }
 }
 
 /// Sends the fill's request and waits for its head.
@@ -144,7 +162,7 @@ async fn lead(
         drop(place);
         return match stale_instead(exchange, route, ask, validating.as_ref(), Failure::Slow, told).await {
             Some(after) => after,
-            None => pass::pass(exchange, route, told).await,
+            None => passed(exchange, route, ask, validating.as_ref(), told).await,
         };
     };
     let mut errand = errand(exchange, route, validating.as_ref(), sharing, (again.clone(), among));
@@ -157,11 +175,11 @@ async fn lead(
     let slow_at = slow_at(exchange, route, ask, validating.as_ref(), seat.fill());
     let mut waited = wait_head(exchange, &seat, &mut interims, slow_at).await;
     if let Waited::Late = waited {
-        if let Some(stale) = usable(exchange, ask, validating.as_ref(), Failure::Slow) {
+        if let Some(instead) = usable(exchange, route, ask, validating.as_ref(), Failure::Slow) {
             // The fill goes on as one of the background.
             *kept.lock() = Some(seat);
             drop((kept, handed));
-            return stale_out(exchange, route, ask, stale, STALE_AFTER, told).await;
+            return stale_out(exchange, route, ask, instead, told).await;
         }
         waited = wait_head(exchange, &seat, &mut interims, None).await;
     }
@@ -233,7 +251,7 @@ async fn declined(
     match stale_instead(exchange, route, ask, validating, Failure::Status(status), told).await {
         Some(after) => after,
         // Not what the client asked for, or not as it did.
-        None if is_for_nobody(exchange, status) => pass::pass(exchange, route, told).await,
+        None if is_for_nobody(exchange, status) => passed(exchange, route, ask, validating, told).await,
         None => handed_over(exchange, route, handed, told).await,
     }
 }
@@ -376,7 +394,7 @@ async fn join_head(
     let slow_at = slow_at(exchange, route, ask, validating, seat.fill());
     let until = slow_at.map_or(longest, |slow_at| slow_at.min(longest));
     let waited = wait_head(exchange, seat, &mut none, Some(until)).await;
-    let is_early = until < longest && usable(exchange, ask, validating, Failure::Slow).is_none();
+    let is_early = until < longest && usable(exchange, route, ask, validating, Failure::Slow).is_none();
     match waited {
         Waited::Late if is_early => wait_head(exchange, seat, &mut none, Some(longest)).await,
         waited => waited,
@@ -414,7 +432,7 @@ async fn settled(
         | FillHead::New(_)
         | FillHead::Part(_)
         | FillHead::Declined(..)
-        | FillHead::Withdrawn => pass::pass(exchange, route, told).await,
+        | FillHead::Withdrawn => passed(exchange, route, ask, validating, told).await,
     }
 }
 
@@ -461,7 +479,7 @@ async fn failed(
     failure: &OriginFailure,
     told: Told,
 ) -> After {
-    if let Some(after) = stale_instead(exchange, route, ask, validating, Failure::NoAnswer, told).await {
+    if let Some(after) = stale_instead(exchange, route, ask, validating, failure.kind, told).await {
         return after;
     }
     exchange.outcome(Outcome::Miss, failure.word);

@@ -9,7 +9,9 @@ use std::time::Duration;
 use http::header::{AGE, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
-use weir_policy::{BodyEnd, Consult, HeadEffect, RequestView, consult, head_effect, is_placed, storable};
+use weir_policy::{
+    BodyEnd, Consult, Failure, HeadEffect, RequestView, consult, head_effect, is_placed, storable,
+};
 use weir_store::Scope;
 use weir_upstream::{Interim, OriginError, OriginRequest, OriginResponse, OutBody, Retry, Share, Upstream};
 use weir_wire::{Framing, Target, print};
@@ -45,15 +47,36 @@ enum Asked {
 
 /// Passes a request.
 pub(crate) async fn pass(exchange: &mut Exchange<'_>, route: &Arc<Route>, told: Told) -> After {
+    match try_pass(exchange, route, told).await {
+        Ok(after) => after,
+        Err(failure) => failed(exchange, &failure, told).await,
+    }
+}
+
+/// Tells that the origin gave no response to a request that passes.
+pub(crate) async fn failed(exchange: &mut Exchange<'_>, failure: &OriginFailure, told: Told) -> After {
+    told.note(&mut exchange.facts);
+    local::origin_failed(exchange, failure).await
+}
+
+/// Passes a request. Where the origin gives no response, no final one has been sent.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) async fn try_pass(
+    exchange: &mut Exchange<'_>,
+    route: &Arc<Route>,
+    told: Told,
+) -> Result<After, OriginFailure> {
     if exchange.count().is_err() {
-        return local::too_many(exchange).await;
+        return Ok(local::too_many(exchange).await);
     }
     let Some(upstream) = exchange.running.upstream(route).cloned() else {
-        return local::no_upstream(exchange).await;
+        return Ok(local::no_upstream(exchange).await);
     };
     exchange.worker.observer.counters().origin_asked();
     exchange.asked = Some(exchange.worker.plane.store.ledger().current());
-    match ask(exchange, route, &upstream).await {
+    Ok(match ask(exchange, route, &upstream).await {
         Asked::Answered(mut response, upload) => {
             exchange.worker.plane.desk.upstreams.answered(upstream.name());
             invalidate(exchange, route, &response);
@@ -62,10 +85,7 @@ pub(crate) async fn pass(exchange: &mut Exchange<'_>, route: &Arc<Route>, told: 
                 None => relay(exchange, route, *response, upload, told).await,
             }
         }
-        Asked::Failed(error) => {
-            told.note(&mut exchange.facts);
-            local::origin_failed(exchange, &OriginFailure::of(&error)).await
-        }
+        Asked::Failed(error) => return Err(OriginFailure::of(&error)),
         Asked::Body(error) => {
             told.note(&mut exchange.facts);
             local::bad_body(exchange, &error).await
@@ -74,7 +94,7 @@ pub(crate) async fn pass(exchange: &mut Exchange<'_>, route: &Arc<Route>, told: 
             told.note(&mut exchange.facts);
             exchange.left()
         }
-    }
+    })
 }
 
 /// Sends the request, its body as it comes, and waits for the final head.
@@ -227,6 +247,7 @@ fn unplaced() -> OriginFailure {
         origin: None,
         retry_after: None,
         concern: Concern::Lead,
+        kind: Failure::Unusable,
     }
 }
 

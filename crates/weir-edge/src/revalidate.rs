@@ -27,12 +27,10 @@ pub(crate) async fn now(
 ) -> After {
     let told = Told::revalidate(revalidation.why);
     if revalidation.why != RevalidateReason::Refresh
-        && let Some(reusable) = fetch::stale::instead_of_asking(exchange, route, ask, &generation)
+        && let Some(instead) = fetch::stale::instead_of_asking(exchange, route, ask, &generation)
     {
         in_background(exchange, route, ask, &generation);
-        let stale = (generation, reusable);
-        return fetch::stale::stale_out(exchange, route, ask, stale, fetch::stale::STALE_IF_ERROR, told)
-            .await;
+        return fetch::stale::stale_out(exchange, route, ask, instead, told).await;
     }
     let validating = match revalidation.why {
         RevalidateReason::Refresh => None,

@@ -59,8 +59,8 @@ pub use targeted::SURROGATE_CAPABILITY;
 pub use validate::{HeadEffect, conditional, freshen, head_effect, may_freshen};
 pub use vary::{Selecting, Variant, accept_encoding, matches};
 pub use verdict::{
-    Failure, MissReason, Reusable, RevalidateReason, Revalidation, StaleUse, Verdict, error_reusable, joined,
-    verdict,
+    Excuse, Failure, MissReason, Reusable, RevalidateReason, Revalidation, StaleUse, Verdict, error_reusable,
+    joined, unreachable_window, verdict,
 };
 
 #[cfg(test)]

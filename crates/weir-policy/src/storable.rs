@@ -390,6 +390,9 @@ pub(crate) fn facts(
     if said.has(Directives::IMMUTABLE) {
         flags.insert(StoredFlags::IMMUTABLE);
     }
+    if said.if_error_s.is_some() && rules.stale.if_error.is_none() {
+        flags.insert(StoredFlags::NAMES_IF_ERROR);
+    }
     let window = |route: Option<Duration>, origin_s: Option<u32>| match (route, origin_s) {
         (Some(window), _) => window,
         (None, Some(seconds)) => Duration::from_secs(u64::from(seconds)),

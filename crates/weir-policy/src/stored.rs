@@ -82,6 +82,8 @@ impl StoredFlags {
     pub const PURGED: StoredFlags = StoredFlags(8);
     /// Perhaps replaced meanwhile: never without validation.
     pub const DOUBTED: StoredFlags = StoredFlags(16);
+    /// The origin says itself how stale it may be where there is an error (stale-if-error, RFC 5861 §4).
+    pub const NAMES_IF_ERROR: StoredFlags = StoredFlags(32);
 
     /// Whether all of `other` is in it.
     pub fn has(self, other: StoredFlags) -> bool {

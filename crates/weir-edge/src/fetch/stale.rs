@@ -1,9 +1,10 @@
-//! What is held, in place of what is waited for or has failed (RFC 5861 §4).
+//! What is held, in place of what is waited for or has failed (RFC 5861 §4; RFC 9111 §4.2.4). It must not decide what may
+//! go out: that is the policy's.
 
 use std::sync::Arc;
 use std::time::Instant;
 
-use weir_policy::{Ask, Failure, Reusable, error_reusable, matches};
+use weir_policy::{Ask, Excuse, Failure, Reusable, error_reusable, matches};
 use weir_store::{Generation, Retirement};
 
 use crate::conn::After;
@@ -14,11 +15,29 @@ use crate::told::Told;
 use crate::{parts, serve};
 use weir_clock as clock;
 
-/// Why what is stale goes out: the origin failed, or it has not answered within the route's `stale_after`.
-pub(crate) const STALE_IF_ERROR: &str = "stale-if-error";
-pub(super) const STALE_AFTER: &str = "stale-after";
+/// Why what is stale goes out: the origin failed, gave no answer at all, or has not answered within the route's `stale_after`.
+const STALE_IF_ERROR: &str = "stale-if-error";
+const STALE_IF_UNREACHABLE: &str = "stale-if-unreachable";
+const STALE_AFTER: &str = "stale-after";
 
-/// What is held goes out stale where its window allows (RFC 5861 §4).
+/// What goes out in place of an answer.
+pub(crate) struct Instead {
+    generation: Arc<Generation>,
+    reusable: Reusable,
+    /// Why, for `Cache-Status` and the log.
+    why: &'static str,
+}
+
+/// The word for why what is held goes out because of a failure.
+pub(crate) fn word(failure: Failure, excuse: Excuse) -> &'static str {
+    match (failure, excuse) {
+        (Failure::Slow, _) => STALE_AFTER,
+        (_, Excuse::Error) => STALE_IF_ERROR,
+        (_, Excuse::Unreachable) => STALE_IF_UNREACHABLE,
+    }
+}
+
+/// What is held goes out stale where its window allows (RFC 5861 §4; RFC 9111 §4.2.4).
 pub(super) async fn stale_instead(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
@@ -27,21 +46,18 @@ pub(super) async fn stale_instead(
     failure: Failure,
     told: Told,
 ) -> Option<After> {
-    let stale = usable(exchange, ask, validating, failure)?;
-    let why = match failure {
-        Failure::Slow => STALE_AFTER,
-        Failure::NoAnswer | Failure::Status(_) => STALE_IF_ERROR,
-    };
-    Some(stale_out(exchange, route, ask, stale, why, told).await)
+    let instead = usable(exchange, route, ask, validating, failure)?;
+    Some(stale_out(exchange, route, ask, instead, told).await)
 }
 
 /// What is held and may go out because of this failure.
 pub(super) fn usable(
     exchange: &Exchange<'_>,
+    route: &Route,
     ask: &Ask,
     validating: Option<&Arc<Generation>>,
     failure: Failure,
-) -> Option<(Arc<Generation>, Reusable)> {
+) -> Option<Instead> {
     let is_good = |generation: &&Arc<Generation>| {
         // What is missing would have to come from the one that fails.
         (generation.is_whole() || parts::missing(exchange, ask, generation).is_none())
@@ -52,16 +68,16 @@ pub(super) fn usable(
     if !exchange.worker.plane.store.may_serve(generation) {
         return None;
     }
-    let reusable = error_reusable(ask, &generation.head().stored, failure, clock::now())?;
-    Some((generation.clone(), reusable))
+    let rules = &route.rules.stale;
+    let (reusable, excuse) = error_reusable(ask, &generation.head().stored, failure, rules, clock::now())?;
+    Some(Instead { generation: generation.clone(), reusable, why: word(failure, excuse) })
 }
 
 pub(crate) async fn stale_out(
     exchange: &mut Exchange<'_>,
     route: &Arc<Route>,
     ask: &Ask,
-    (generation, reusable): (Arc<Generation>, Reusable),
-    why: &'static str,
+    Instead { generation, reusable, why }: Instead,
     told: Told,
 ) -> After {
     let told = told.stale_because(why, reusable.freshness().left_s());
@@ -74,13 +90,10 @@ pub(crate) fn instead_of_asking(
     route: &Route,
     ask: &Ask,
     generation: &Arc<Generation>,
-) -> Option<Reusable> {
+) -> Option<Instead> {
     let upstreams = &exchange.worker.plane.desk.upstreams;
-    if !upstreams.is_down(route.upstream.as_deref()?, exchange.now.mono) {
-        return None;
-    }
-    let stale = usable(exchange, ask, Some(generation), Failure::NoAnswer)?;
-    Some(stale.1)
+    let failure = upstreams.outage(route.upstream.as_deref()?, exchange.now.mono)?;
+    usable(exchange, route, ask, Some(generation), failure)
 }
 
 /// From when on what is held may go out in place of what is waited for; never, where nothing held may.
@@ -91,6 +104,6 @@ pub(super) fn slow_at(
     validating: Option<&Arc<Generation>>,
     fill: &Fill,
 ) -> Option<Instant> {
-    usable(exchange, ask, validating, Failure::Slow)?;
+    usable(exchange, route, ask, validating, Failure::Slow)?;
     Some(fill.begun() + route.stale_after)
 }

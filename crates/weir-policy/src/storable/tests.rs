@@ -302,6 +302,7 @@ fn grace_windows() {
         stale: StaleRules {
             while_revalidate: Some(Duration::from_secs(50)),
             if_error: Some(Duration::from_secs(70)),
+            if_unreachable: None,
         },
         ..CacheRules::default()
     };
