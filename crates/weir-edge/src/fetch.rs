@@ -36,7 +36,7 @@ use weir_observe::Outcome;
 
 pub(crate) use self::range::cold;
 use self::range::{Way, in_part, is_for_nobody, is_past_the_cache, want};
-use self::stale::{STALE_AFTER, slow_at, stale_instead, stale_out, usable};
+use self::stale::{slow_at, stale_instead, stale_out, usable};
 
 /// How often a request plans again because the fill that it joined brought another variant, failed
 /// for its lead alone, or hangs.
@@ -72,12 +72,12 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
         return local::too_many(job.exchange);
     }
     if job.ask.kind == AskKind::Head {
-        return pass::pass(job.exchange, job.route, job.told).await;
+        return passed(job).await;
     }
     let key = lookup::key(job.exchange, job.route);
     let want = want(job);
     if job.ask.is_authenticated() && is_past_the_cache(job.exchange, &key, want) {
-        return pass::pass(job.exchange, job.route, job.told).await;
+        return passed(job).await;
     }
     let told = job.told;
     let mut have_failed = false;
@@ -102,11 +102,14 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
                     (job.validating, job.told) = (Some(held), told);
                     return lead(job, place).await;
                 }
-                Joined::Pass => return pass::pass(job.exchange, job.route, told).await,
+                Joined::Pass => {
+                    job.told = told;
+                    return passed(job).await;
+                }
             },
             Plan::Pass(reason) => {
-                let told = Told::pass(PassReason::Uncacheable).not_stored(reason);
-                return pass::pass(job.exchange, job.route, told).await;
+                job.told = Told::pass(PassReason::Uncacheable).not_stored(reason);
+                return passed(job).await;
             }
             Plan::Apart => break,
             Plan::Failed(failure) => {
@@ -120,7 +123,18 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
         let place = job.core.plane.desk.alone(who, (&key, ledger), clock::mono());
         return lead(job, place).await;
     }
-    pass::pass(job.exchange, job.route, job.told).await
+    passed(job).await
+}
+
+/// Goes past the cache with what the cache may answer: where the origin gives no response, what is held may do.
+async fn passed(job: &mut Job<'_, '_, '_>) -> Response {
+    match pass::try_pass(job.exchange, job.route, job.told).await {
+        Ok(response) => response,
+        Err(failure) => match stale_instead(job, failure.kind) {
+            Some(stale) => stale,
+            None => pass::failed(job.exchange, &failure, job.told),
+        },
+    }
 }
 
 /// Sends the fill's request and waits for its head.
@@ -139,7 +153,7 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: desk::Lead) -> Response {
         drop(place);
         return match stale_instead(job, Failure::Slow) {
             Some(after) => after,
-            None => pass::pass(job.exchange, job.route, job.told).await,
+            None => passed(job).await,
         };
     };
     let mut errand = outgoing::errand(job.exchange, job.route, sharing, (again.clone(), among));
@@ -154,11 +168,11 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: desk::Lead) -> Response {
     let slow_at = slow_at(job, seat.fill());
     let mut waited = wait_head(job.exchange, &seat, &mut interims, slow_at).await;
     if let Waited::Late = waited {
-        if let Some(stale) = usable(job, Failure::Slow) {
+        if let Some(instead) = usable(job, Failure::Slow) {
             // The fill goes on as one of the background.
             *kept.lock() = Some(seat);
             drop((kept, handed));
-            return stale_out(job, stale, STALE_AFTER);
+            return stale_out(job, instead);
         }
         waited = wait_head(job.exchange, &seat, &mut interims, None).await;
     }
@@ -210,7 +224,7 @@ async fn declined(
     match stale_instead(job, Failure::Status(status)) {
         Some(after) => after,
         // Not what the client asked for, or not as it did.
-        None if is_for_nobody(job.exchange, status) => pass::pass(job.exchange, job.route, job.told).await,
+        None if is_for_nobody(job.exchange, status) => passed(job).await,
         None => handed_over(job, handed).await,
     }
 }
@@ -341,7 +355,7 @@ async fn settled(job: &mut Job<'_, '_, '_>, head: FillHead, seat: &Seat) -> Resp
             match parts::confirm(job.exchange, job.route, &job.ask, &generation).await {
                 Confirmed::Held | Confirmed::Coming => {}
                 Confirmed::Refused | Confirmed::Gone => {
-                    return pass::pass(job.exchange, job.route, job.told).await;
+                    return passed(job).await;
                 }
                 Confirmed::Left => return job.left(),
             }
@@ -353,7 +367,7 @@ async fn settled(job: &mut Job<'_, '_, '_>, head: FillHead, seat: &Seat) -> Resp
         | FillHead::New(_)
         | FillHead::Part(_)
         | FillHead::Declined(..)
-        | FillHead::Withdrawn => pass::pass(job.exchange, job.route, job.told).await,
+        | FillHead::Withdrawn => passed(job).await,
     }
 }
 
@@ -381,7 +395,7 @@ fn shared(job: &mut Job<'_, '_, '_>, response: &SharedResponse) -> Response {
 }
 
 fn failed(job: &mut Job<'_, '_, '_>, failure: &OriginFailure) -> Response {
-    if let Some(after) = stale_instead(job, Failure::NoAnswer) {
+    if let Some(after) = stale_instead(job, failure.kind) {
         return after;
     }
     job.outcome(Outcome::Miss, failure.word);

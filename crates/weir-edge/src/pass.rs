@@ -14,7 +14,9 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
 use weir_clock as clock;
 use weir_front::{ContentError, Switch};
-use weir_policy::{BodyEnd, Consult, HeadEffect, RequestView, consult, head_effect, is_placed, storable};
+use weir_policy::{
+    BodyEnd, Consult, Failure, HeadEffect, RequestView, consult, head_effect, is_placed, storable,
+};
 use weir_store::Scope;
 use weir_upstream::Length;
 use weir_upstream::{
@@ -52,15 +54,36 @@ enum Asked {
 
 /// Passes a request.
 pub(crate) async fn pass(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, told: Told) -> Response {
+    match try_pass(exchange, route, told).await {
+        Ok(response) => response,
+        Err(failure) => failed(exchange, &failure, told),
+    }
+}
+
+/// Tells that the origin gave no response to a request that passes.
+pub(crate) fn failed(exchange: &mut Exchange<'_, '_>, failure: &OriginFailure, told: Told) -> Response {
+    told.note(&mut exchange.facts);
+    local::origin_failed(exchange, failure)
+}
+
+/// Passes a request. Where the origin gives no response, no final one has been sent.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) async fn try_pass(
+    exchange: &mut Exchange<'_, '_>,
+    route: &Arc<Route>,
+    told: Told,
+) -> Result<Response, Box<OriginFailure>> {
     if exchange.count().is_err() {
-        return local::too_many(exchange);
+        return Ok(local::too_many(exchange));
     }
     let Some(upstream) = exchange.running.upstream(route).cloned() else {
-        return local::no_upstream(exchange);
+        return Ok(local::no_upstream(exchange));
     };
     exchange.core.observer.counters().origin_asked();
     exchange.asked = Some(exchange.core.plane.store.ledger().current());
-    match ask(exchange, route, &upstream).await {
+    Ok(match ask(exchange, route, &upstream).await {
         Asked::Answered(mut response, upload) => {
             exchange.core.plane.desk.upstreams.answered(upstream.name());
             invalidate(exchange, route, &response);
@@ -69,10 +92,7 @@ pub(crate) async fn pass(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, to
                 None => relay(exchange, route, *response, upload, told),
             }
         }
-        Asked::Failed(error) => {
-            told.note(&mut exchange.facts);
-            local::origin_failed(exchange, &OriginFailure::of(&error))
-        }
+        Asked::Failed(error) => return Err(Box::new(OriginFailure::of(&error))),
         Asked::Body(error) => {
             told.note(&mut exchange.facts);
             local::bad_body(exchange, &error)
@@ -81,7 +101,7 @@ pub(crate) async fn pass(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, to
             told.note(&mut exchange.facts);
             exchange.left()
         }
-    }
+    })
 }
 
 /// Sends the request, its body as it comes, and waits for the final head.
@@ -247,6 +267,7 @@ fn unplaced() -> OriginFailure {
         origin: None,
         retry_after: None,
         concern: Concern::Lead,
+        kind: Failure::Unusable,
     }
 }
 
@@ -313,7 +334,7 @@ pub(crate) fn relayed(
     told: Told,
 ) -> Response {
     let age = headers.get(AGE);
-    let age_s = age.and_then(|age| age.to_str().ok()?.parse().ok()).unwrap_or(0);
+    let age_s = u64::from(weir_policy::age_s(headers));
     let mut fields = present::fields(headers, status, route, exchange.reader(age_s));
     if let Some(age) = age {
         fields.insert(AGE, age.clone());

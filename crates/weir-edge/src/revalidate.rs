@@ -29,9 +29,9 @@ pub(crate) async fn now(
         return fetch::fetch(job).await;
     }
     job.validating = Some(generation);
-    if let Some(stale) = fetch::stale::instead_of_asking(job) {
+    if let Some(instead) = fetch::stale::instead_of_asking(job) {
         in_background(job);
-        return fetch::stale::stale_out(job, stale, fetch::stale::STALE_IF_ERROR);
+        return fetch::stale::stale_out(job, instead);
     }
     fetch::fetch(job).await
 }

@@ -45,7 +45,7 @@ impl Errand {
             Concern::All => {}
             Concern::Lead if error.blame() == Blame::Local => {}
             Concern::Lead => {
-                desk.upstreams.suspected(upstream, self.client, now);
+                desk.upstreams.suspected(upstream, self.client, failure.kind, now);
                 failure.concern = self.concern(fill, now);
             }
         }

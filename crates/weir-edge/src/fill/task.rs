@@ -10,7 +10,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
-use weir_policy::{Ask, CacheKey, RequestView, conditional};
+use weir_policy::{Ask, CacheKey, Failure, RequestView, conditional};
 use weir_store::{Generation, Writer};
 use weir_upstream::{Blame, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse, Share};
 
@@ -170,6 +170,7 @@ impl Drop for Closing {
                 origin: None,
                 retry_after: None,
                 concern: Concern::Lead,
+                kind: Failure::Unusable,
             };
             let _ = self.fill.head.set(FillHead::Failed(failure));
             self.fill.apply(Event::Failed);
