@@ -157,7 +157,7 @@ impl Counters {
         bump(&self.requests[outcome], 1);
         bump(&self.statuses[usize::from(facts.status / 100).min(5)], 1);
         bump(&self.client_bytes, facts.body_bytes);
-        if matches!(facts.outcome, Outcome::Hit | Outcome::Stale | Outcome::Revalidated) {
+        if facts.outcome.is_from_cache() {
             bump(&self.cached_bytes, facts.body_bytes);
         }
         if let Some(first_byte) = facts.first_byte {
