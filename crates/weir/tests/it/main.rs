@@ -25,6 +25,7 @@ mod departed;
 mod disk;
 mod drives;
 mod events;
+mod examples;
 mod exchanged;
 mod experiment;
 mod file_size;
