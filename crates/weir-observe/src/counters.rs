@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::latency::LatencyCells;
+use super::reasons;
 use super::record::{Completion, Facts, Outcome, Storing};
 
 /// Sites counted one by one; those beyond are counted in the sums only.
@@ -56,6 +57,7 @@ pub(super) struct Words(Mutex<Vec<(&'static str, u64)>>);
 
 impl Words {
     fn add(&self, word: &'static str) {
+        debug_assert!(cfg!(test) || reasons::is_known(word), "`{word}` has no row in reasons.rs");
         let mut words = self.0.lock();
         if let Some((_, count)) = words.iter_mut().find(|(known, _)| *known == word) {
             *count += 1;
