@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::Offence;
+use super::source::Offence;
 
 /// Which rooms a room may import. A room that is not named here may import none.
 const IMPORTS: &[(&str, &[&str])] = &[

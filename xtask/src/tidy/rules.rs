@@ -1,6 +1,6 @@
 //! The rules on one file.
 
-use super::{Offence, Source};
+use super::source::{Offence, Source};
 
 /// A file's lines stay below this.
 const FILE_LINES_MAX: usize = 600;
