@@ -256,7 +256,7 @@ impl Edge {
     pub fn purge(&self, order: &PurgeOrder, acknowledge: Acknowledge) -> Result<(), String> {
         let marks = purge::marks(&self.plan(), order)?;
         self.plane.store.purge(&marks, weir_clock::now(), acknowledge);
-        tell_purge(&self.plane.observatory.events, &format!("{:?}", order.target), "order");
+        tell_purge(&self.plane.observatory.events, &format!("{:?}", order.target), "command");
         Ok(())
     }
 

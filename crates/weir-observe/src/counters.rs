@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::latency::LatencyCells;
+use super::reasons;
 use super::record::{Completion, Facts, Outcome, Storing};
 use super::site::SiteId;
 
@@ -40,6 +41,7 @@ pub(super) struct Words(Mutex<Vec<(&'static str, u64)>>);
 
 impl Words {
     fn add(&self, word: &'static str) {
+        debug_assert!(cfg!(test) || reasons::is_known(word), "`{word}` has no row in reasons.rs");
         let mut words = self.0.lock();
         if let Some((_, count)) = words.iter_mut().find(|(known, _)| *known == word) {
             *count += 1;
@@ -141,7 +143,7 @@ impl Counters {
         bump(&self.requests[outcome], 1);
         bump(&self.statuses[usize::from(facts.status / 100).min(5)], 1);
         bump(&self.client_bytes, facts.body_bytes);
-        if matches!(facts.outcome, Outcome::Hit | Outcome::Stale | Outcome::Revalidated) {
+        if facts.outcome.is_from_cache() {
             bump(&self.cached_bytes, facts.body_bytes);
         }
         if let Some(first_byte) = facts.first_byte {

@@ -13,6 +13,7 @@ mod hub;
 mod latency;
 mod lines;
 mod log;
+pub mod reasons;
 mod record;
 mod site;
 mod snapshot;
