@@ -153,6 +153,11 @@ pub const REASONS: &[Reason] = {
         ),
         row(
             NotHit,
+            "stale-if-unreachable",
+            "The origin gave no answer at all, and what is held went out stale inside `stale.if_unreachable`.",
+        ),
+        row(
+            NotHit,
             "stale-after",
             "The origin took longer than `stale_after`, and what is held went out stale.",
         ),

@@ -1,3 +1,5 @@
+//! Every reason that the rooms say has its row, and the page is printed from them.
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
