@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use http::header::RANGE;
 use smallvec::SmallVec;
-use weir_policy::{Answer, Ask, AskKind, Interval, answer};
+use weir_policy::{Ask, Interval};
 use weir_store::{BLOCK_BYTES, Generation, Piece};
 
 use crate::chunks::chunk_bytes;
+use crate::decide;
 use crate::deliver::Cut;
 use crate::exchange::Exchange;
 use crate::fill::again::{Again, strong};
@@ -90,20 +91,7 @@ pub(crate) async fn confirm(
 
 /// From the first that is missing of what the request wants to its end.
 pub(crate) fn missing(exchange: &Exchange<'_, '_>, ask: &Ask, generation: &Generation) -> Option<Interval> {
-    if ask.kind == AskKind::Head {
-        return None;
-    }
-    let length = generation.length()?;
-    let within = |wanted: Interval| {
-        let gap = generation.gap(wanted)?;
-        Some(Interval::new(gap.start, wanted.end))
-    };
-    match answer(&exchange.view(), ask, &generation.head().stored, Some(length)) {
-        Answer::Full => within(Interval::new(0, length)),
-        Answer::Partial(interval, _) => within(interval),
-        Answer::Parts(parts) => parts.iter().find_map(|(interval, _)| within(interval)),
-        Answer::NotModified | Answer::PreconditionFailed | Answer::Unsatisfiable(_) => None,
-    }
+    decide::missing(&exchange.view(), ask, generation)
 }
 
 /// The means to bring what is missing, or turns out to be missing, of a generation that does not lie in memory.

@@ -3,7 +3,7 @@
 use http::{HeaderMap, header};
 use weir_policy::{
     CacheRules, ClientDirectives, Consult, KeyRules, MissReason, PassReason, RequestView, RevalidateReason,
-    Triggers, consult,
+    StaleUse, Triggers, consult,
 };
 
 use super::StoredVariant;
@@ -107,6 +107,23 @@ pub(super) fn everywhere(rules: &CacheRules) -> Vec<String> {
         ClientDirectives::Ignore => {}
     }
     all
+}
+
+/// What is said of a request for another protocol.
+pub(super) const UPGRADE: &str = "the client asks for another protocol";
+
+/// What is said of a `PURGE`.
+pub(super) const PURGE: &str =
+    "a PURGE is answered here, where the route's `purge` allows this client; else with 405";
+
+/// What is said where a part is held, and not all that is wanted.
+pub(super) const PART: &str = "a part is held, and the origin is asked for what is missing of it";
+
+pub(super) fn of_stale(how: StaleUse) -> &'static str {
+    match how {
+        StaleUse::WhileRevalidate => "it goes out stale and is refreshed without a client",
+        StaleUse::MaxStale => "the client takes it stale (max-stale)",
+    }
 }
 
 pub(super) fn of_pass(reason: PassReason) -> &'static str {
