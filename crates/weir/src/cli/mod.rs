@@ -47,7 +47,7 @@ pub(crate) enum Command {
     Purge(purge::Purge),
     /// List what the running Weir has cached: all of it, or of a site, a prefix, a tag.
     List(list::List),
-    /// Show what each site holds and has used, since ever or by day: for people, as JSON, or as CSV to bill by.
+    /// Show what each site holds and has used, over all time or by day: for people, as JSON, or as CSV to bill by.
     Sites(sites::ShowSites),
     /// Show how each volume of the running Weir stands.
     Volumes(volumes::Volumes),

@@ -125,7 +125,7 @@ fn first_byte(p50: Option<f64>, p99: Option<f64>) -> String {
 }
 
 fn bytes(status: &Status) -> String {
-    let all = &status.bytes;
+    let all = &status.body_bytes;
     format!(
         "{} to clients ({} from the cache), {} from origins",
         size(all.clients),
@@ -170,7 +170,7 @@ fn below(volume: &VolumeUse) -> String {
         let _ = write!(text, ", {}", volume.state);
     }
     for (count, what) in [
-        (volume.promoted, "stored from memory"),
+        (volume.written_later, "stored from memory"),
         (volume.evicted, "evicted"),
         (volume.damaged, "damaged"),
         (volume.queue_full, "not stored for want of time"),
@@ -183,7 +183,7 @@ fn below(volume: &VolumeUse) -> String {
     }
     if let Some(budget) = volume.write_budget_bytes {
         let _ = write!(text, ", {} of {} written today", size(volume.written_today_bytes), size(budget));
-        if volume.is_budget_used_up {
+        if volume.write_budget_used_up {
             text.push_str(" (used up: nothing is stored before midnight UTC)");
         }
     }
@@ -208,8 +208,8 @@ fn origin_text(origin: &OriginState) -> String {
     if origin.streams > 0 {
         let _ = write!(text, ", {} streams", origin.streams);
     }
-    if origin.waiting > 0 {
-        let _ = write!(text, ", {} waiting", origin.waiting);
+    if origin.queued > 0 {
+        let _ = write!(text, ", {} queued", origin.queued);
     }
     if !origin.available {
         text.push_str(", left out");
