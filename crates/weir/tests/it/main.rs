@@ -65,6 +65,7 @@ mod starts;
 mod structured;
 mod sweeping;
 mod targeted;
+mod unreachable;
 mod upgrade;
 mod upstream;
 mod variants;
