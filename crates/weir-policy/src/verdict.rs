@@ -83,7 +83,7 @@ impl RevalidateReason {
             RevalidateReason::Stale => "stale",
             RevalidateReason::Purged => "soft-purged",
             RevalidateReason::NoCache => "no-cache",
-            RevalidateReason::Doubted => "doubted",
+            RevalidateReason::Doubted => "suspect",
             RevalidateReason::Request => "request",
             RevalidateReason::Refresh => "refresh",
         }

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::Offence;
+use super::source::Offence;
 
 /// Which rooms a room may import. A room that is not named here may import none.
 const IMPORTS: &[(&str, &[&str])] = &[
@@ -19,6 +19,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("weir-accounts", &[]),
     ("weir-clock", &["weir-policy"]),
     ("weir-observe", &["weir-policy", "weir-clock"]),
+    ("weir-front", &["weir-wire", "weir-clock", "weir-observe"]),
     (
         "weir-edge",
         &[
@@ -29,6 +30,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-upstream",
             "weir-clock",
             "weir-observe",
+            "weir-front",
         ],
     ),
     (
@@ -56,6 +58,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-accounts",
             "weir-clock",
             "weir-observe",
+            "weir-front",
             "weir-edge",
             "weir-control",
             "weir-stress",

@@ -4,14 +4,12 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use weir_policy::{Ask, Excuse, Failure, Reusable, error_reusable, matches};
+use weir_policy::{Excuse, Failure, Reusable, error_reusable, matches};
 use weir_store::{Generation, Retirement};
 
-use crate::conn::After;
-use crate::exchange::Exchange;
 use crate::fill::Fill;
-use crate::plan::Route;
-use crate::told::Told;
+use crate::job::Job;
+use crate::response::Response;
 use crate::{parts, serve};
 use weir_clock as clock;
 
@@ -38,72 +36,46 @@ pub(crate) fn word(failure: Failure, excuse: Excuse) -> &'static str {
 }
 
 /// What is held goes out stale where its window allows (RFC 5861 §4; RFC 9111 §4.2.4).
-pub(super) async fn stale_instead(
-    exchange: &mut Exchange<'_>,
-    route: &Arc<Route>,
-    ask: &Ask,
-    validating: Option<&Arc<Generation>>,
-    failure: Failure,
-    told: Told,
-) -> Option<After> {
-    let instead = usable(exchange, route, ask, validating, failure)?;
-    Some(stale_out(exchange, route, ask, instead, told).await)
+pub(super) fn stale_instead(job: &mut Job<'_, '_, '_>, failure: Failure) -> Option<Response> {
+    let instead = usable(job, failure)?;
+    Some(stale_out(job, instead))
 }
 
 /// What is held and may go out because of this failure.
-pub(super) fn usable(
-    exchange: &Exchange<'_>,
-    route: &Route,
-    ask: &Ask,
-    validating: Option<&Arc<Generation>>,
-    failure: Failure,
-) -> Option<Instead> {
+pub(super) fn usable(job: &Job<'_, '_, '_>, failure: Failure) -> Option<Instead> {
     let is_good = |generation: &&Arc<Generation>| {
         // What is missing would have to come from the one that fails.
-        (generation.is_whole() || parts::missing(exchange, ask, generation).is_none())
+        (generation.is_whole() || parts::missing(job.exchange, &job.ask, generation).is_none())
             && matches!(generation.retirement(), None | Some(Retirement::Evicted))
-            && matches(&generation.head().stored.variant, &exchange.head.headers)
+            && matches(&generation.head().stored.variant, &job.request.headers)
     };
-    let generation = validating.filter(is_good)?;
-    if !exchange.worker.plane.store.may_serve(generation) {
+    let generation = job.validating.as_ref().filter(is_good)?;
+    if !job.core.plane.store.may_serve(generation) {
         return None;
     }
-    let rules = &route.rules.stale;
-    let (reusable, excuse) = error_reusable(ask, &generation.head().stored, failure, rules, clock::now())?;
+    let rules = &job.route.rules.stale;
+    let (reusable, excuse) =
+        error_reusable(&job.ask, &generation.head().stored, failure, rules, clock::now())?;
     Some(Instead { generation: generation.clone(), reusable, why: word(failure, excuse) })
 }
 
-pub(crate) async fn stale_out(
-    exchange: &mut Exchange<'_>,
-    route: &Arc<Route>,
-    ask: &Ask,
+pub(crate) fn stale_out(
+    job: &mut Job<'_, '_, '_>,
     Instead { generation, reusable, why }: Instead,
-    told: Told,
-) -> After {
-    let told = told.stale_because(why, reusable.freshness().left_s());
-    serve::held(exchange, route, ask, generation, reusable, told).await
+) -> Response {
+    job.told = job.told.stale_because(why, reusable.freshness().left_s());
+    serve::held(job, generation, reusable)
 }
 
 /// What is held, where the upstream gave no answer a moment ago and need not be waited for.
-pub(crate) fn instead_of_asking(
-    exchange: &Exchange<'_>,
-    route: &Route,
-    ask: &Ask,
-    generation: &Arc<Generation>,
-) -> Option<Instead> {
-    let upstreams = &exchange.worker.plane.desk.upstreams;
-    let failure = upstreams.outage(route.upstream.as_deref()?, exchange.now.mono)?;
-    usable(exchange, route, ask, Some(generation), failure)
+pub(crate) fn instead_of_asking(job: &Job<'_, '_, '_>) -> Option<Instead> {
+    let upstreams = &job.core.plane.desk.upstreams;
+    let failure = upstreams.outage(job.route.upstream.as_deref()?, job.now.mono)?;
+    usable(job, failure)
 }
 
 /// From when on what is held may go out in place of what is waited for; never, where nothing held may.
-pub(super) fn slow_at(
-    exchange: &Exchange<'_>,
-    route: &Route,
-    ask: &Ask,
-    validating: Option<&Arc<Generation>>,
-    fill: &Fill,
-) -> Option<Instant> {
-    usable(exchange, route, ask, validating, Failure::Slow)?;
-    Some(fill.begun() + route.stale_after)
+pub(super) fn slow_at(job: &Job<'_, '_, '_>, fill: &Fill) -> Option<Instant> {
+    usable(job, Failure::Slow)?;
+    Some(fill.begun() + job.route.stale_after)
 }

@@ -69,6 +69,7 @@ between_bytes = "10s"
 [[site]]
 hosts = ["*"]
 upstream = "main"
+stale.if_unreachable = "{IF_UNREACHABLE_S}s"
 range = {range}
 "#,
         range = match (climate.is_roomy(), climate.clients % 2) {

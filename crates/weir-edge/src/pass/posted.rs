@@ -1,0 +1,96 @@
+//! What a POST brought and is stored for the GETs to come (RFC 9110 §9.3.3): a response that says itself that it is what
+//! a GET would give, and for how long. Its client reads it from a fill that others do not join. It must not be begun
+//! before what the POST has made invalid is marked: the stamp is taken after the mark.
+
+use std::sync::Arc;
+
+use http::header::{CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_LENGTH, CONTENT_LOCATION, CONTENT_TYPE};
+use http::{HeaderMap, Method};
+use weir_policy::{
+    BodyEnd, CacheKey, Consult, Freshness, Interval, RequestView, consult, freshness, storable,
+};
+use weir_store::{Generation, Writer};
+use weir_upstream::Length;
+use weir_upstream::{OriginBody, OriginResponse};
+
+use crate::deliver::source::{Held, Source};
+use crate::exchange::Exchange;
+use crate::fill::Seat;
+use crate::fill::again::Again;
+use crate::fill::tail::Tail;
+use crate::fill::task::{self, Errand, Sharing};
+use crate::fill::witness::Witness;
+use crate::outgoing::{again, errand, place_among_fills};
+use crate::plan::Route;
+use weir_clock as clock;
+
+/// A response to a POST that is about to be stored.
+pub(crate) struct Posted {
+    errand: Errand,
+    seat: Seat,
+    generation: Arc<Generation>,
+    writer: Writer,
+    length: Option<u64>,
+}
+
+/// Makes room for a POST's response under the GET's key, where it may be stored.
+pub(crate) fn begin(
+    exchange: &Exchange<'_, '_>,
+    route: &Arc<Route>,
+    response: &OriginResponse,
+) -> Option<Posted> {
+    if exchange.request.method != Method::POST || !response.headers.contains_key(CONTENT_LOCATION) {
+        return None;
+    }
+    let view = exchange.view();
+    let get = RequestView { method: &Method::GET, has_body: false, ..view };
+    let route = exchange.site.as_ref()?.route(&Method::GET, get.scheme, get.path()).filter(|getting| {
+        getting.upstream == route.upstream && matches!(consult(&get, &getting.rules), Consult::Use(_))
+    })?;
+    let length = response.length.bytes();
+    let end = if response.length == Length::UntilClose { BodyEnd::Close } else { BodyEnd::Framed };
+    let plane = &exchange.core.plane;
+    if length.is_some_and(|length| length > plane.object_bytes_max()) {
+        return None;
+    }
+    let (status, headers) = (response.status, &response.headers);
+    let now = clock::now();
+    let storable = storable(&view, status, headers, end, exchange.now, now, &route.rules).ok()?;
+    let mut full = Vec::new();
+    let digest = weir_policy::write_key(&route.rules.key, &get, &mut full);
+    let site = exchange.site.map_or(0, |site| site.mark);
+    let key = CacheKey { digest, full: full.into(), site };
+    let again = Arc::new(for_get(&*again(exchange, route)?));
+    let place = place_among_fills(exchange, &again)?;
+    let errand = errand(exchange, route, Sharing::Alone, (again, place));
+    let who = (exchange.core.number, Witness::of(exchange.client()));
+    let seat = plane.desk.alone(who, (&key, plane.store.ledger()), now.mono).begin()?;
+    let (generation, writer) = plane.store.begin(storable, key, seat.fill().stamp(), length).ok()?;
+    Some(Posted { errand, seat, generation, writer, length })
+}
+
+/// A GET's request fields in place of the POST's.
+fn for_get(again: &Again) -> Again {
+    let mut headers: HeaderMap = again.headers.clone();
+    for of_content in [CONTENT_TYPE, CONTENT_LENGTH, CONTENT_ENCODING, CONTENT_LANGUAGE] {
+        headers.remove(of_content);
+    }
+    Again { headers, ..again.clone() }
+}
+
+impl Posted {
+    /// How long it will be fresh.
+    pub(crate) fn freshness(&self) -> Freshness {
+        freshness(&self.generation.head().stored, clock::now())
+    }
+
+    /// Starts the fill with the response's body, and reads it.
+    pub(crate) fn read(self, body: OriginBody) -> Source {
+        let Posted { errand, seat, generation, writer, length } = self;
+        let (again, store) = (errand.again.clone(), errand.plane.store.clone());
+        task::start_with(errand, seat.fill().clone(), (generation.clone(), writer, length), body);
+        let whole = Interval::new(0, length.unwrap_or(u64::MAX));
+        let tail = Tail::new(seat, generation.clone(), whole, again, store);
+        Source::Held(Held::filling(generation, whole, tail, None))
+    }
+}

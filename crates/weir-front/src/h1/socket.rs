@@ -1,0 +1,353 @@
+//! The client's side of an HTTP/1 connection: bytes in, bytes out, each with its deadline. It must not
+//! know what a request is; the codec does.
+
+use std::future::poll_fn;
+use std::io::{self, IoSlice};
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use smallvec::SmallVec;
+use tokio::io::AsyncWriteExt;
+
+use crate::limits::ClientLimits;
+use crate::listen::Stream;
+use weir_clock::{self as clock, Deadline};
+use weir_observe::{Counters, SiteId};
+
+/// Pipelined bytes kept while a response is awaited; more stay in the kernel.
+const AHEAD_BYTES_MAX: usize = 64 << 10;
+/// How often it is looked whether a client has left of which no more is read.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Up to this size a piece is copied behind the head and sent with it.
+pub(super) const COPY_BYTES_MAX: usize = 16 << 10;
+
+/// Why nothing more is read or written.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ClientEnd {
+    /// The client closed its side.
+    #[error("client closed the connection")]
+    Closed,
+    /// The deadline passed: it sent nothing in time.
+    #[error("client was too slow")]
+    TimedOut,
+    /// It took nothing for as long as it may.
+    #[error("client took nothing for too long")]
+    Stalled,
+    /// It took less than the least rate.
+    #[error("client took too little")]
+    Slow,
+    /// The socket failed.
+    #[error("client connection failed")]
+    Io(#[from] io::Error),
+}
+
+/// How fast a response is taken: only the time counts in which the client is waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Taking {
+    waited: Duration,
+    bytes: u64,
+}
+
+impl Taking {
+    /// The client is waited for from now on; until when at most.
+    fn wait(&mut self, now: Instant, window: Duration) -> Instant {
+        if self.waited.is_zero() {
+            // What filled the kernel's buffer before says nothing.
+            self.bytes = 0;
+        }
+        now + window.saturating_sub(self.waited)
+    }
+
+    /// It was waited for; whether it has been too slow in a whole window.
+    fn waited(&mut self, waited: Duration, window: Duration, rate_min: u64) -> bool {
+        self.waited += waited;
+        if self.waited < window {
+            return false;
+        }
+        let Taking { waited, bytes } = std::mem::take(self);
+        (bytes as f64) < rate_min as f64 * waited.as_secs_f64()
+    }
+}
+
+/// A client's connection.
+pub(super) struct Socket {
+    stream: Stream,
+    /// Bytes received and not yet consumed.
+    pub(super) input: BytesMut,
+    /// Bytes to be sent with the next piece: heads, chunk heads.
+    pub(super) out: Vec<u8>,
+    deadline: Deadline,
+    send_stall: Duration,
+    read_rate_min: u64,
+    /// How fast the response under way is taken, where it must be taken at the least rate.
+    pub(super) taking: Option<Taking>,
+    /// How long who has ended its side is taken to be there still.
+    half_close: Duration,
+    /// Since when its side has ended and it took nothing.
+    ended: Option<Instant>,
+    /// Bytes of the last send that were written, whether all were or not.
+    pub(super) sent_bytes: u64,
+    counters: Arc<Counters>,
+    /// For whom is counted what is written.
+    pub(super) site: SiteId,
+}
+
+impl Socket {
+    /// Takes over an accepted connection; `input` is what was already read of it. What is written is told to its worker's
+    /// `counters`.
+    pub(super) fn new(
+        stream: Stream,
+        input: BytesMut,
+        limits: &ClientLimits,
+        counters: Arc<Counters>,
+    ) -> Socket {
+        Socket {
+            stream,
+            input,
+            out: Vec::with_capacity(1024),
+            deadline: Deadline::after(limits.send_stall_max),
+            send_stall: limits.send_stall_max,
+            read_rate_min: limits.read_rate_min,
+            taking: None,
+            half_close: limits.half_close_max,
+            ended: None,
+            sent_bytes: 0,
+            counters,
+            site: SiteId::NONE,
+        }
+    }
+
+    /// The stream, for a tunnel.
+    pub(super) fn stream_mut(&mut self) -> &mut Stream {
+        &mut self.stream
+    }
+
+    /// The stream, and what was received and not consumed.
+    pub(super) fn into_parts(self) -> (Stream, BytesMut) {
+        (self.stream, self.input)
+    }
+
+    /// Counts bytes that were written.
+    pub(super) fn wrote(&self, bytes: u64) {
+        self.counters.client_bytes(self.site, bytes);
+    }
+
+    /// Reads at least one byte into `input` before `until`.
+    ///
+    /// # Errors
+    /// The client closed, was too slow, or the socket failed.
+    ///
+    /// # Cancel safety
+    /// Safe: bytes read are in `input`.
+    pub(super) async fn read(&mut self, until: Instant) -> Result<usize, ClientEnd> {
+        self.deadline.set(until);
+        poll_fn(|cx| {
+            if let Poll::Ready(read) = self.poll_read(cx) {
+                return Poll::Ready(match read? {
+                    0 => Err(ClientEnd::Closed),
+                    bytes => Ok(bytes),
+                });
+            }
+            self.deadline.poll(cx).map(|()| Err(ClientEnd::TimedOut))
+        })
+        .await
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        self.stream.poll_read_buf(cx, &mut self.input)
+    }
+
+    /// Ready when the client has gone away; bytes it sends meanwhile are kept, up to a limit.
+    ///
+    /// Who leaves and who ends its side and still waits for the response (RFC 9112 §9.6) look alike, until something is
+    /// written: so who has ended its side is waited for, but not for long.
+    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            if let Some(ended) = self.ended {
+                self.deadline.set(ended + self.half_close);
+                return self.deadline.poll(cx);
+            }
+            if self.input.len() < AHEAD_BYTES_MAX {
+                match ready!(self.poll_read(cx)) {
+                    Ok(0) => self.ended = Some(clock::mono()),
+                    Err(_) => return Poll::Ready(()),
+                    Ok(_) => {}
+                }
+                continue;
+            }
+            if self.stream.is_read_closed() {
+                self.ended = Some(clock::mono());
+                continue;
+            }
+            // Nothing wakes where nothing is read.
+            self.deadline.set(clock::mono() + LOOK_EVERY);
+            ready!(self.deadline.poll(cx));
+        }
+    }
+
+    /// Whether it has ended its side, as who leaves does, too.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Something of the request under way has moved: who has ended its side is waited for from now on.
+    pub(super) fn moved(&mut self) {
+        if self.ended.is_some() {
+            self.ended = Some(clock::mono());
+        }
+    }
+
+    /// Sends `out`, then `piece`, and empties `out`; small pieces go in the same segment as `out`.
+    ///
+    /// # Errors
+    /// The client closed, made no progress for the send stall limit, or the socket failed.
+    ///
+    /// # Cancel safety
+    /// Not safe: a dropped send leaves the connection in the middle of a message; close it.
+    pub(super) async fn send(&mut self, piece: &[u8]) -> Result<(), ClientEnd> {
+        self.send_many(&[piece]).await
+    }
+
+    /// Sends `out`, then the pieces, in as few system calls as the kernel takes them in.
+    ///
+    /// # Errors
+    /// As [`Socket::send`].
+    ///
+    /// # Cancel safety
+    /// As [`Socket::send`].
+    pub(super) async fn send_many(&mut self, pieces: &[&[u8]]) -> Result<(), ClientEnd> {
+        let mut out = std::mem::take(&mut self.out);
+        let sent = match pieces {
+            [piece] if piece.len() <= COPY_BYTES_MAX => {
+                out.extend_from_slice(piece);
+                self.write(&mut [IoSlice::new(&out)]).await
+            }
+            pieces => {
+                let mut slices: SmallVec<[IoSlice<'_>; 8]> = SmallVec::new();
+                slices.push(IoSlice::new(&out));
+                slices.extend(pieces.iter().map(|piece| IoSlice::new(piece)));
+                self.write(&mut slices).await
+            }
+        };
+        out.clear();
+        if out.capacity() > 4 * COPY_BYTES_MAX {
+            out = Vec::with_capacity(1024);
+        }
+        self.out = out;
+        sent
+    }
+
+    async fn write(&mut self, mut rest: &mut [IoSlice<'_>]) -> Result<(), ClientEnd> {
+        IoSlice::advance_slices(&mut rest, 0);
+        self.sent_bytes = 0;
+        let mut stalled_until = None;
+        while !rest.is_empty() {
+            match try_write(&self.stream, rest) {
+                Ok(0) => return Err(ClientEnd::Closed),
+                Ok(bytes) => {
+                    self.wrote(bytes as u64);
+                    self.sent_bytes += bytes as u64;
+                    IoSlice::advance_slices(&mut rest, bytes);
+                    stalled_until = None;
+                    // One that has left answers with a reset.
+                    self.moved();
+                    if let Some(taking) = &mut self.taking {
+                        taking.bytes += bytes as u64;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    let until = *stalled_until.get_or_insert_with(|| clock::mono() + self.send_stall);
+                    self.writable(until).await?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(ClientEnd::Io(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits until the client takes more, or has been waited for so long that its rate can be told.
+    async fn writable(&mut self, stalled_until: Instant) -> Result<(), ClientEnd> {
+        let begun = clock::mono();
+        let until = match &mut self.taking {
+            Some(taking) => stalled_until.min(taking.wait(begun, self.send_stall)),
+            None => stalled_until,
+        };
+        self.deadline.set(until);
+        let (stream, deadline) = (&self.stream, &mut self.deadline);
+        let is_writable = poll_fn(|cx| match stream.poll_writable(cx) {
+            Poll::Ready(ready) => Poll::Ready(ready.map(|()| true)),
+            Poll::Pending => deadline.poll(cx).map(|()| Ok(false)),
+        })
+        .await?;
+        let now = clock::mono();
+        let is_too_slow = self
+            .taking
+            .as_mut()
+            .is_some_and(|taking| taking.waited(now - begun, self.send_stall, self.read_rate_min));
+        if !is_writable && now >= stalled_until {
+            return Err(ClientEnd::Stalled);
+        }
+        if is_too_slow { Err(ClientEnd::Slow) } else { Ok(()) }
+    }
+
+    /// Cuts the connection off, so that the client cannot take what it has for a whole message.
+    pub(super) fn reset(&mut self) {
+        if let Stream::Tcp(stream) = &self.stream {
+            let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
+        }
+    }
+
+    /// Ends the sending side and discards what the client still sends, for a bounded time, so that it
+    /// can read the response before a reset reaches it (RFC 9112 §9.6).
+    pub(super) async fn linger(&mut self, bytes_max: u64, time_max: Duration) {
+        let _ = self.stream.shutdown().await;
+        self.input.clear();
+        let until = clock::mono() + time_max;
+        let mut discarded = 0;
+        while discarded < bytes_max {
+            match self.read(until).await {
+                Ok(bytes) => discarded += bytes as u64,
+                Err(_) => return,
+            }
+            self.input.clear();
+        }
+    }
+}
+
+fn try_write(stream: &Stream, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+    match slices {
+        [slice] => stream.try_write(slice),
+        slices => stream.try_write_vectored(slices),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Duration = Duration::from_secs(60);
+
+    /// Takes so many bytes after each of so many waits of ten seconds; whether it was ever too slow at 256 B/s.
+    fn check(bytes: u64, waits: usize, expect: bool) {
+        let (mut taking, begun) = (Taking { bytes: 1 << 20, ..Taking::default() }, clock::mono());
+        let is_too_slow = (0..waits).any(|_| {
+            assert!(taking.wait(begun, WINDOW) <= begun + WINDOW);
+            let is_too_slow = taking.waited(Duration::from_secs(10), WINDOW, 256);
+            taking.bytes += bytes;
+            is_too_slow
+        });
+        assert_eq!(is_too_slow, expect, "{bytes} bytes, {waits} waits");
+    }
+
+    #[test]
+    fn a_rate_is_told_after_a_whole_window_of_waiting_and_not_before() {
+        check(0, 5, false);
+        check(0, 6, true);
+        check(2000, 12, true);
+        // The bytes of the last wait come after it, so a little more is needed.
+        check(3100, 60, false);
+    }
+}

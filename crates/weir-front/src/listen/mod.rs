@@ -1,0 +1,35 @@
+//! Listening: sockets bound, connections accepted, spread over the workers, and
+//! the PROXY protocol in front of them.
+//!
+//! Every worker owns one `SO_REUSEPORT` socket for each TCP address; the kernel
+//! spreads new connections by hash, which is uneven for few long ones, so a worker
+//! clearly above the mean hands what it accepts to the least loaded one.
+//! Knows nothing of HTTP. Flow: [`Address`] → [`bind`] → [`Bound`] (one a worker) →
+//! [`Arrivals::next`] → [`Arrival`] → [`greet`] where the listener speaks PROXY.
+
+mod accept;
+mod address;
+mod balance;
+mod bind;
+mod clients;
+mod idle;
+mod inherit;
+mod peer;
+mod proxy;
+mod stream;
+
+pub use accept::{Arrival, Arrivals};
+pub use address::{Address, AddressError};
+pub use balance::Table;
+pub use balance::{Held, Seat, seats};
+pub use bind::{BACKLOG, BindError, Bound, bind};
+pub use clients::{Clients, Counted, TooMany};
+pub(crate) use idle::{Idle, Slot};
+pub use inherit::Kept;
+pub use inherit::{Family, Heirloom, Keeper};
+pub use peer::{Peer, Trusted, UnixPeers};
+pub use proxy::{Announced, Form, GreetError, Malformed, Parsed, V1_BYTES_MAX, V2_BYTES_MAX, greet, parse};
+pub use stream::{READ_BYTES, Stream};
+
+#[cfg(test)]
+mod tests;

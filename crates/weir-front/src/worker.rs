@@ -1,0 +1,452 @@
+//! One core's worker: a single-threaded runtime with its own listeners, its connections and its bell.
+//! It must not share anything mutable with another worker but what [`Plane`] names.
+//!
+//! States of its gate: *open* → *shut* while a new process takes over (no request begins) → *left* once it has (each
+//! connection goes to it where a request would begin), or *open* again where it has not.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::rc::Rc;
+use std::task::{Context, Waker};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, LocalSet};
+
+use weir_clock as clock;
+
+use crate::h1;
+use crate::listen::{self, Arrival, Arrivals, Bound, Form, Idle, Peer, Seat, Slot, Stream};
+use crate::message::Service;
+use crate::upgrade::{Departed, Heir};
+
+/// How a listener's connections begin.
+#[derive(Clone, Debug)]
+pub struct Manner {
+    /// The PROXY protocol version demanded, if one is.
+    pub greeting: Option<Form>,
+}
+
+/// What the edge tells its workers.
+pub enum Order {
+    /// Listen at one more address.
+    Listen(usize, Bound, Manner),
+    /// Connections of a listener begin in another manner from now on.
+    Greet(usize, Manner),
+    /// Stop listening by a listener.
+    Deafen(usize),
+    /// Take no more connections and say so, close the idle ones, finish the rest.
+    Drain(std::sync::mpsc::Sender<()>),
+    /// Begin no request until further notice, and say so.
+    Shut(std::sync::mpsc::Sender<()>),
+    /// Begin requests again.
+    Open,
+    /// Take no more connections, and give those that are there to the heir, each where a request would begin.
+    Leave(Heir),
+    /// Go on with a connection that another process has begun.
+    Adopt(Box<Departed>),
+}
+
+/// Whether requests may begin.
+enum Gate {
+    Open,
+    Shut,
+    Left(Heir),
+}
+
+/// What a connection does where a request would begin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bidding {
+    /// It goes on.
+    Begin,
+    /// It waits to be woken.
+    Wait,
+    /// It goes to the heir.
+    Leave,
+}
+
+/// A connection as its worker sees it.
+pub(crate) struct Presence {
+    idle: Cell<bool>,
+    /// Its place among the idle.
+    slot: Slot,
+    /// It has had a request.
+    used: Cell<bool>,
+    /// Who waits for a request to begin.
+    waker: RefCell<Option<Waker>>,
+}
+
+impl Presence {
+    /// Has the connection woken when the gate moves.
+    pub(crate) fn wake_by(&self, cx: &Context<'_>) {
+        let mut waker = self.waker.borrow_mut();
+        if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+            *waker = Some(cx.waker().clone());
+        }
+    }
+
+    /// Its first request has come.
+    pub(crate) fn set_used(&self) {
+        self.used.set(true);
+    }
+}
+
+/// The connections of one core.
+pub(crate) struct Worker<S> {
+    service: Rc<S>,
+    connections: RefCell<HashMap<u64, (AbortHandle, Rc<Presence>)>>,
+    idle: RefCell<Idle>,
+    /// When it was last said that there is no room.
+    crowded_at: Cell<Option<Instant>>,
+    /// When it was last said that one client has as many connections as it may.
+    turned_away_at: Cell<Option<Instant>>,
+    next_connection: Cell<u64>,
+    gate: RefCell<Gate>,
+    /// What the gate says to a connection; apart from it, so that a request costs one read.
+    bidding: Cell<Bidding>,
+}
+
+impl<S: Service> Worker<S> {
+    fn new(service: Rc<S>) -> Worker<S> {
+        Worker {
+            service,
+            connections: RefCell::default(),
+            idle: RefCell::default(),
+            crowded_at: Cell::new(None),
+            turned_away_at: Cell::new(None),
+            next_connection: Cell::new(0),
+            gate: RefCell::new(Gate::Open),
+            bidding: Cell::new(Bidding::Begin),
+        }
+    }
+
+    /// What answers its requests.
+    pub(crate) fn service(&self) -> &S {
+        &self.service
+    }
+
+    /// What a connection does where a request would begin.
+    pub(crate) fn bidding(&self) -> Bidding {
+        self.bidding.get()
+    }
+
+    fn move_gate(&self, gate: Gate) {
+        self.bidding.set(match gate {
+            Gate::Open => Bidding::Begin,
+            Gate::Shut => Bidding::Wait,
+            Gate::Left(_) => Bidding::Leave,
+        });
+        self.gate.replace(gate);
+        for (_, presence) in self.connections.borrow().values() {
+            if let Some(waker) = presence.waker.borrow_mut().take() {
+                waker.wake();
+            }
+        }
+    }
+
+    /// Gives a connection to the heir; without one it is closed.
+    fn depart(&self, departed: Departed) {
+        if let Gate::Left(heir) = &*self.gate.borrow() {
+            // An heir that is gone leaves nothing to do but close.
+            let _ = heir.send(departed);
+        }
+    }
+
+    /// Since when a connection is between two requests, with nothing received yet.
+    pub(crate) fn set_idle(&self, presence: &Presence, since: Option<Instant>) {
+        if presence.idle.replace(since.is_some()) == since.is_some() {
+            return;
+        }
+        let mut idle = self.idle.borrow_mut();
+        match since {
+            Some(since) => idle.push(presence.slot, since),
+            None => idle.remove(presence.slot),
+        }
+    }
+
+    /// Closes the connection that has been idle for the longest, `at_least` so long; false where none has.
+    fn displace(&self, at_least: Duration) -> bool {
+        let Some((longest, since)) = self.idle.borrow().longest() else { return false };
+        let connections = self.connections.borrow();
+        let Some((handle, presence)) = connections.get(&longest) else { return false };
+        if clock::mono().saturating_duration_since(since) < at_least {
+            return false;
+        }
+        // It ends when its task next runs.
+        self.set_idle(presence, None);
+        self.service.observer().counters().connection_displaced();
+        handle.abort();
+        true
+    }
+
+    /// Whether there are more connections than there may be.
+    fn is_crowded(&self, arrivals: &Arrivals) -> bool {
+        arrivals.seat().held_by_all() > self.service.limits().connections_max
+    }
+
+    /// Makes room for a new connection where there are as many as there may be, here or at another worker; none where it goes
+    /// there or, for want of any that is idle, is closed.
+    fn admit(&self, arrivals: &Arrivals, arrival: Arrival) -> Option<Arrival> {
+        if !self.is_crowded(arrivals) {
+            return Some(arrival);
+        }
+        if is_time_to_say(&self.crowded_at) {
+            let most = self.service.limits().connections_max;
+            tracing::warn!(most, "no room for more connections of clients: the longest idle are closed");
+        }
+        // Another worker may have one that has been idle for longer.
+        let at_least = if arrivals.is_last(&arrival) { Duration::ZERO } else { LONG_IDLE };
+        if self.displace(at_least) {
+            return Some(arrival);
+        }
+        if !arrivals.pass_on(arrival) {
+            self.service.observer().counters().connection_refused();
+        }
+        None
+    }
+
+    /// A client has as many connections as it may: one more of it is turned away.
+    pub(crate) fn turn_away(&self, client: IpAddr, most: usize) {
+        self.service.observer().counters().connection_refused();
+        if is_time_to_say(&self.turned_away_at) {
+            tracing::warn!(
+                %client,
+                most,
+                "a client has limits.connections_per_client connections: more of it are turned away"
+            );
+        }
+    }
+
+    /// Ends the connections that are between two requests, and also those that wait for their first one where `fresh`.
+    fn close_idle(&self, fresh: bool) {
+        for (handle, presence) in self.connections.borrow().values() {
+            if presence.idle.get() && (fresh || presence.used.get()) {
+                handle.abort();
+            }
+        }
+    }
+}
+
+/// A worker closes one that has been idle for less only where no other worker closes one.
+const LONG_IDLE: Duration = Duration::from_secs(1);
+
+/// How often it is said that clients have all the connections that they may.
+const CROWDED_PAUSE: Duration = Duration::from_secs(60);
+
+/// Whether it is time to say it again; from now on it is not for a while.
+fn is_time_to_say(said_at: &Cell<Option<Instant>>) -> bool {
+    let now = clock::mono();
+    let is_time = said_at.get().is_none_or(|at| now >= at + CROWDED_PAUSE);
+    if is_time {
+        said_at.set(Some(now));
+    }
+    is_time
+}
+
+/// How long a client that has just connected may take to send its request when the process is to end: one that was accepted
+/// a moment before must not lose what is already under way.
+const FIRST_REQUEST_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// What a worker's thread needs to begin.
+pub struct Start {
+    /// Its number.
+    pub core: usize,
+    /// Its sockets, each with its listener's number.
+    pub bound: Vec<(usize, Bound)>,
+    /// How the connections of each listener begin.
+    pub manners: Vec<Manner>,
+    /// Its place among the workers.
+    pub seat: Seat,
+    /// What it is told.
+    pub orders: mpsc::UnboundedReceiver<Order>,
+    /// Connections this worker still holds; whoever ends the process waits for all to come to nothing.
+    pub held: watch::Sender<usize>,
+}
+
+/// Starts a worker's thread; `service` is called on it, within its runtime.
+///
+/// # Errors
+/// The thread or its runtime cannot be made.
+pub fn start<S: Service>(
+    start: Start,
+    service: impl FnOnce() -> Rc<S> + Send + 'static,
+) -> std::io::Result<thread::JoinHandle<()>> {
+    thread::Builder::new().name(format!("weir-worker-{}", start.core)).spawn(move || {
+        let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => return tracing::error!(%error, "worker has no runtime"),
+        };
+        let local = LocalSet::new();
+        local.block_on(&runtime, async { run(start, service()).await });
+    })
+}
+
+/// Serves a connection that has just come, if there is room for it.
+fn meet<S: Service>(
+    worker: &Rc<Worker<S>>,
+    held: &Rc<watch::Sender<usize>>,
+    arrivals: &Arrivals,
+    manners: &HashMap<usize, Manner>,
+    arrival: Arrival,
+) {
+    let manner = manners.get(&arrival.listener).cloned();
+    if let Some(arrival) = worker.admit(arrivals, arrival) {
+        receive(worker, held, arrival, manner, BytesMut::new());
+    }
+}
+
+/// A worker, until there is nobody left to give it orders.
+pub async fn run<S: Service>(start: Start, service: Rc<S>) {
+    let Start { bound, manners, seat, mut orders, held, .. } = start;
+    let worker = Rc::new(Worker::new(service));
+    let mut manners: HashMap<usize, Manner> = manners.into_iter().enumerate().collect();
+    let mut arrivals = Arrivals::new(seat);
+    for (index, bound) in bound {
+        if let Err(error) = arrivals.add(index, bound) {
+            return tracing::error!(%error, "worker cannot listen");
+        }
+    }
+    let held = Rc::new(held);
+    loop {
+        tokio::select! {
+            arrival = arrivals.next(), if worker.bidding() != Bidding::Wait => {
+                meet(&worker, &held, &arrivals, &manners, arrival);
+                if worker.is_crowded(&arrivals) {
+                    // What made room gives it back before more is accepted.
+                    tokio::task::yield_now().await;
+                }
+            }
+            order = orders.recv() => match order {
+                Some(Order::Listen(index, bound, manner)) => {
+                    manners.insert(index, manner);
+                    if let Err(error) = arrivals.add(index, bound) {
+                        tracing::error!(%error, "worker cannot listen");
+                    }
+                }
+                Some(Order::Greet(index, manner)) => drop(manners.insert(index, manner)),
+                Some(Order::Deafen(index)) => arrivals.remove(index),
+                Some(Order::Drain(closed)) => {
+                    arrivals.close();
+                    worker.close_idle(false);
+                    let worker = worker.clone();
+                    tokio::task::spawn_local(async move {
+                        tokio::time::sleep(FIRST_REQUEST_TIME_MAX).await;
+                        worker.close_idle(true);
+                    });
+                    // Who asked may have lost patience.
+                    let _ = closed.send(());
+                }
+                Some(Order::Shut(shut)) => {
+                    worker.move_gate(Gate::Shut);
+                    // Who asked may have lost patience.
+                    let _ = shut.send(());
+                }
+                Some(Order::Open) => worker.move_gate(Gate::Open),
+                Some(Order::Leave(heir)) => {
+                    arrivals.close();
+                    worker.move_gate(Gate::Left(heir));
+                }
+                Some(Order::Adopt(departed)) => adopt(&worker, &held, &arrivals, *departed),
+                None => return,
+            },
+        }
+    }
+}
+
+/// Gives a connection of another process its task; it is past its greeting.
+fn adopt<S: Service>(
+    worker: &Rc<Worker<S>>,
+    held: &Rc<watch::Sender<usize>>,
+    arrivals: &Arrivals,
+    departed: Departed,
+) {
+    let Departed { socket, family, peer, input, .. } = departed;
+    let stream = match Stream::of_socket(socket, family) {
+        Ok(stream) => stream,
+        Err(error) => return tracing::warn!(%error, "connection lost on its way from another process"),
+    };
+    let seat = arrivals.seat();
+    let arrival = Arrival { stream, peer, listener: usize::MAX, held: seat.hold(seat.worker()), tried: 0 };
+    receive(worker, held, arrival, None, BytesMut::from(&input[..]));
+}
+
+/// Gives a new connection its task; the task ends with the worker. `input` is what was already read of it.
+fn receive<S: Service>(
+    worker: &Rc<Worker<S>>,
+    held: &Rc<watch::Sender<usize>>,
+    arrival: Arrival,
+    manner: Option<Manner>,
+    mut input: BytesMut,
+) {
+    let number = worker.next_connection.get();
+    worker.next_connection.set(number + 1);
+    let slot = worker.idle.borrow_mut().slot(number);
+    let presence =
+        Rc::new(Presence { idle: Cell::new(false), slot, used: Cell::new(false), waker: RefCell::default() });
+    // It waits for its first request also before its task has run.
+    worker.set_idle(&presence, Some(clock::mono()));
+    worker.service.observer().counters().connection_accepted();
+    held.send_modify(|held| *held += 1);
+    let leaving = Leaving { worker: worker.clone(), held: held.clone(), number, slot };
+    let present = presence.clone();
+    let task = tokio::task::spawn_local(async move {
+        let leaving = leaving;
+        let Arrival { stream, mut peer, held: counted, .. } = arrival;
+        if let Some(greeting) = manner.and_then(|manner| manner.greeting) {
+            match greet(&leaving.worker, &stream, peer, greeting, &mut input).await {
+                Some(announced) => peer = announced,
+                None => return leaving.worker.service.observer().counters().connection_refused(),
+            }
+        }
+        if let Some(departed) = h1::serve(leaving.worker.clone(), stream, input, peer, present).await {
+            leaving.worker.depart(Departed { held: Some(counted), ..departed });
+        }
+    });
+    worker.connections.borrow_mut().insert(number, (task.abort_handle(), presence));
+}
+
+/// Reads the PROXY header that the listener demands.
+async fn greet<S: Service>(
+    worker: &Worker<S>,
+    stream: &Stream,
+    peer: Peer,
+    form: Form,
+    input: &mut BytesMut,
+) -> Option<Peer> {
+    let trusted = worker.service.trusted();
+    let greeted = listen::greet(stream, peer, &trusted, form, input);
+    match tokio::time::timeout(worker.service.limits().head_time_max, greeted).await {
+        Ok(Ok(peer)) => Some(peer),
+        Ok(Err(error)) => {
+            tracing::debug!(%error, %peer, ?form, "connection without a PROXY header");
+            None
+        }
+        Err(_) => None,
+    }
+}
+
+/// Takes a connection out of its worker's book, however it ended.
+struct Leaving<S: Service> {
+    worker: Rc<Worker<S>>,
+    held: Rc<watch::Sender<usize>>,
+    number: u64,
+    slot: Slot,
+}
+
+impl<S: Service> Drop for Leaving<S> {
+    fn drop(&mut self) {
+        self.worker.idle.borrow_mut().leave(self.slot);
+        self.worker.connections.borrow_mut().remove(&self.number);
+        self.worker.service.observer().counters().connection_closed();
+        if thread::panicking() {
+            self.worker.service.observer().counters().panicked();
+        }
+        self.held.send_modify(|held| *held -= 1);
+    }
+}
+
+/// How long a worker's thread is waited for when the process ends.
+pub const JOIN_TIME_MAX: Duration = Duration::from_secs(1);
