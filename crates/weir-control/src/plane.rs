@@ -565,6 +565,8 @@ pub struct StoredVariant {
     pub while_revalidate_s: u64,
     /// Seconds after expiry in which it goes out where the origin fails.
     pub if_error_s: u64,
+    /// Seconds after expiry in which it goes out where the origin gives no answer at all.
+    pub if_unreachable_s: u64,
     /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`, `suspect`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,

@@ -5,17 +5,20 @@ mod question;
 mod wording;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue};
 use weir_policy::{
-    Ask, AskKind, Freshness, Interval, PassReason, Selecting, Stored, StoredFlags, accept_encoding,
-    conditional, freshness, matches, write_key,
+    Ask, AskKind, Failure, Freshness, Interval, Now, PassReason, Reusable, Selecting, StaleRules, Stored,
+    StoredFlags, accept_encoding, conditional, error_reusable, freshness, matches, unreachable_window,
+    write_key,
 };
 use weir_store::{Found, Generation};
 
 use self::question::Request;
 use self::wording::{Dropped, dropped, not_in_key, tags, triggers};
 use crate::decide::{self, Beside, Consulted, Decision};
+use crate::fetch::stale::word;
 use crate::local::{Placed, Reply, Routed, placed};
 use crate::lookup;
 use crate::plan::Route;
@@ -48,6 +51,8 @@ pub struct StoredVariant {
     pub status: u16,
     /// How fresh it is.
     pub freshness: Freshness,
+    /// For how long past its freshness it goes out where the origin gives no answer at all, by the rules of this route.
+    pub if_unreachable: Duration,
     /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`, `suspect`.
     pub marks: Vec<&'static str>,
     /// Its body's length in bytes.
@@ -180,7 +185,7 @@ fn judge(
     let found = found.or_else(|| generations.iter().find(is_usable).cloned());
     for generation in &generations {
         let selected = found.as_ref().is_some_and(|found| Arc::ptr_eq(found, generation));
-        explanation.stored.push(variant(generation, selected, now));
+        explanation.stored.push(variant(generation, selected, &route.rules.stale, now));
     }
     explanation.hint = found.as_ref().and_then(|found| uncoded(route, found, view.headers));
     explanation.not_in_key = not_in_key(&route.rules.key, &view, &explanation.stored);
@@ -206,6 +211,15 @@ fn judge(
     };
     explanation.asked = Some(asked(route, request, &target, Towards::Fill(validated)));
     let mut explanation = conclude(explanation, &ask, &judged);
+    let outage = route.upstream.as_deref().and_then(|name| plane.desk.upstreams.outage(name, now.mono));
+    if let (Decision::Revalidate(why), Some(held), Some(failure)) = (&judged, validated, outage)
+        && let Some((reusable, word)) = in_an_outage(failure, &ask, held, &route.rules.stale, now)
+    {
+        let told = Told::revalidate(why.why).stale_because(word, reusable.freshness().left_s());
+        (explanation.verdict, explanation.reason) = ("stale", word);
+        explanation.because = wording::OUTAGE.into();
+        explanation.cache_status = Some(printed(told));
+    }
     let is_purged = found
         .as_ref()
         .map(|found| found.head())
@@ -214,6 +228,18 @@ fn judge(
         explanation.because += "; it was purged softly";
     }
     explanation
+}
+
+/// What of a stored response goes out at once while its upstream gives no answer, and the word for why.
+fn in_an_outage(
+    failure: Failure,
+    ask: &Ask,
+    held: &Generation,
+    rules: &StaleRules,
+    now: Now,
+) -> Option<(Reusable, &'static str)> {
+    let (reusable, excuse) = error_reusable(ask, &held.head().stored, failure, rules, now)?;
+    held.is_whole().then(|| (reusable, word(failure, excuse)))
 }
 
 /// What is found at once, or after the volume was asked. Blocks.
@@ -292,7 +318,7 @@ fn printed(told: Told) -> String {
     String::from_utf8_lossy(&out).into_owned()
 }
 
-fn variant(generation: &Generation, selected: bool, now: weir_policy::Now) -> StoredVariant {
+fn variant(generation: &Generation, selected: bool, rules: &StaleRules, now: Now) -> StoredVariant {
     let head = generation.head();
     let stored = &head.stored;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -309,6 +335,7 @@ fn variant(generation: &Generation, selected: bool, now: weir_policy::Now) -> St
         selected,
         status: stored.status.as_u16(),
         freshness: freshness(stored, now),
+        if_unreachable: unreachable_window(stored, rules),
         marks: marks
             .iter()
             .filter(|(flag, _)| {

@@ -15,6 +15,9 @@ const TAGS_SHOWN_MAX: usize = 64;
 pub(super) const UNCODED: &str = "text that the origin did not compress, though this request takes it compressed: nginx compresses nothing for a \
      request with Via, unless gzip_proxied allows it (upstream: `via = false` leaves it out)";
 
+/// What is said while an upstream is left alone.
+pub(super) const OUTAGE: &str = "the upstream gave no answer a moment ago: what is held goes out stale, and the upstream is asked without a client";
+
 /// What the key leaves out of a query.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Dropped {
