@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod counters;
+mod counts;
 mod events;
 mod hub;
 mod latency;
@@ -18,6 +19,7 @@ mod record;
 mod snapshot;
 
 pub use counters::{Counters, SiteId};
+pub use counts::{Count, Counts, Level, Row, SiteCount, SiteCounts, Sums};
 pub use events::{Event, EventKind, EventSettings, EventTarget, Events, States};
 pub use hub::{Observatory, Observer, text};
 pub use latency::{Latency, bounds_us};

@@ -38,6 +38,9 @@ const fn row(of: ReasonFor, word: &'static str, meaning: &'static str) -> Reason
     Reason { word, of, meaning }
 }
 
+/// A client took no byte for `limits.send_stall`.
+pub(crate) const SEND_STALL: &str = "send-stall";
+
 /// All of them, in the order of the page.
 pub const REASONS: &[Reason] = {
     use ReasonFor::{Cut, Local, Message, NotHit, NotStored, Origin};
@@ -348,7 +351,7 @@ pub const REASONS: &[Reason] = {
         row(Origin, "no-validator", "The rest of a part could not be asked for: it has no strong `ETag`."),
         row(Origin, "no-length", "The rest of a part could not be asked for: its length is not known."),
         row(Origin, "no-range", "The rest of a part could not be asked for: there is no range to name."),
-        row(Cut, "send-stall", "The client took no byte for `limits.send_stall`."),
+        row(Cut, SEND_STALL, "The client took no byte for `limits.send_stall`."),
         row(Cut, "read-rate", "The client took less than `limits.read_rate`."),
         row(
             Cut,

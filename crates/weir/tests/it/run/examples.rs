@@ -6,8 +6,8 @@ use std::process::{Child, Command, Stdio};
 
 use weir_testkit::{Authority, Origin, Resource, Setup, Weir, free_port, until};
 
-use crate::house::setup;
 use crate::answer::lint::skipped;
+use crate::house::setup;
 
 fn example(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
