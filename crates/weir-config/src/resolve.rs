@@ -19,7 +19,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use std::{collections::BTreeMap, fmt, time::Duration};
 use weir_policy::CacheRules;
 
-/// The default of `stale_after`.
+/// The default of `revalidation_wait`.
 const STALE_AFTER: Duration = Duration::from_secs(2);
 
 /// A site after inheritance.
@@ -315,7 +315,7 @@ impl<'a> Resolver<'a> {
             conditions: conditions(route),
             action: self.action(route, rules, layers),
             cache: rules.cache_rules(),
-            stale_after: rules.stale_after.map_or(STALE_AFTER, |after| after.0),
+            stale_after: rules.revalidation_wait.map_or(STALE_AFTER, |after| after.0),
             range: rules.range_rules(),
             show_key: rules.show_key.unwrap_or(false),
             purgers: rules.purge.iter().flat_map(|purge| purge.allow.clone()).collect(),

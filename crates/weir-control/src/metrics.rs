@@ -1,8 +1,10 @@
-//! `/metrics`: what is counted and what there is, as the Prometheus text format or as OpenMetrics, made for each scrape.
+//! `/metrics`: what is counted and what there is, as the Prometheus text format or as OpenMetrics, made for
+//! each scrape.
 //!
-//! Units are seconds and bytes; names are the glossary's words. Each label has a bounded set of values: outcomes, reasons,
-//! and what the configuration names. Every family is a row of a table: what all workers count in `weir-observe`'s `counts`,
-//! everything else in `metrics/table`; the guide's page is printed from the same rows.
+//! Units are seconds and bytes; names are the glossary's words. Each label has a bounded set of values:
+//! outcomes, reasons, and what the configuration names. Every family is a row of a table: what all workers
+//! count in `weir-observe`'s `counts`, everything else in `metrics/table`; the guide's page is printed from
+//! the same rows.
 
 #[cfg(test)]
 mod page;
@@ -93,7 +95,8 @@ fn encode(seen: Seen, form: Form) -> Result<String, fmt::Error> {
     })
 }
 
-/// OpenMetrics names a counter without `_total` in its comments and ends with `# EOF`; the older format does neither.
+/// OpenMetrics names a counter without `_total` in its comments and ends with `# EOF`; the older format does
+/// neither.
 fn in_prometheus_form(text: &str) -> String {
     let is_counter = |name: &str| text.contains(&format!("# TYPE {name} counter\n"));
     let mut out = String::with_capacity(text.len() + 4096);

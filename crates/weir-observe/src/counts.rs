@@ -1,6 +1,7 @@
-//! The counters of a worker, one row each: what it is called in the metrics, and what it means. The metrics, `weir status` and the
-//! guide's page are printed from these rows; to count something new add a row, and call [`super::Counters::count`] or
-//! [`super::Counters::count_site`] where it happens. It must not know who counts.
+//! The counters of a worker, one row each: what it is called in the metrics, and what it means. The metrics,
+//! `weir status` and the guide's page are printed from these rows; to count something new add a row, and call
+//! [`super::Counters::count`] or [`super::Counters::count_site`] where it happens. It must not know who
+//! counts.
 
 use std::ops::{Index, IndexMut};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,24 +46,42 @@ rows! {
         CachedBodyBytes: "weir_cached_body_bytes", "Body bytes sent to clients that came from the cache.", "";
         OriginBodyBytes: "weir_origin_body_bytes", "Body bytes received from origins.", "";
         ForwardedRequests: "weir_forwarded_requests", "Requests sent to origins.", "";
-        ForwardedRetries: "weir_forwarded_retries", "Requests to origins that were tried again.", "retried at an origin";
+        ForwardedRetries:
+            "weir_forwarded_retries",
+            "Requests to origins that were tried again.",
+            "retried at an origin";
         Stored: "weir_responses_stored", "Responses that were stored.", "";
-        Collapsed: "weir_requests_collapsed", "Requests that read the fill of another (RFC 9211, collapsed).", "";
+        Collapsed:
+            "weir_requests_collapsed",
+            "Requests that read the fill of another (RFC 9211, collapsed).",
+            "";
         Fills: "weir_fills", "Transfers from an origin into the cache.", "";
         FillsEnded: "", "Fills that ended whole.", "";
-        FillsFailed: "weir_fills_failed", "Transfers from an origin into the cache that did not end whole.", "";
+        FillsFailed:
+            "weir_fills_failed",
+            "Transfers from an origin into the cache that did not end whole.",
+            "";
         Cut: "", "Responses that Weir or the origin ended before their end.", "";
         ClientGone: "", "Responses whose client left before their end.", "";
         RequestsBegun: "", "Requests whose head was read.", "";
         RequestsEnded: "", "Requests that are done with.", "";
         ConnectionsAccepted: "weir_connections_accepted", "Connections of clients that were accepted.", "";
         ConnectionsClosed: "", "Accepted connections that have ended.", "";
-        ConnectionsRefused: "weir_connections_refused", "Connections of clients that were turned away.", "connections turned away";
-        ConnectionsDisplaced: "weir_connections_displaced", "Idle connections of clients that were closed so that others had their place.", "idle connections closed for others";
+        ConnectionsRefused:
+            "weir_connections_refused",
+            "Connections of clients that were turned away.",
+            "connections turned away";
+        ConnectionsDisplaced:
+            "weir_connections_displaced",
+            "Idle connections of clients that were closed so that others had their place.",
+            "idle connections closed for others";
         TunnelsOpened: "weir_tunnels_opened", "Upgraded connections that became tunnels.", "";
         TunnelsClosed: "", "Tunnels that have ended.", "";
         Panics: "weir_panics", "Requests and fills whose handling panicked: please report them.", "panics";
-        LogDropped: "weir_log_lines_dropped", "Lines of the access log that were dropped.", "log lines dropped";
+        LogDropped:
+            "weir_log_lines_dropped",
+            "Lines of the access log that were dropped.",
+            "log lines dropped";
         Events: "weir_events", "Events that were written.", "";
         EventsDropped: "weir_events_dropped", "Events that were dropped.", "events dropped";
     }
@@ -72,15 +91,27 @@ rows! {
     /// What a worker counts of each site.
     SiteCount {
         ClientBodyBytes: "weir_site_client_body_bytes", "Body bytes sent to clients, by site.", "";
-        ClientBytes: "weir_site_client_bytes", "Bytes written to clients by site: heads, interim responses, framing and bodies, without TLS.", "";
-        OriginRequests: "weir_site_origin_requests", "Requests written to origins by site, each retry and range counted.", "";
-        OriginBytes: "weir_site_origin_bytes", "Bytes read from origins by site: heads, framing and bodies, without TLS.", "";
-        SendStallCuts: "weir_site_send_stall_cuts", "Responses that were cut by site, since the client took no byte for limits.send_stall.", "cut for send_stall";
+        ClientBytes:
+            "weir_site_client_bytes",
+            "Bytes written to clients by site: heads, interim responses, framing, bodies; without TLS.",
+            "";
+        OriginRequests:
+            "weir_site_origin_requests",
+            "Requests written to origins by site, each retry and range counted.",
+            "";
+        OriginBytes:
+            "weir_site_origin_bytes",
+            "Bytes read from origins by site: heads, framing and bodies, without TLS.",
+            "";
+        SendStallCuts:
+            "weir_site_send_stall_cuts",
+            "Responses that were cut by site, since the client took no byte for limits.send_stall.",
+            "cut for send_stall";
     }
 }
 
-/// Something that is now: what has begun without what has ended. A connection may end on another worker than it began on, so only
-/// the difference of the sums means something.
+/// Something that is now: what has begun without what has ended. A connection may end on another worker than
+/// it began on, so only the difference of the sums means something.
 #[derive(Clone, Copy, Debug)]
 pub struct Level {
     /// Its metric.

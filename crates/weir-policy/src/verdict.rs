@@ -210,7 +210,7 @@ pub enum Failure {
     Status(StatusCode),
     /// It gave no answer, or a broken one.
     NoAnswer,
-    /// It has not answered yet, and the route's `stale_after` is over.
+    /// It has not answered yet, and the route's `revalidation_wait` is over.
     Slow,
 }
 

@@ -25,7 +25,7 @@ impl Rules {
                 while_revalidate: near.while_revalidate.or(far.while_revalidate),
                 if_error: near.if_error.or(far.if_error),
             }),
-            stale_after: self.stale_after.or(base.stale_after),
+            revalidation_wait: self.revalidation_wait.or(base.revalidation_wait),
             range: joined(&self.range, &base.range, |near, far| Range {
                 chunk: near.chunk.or(far.chunk),
                 fill: near.fill.or(far.fill),
@@ -64,7 +64,7 @@ impl Rules {
         let default = RangeRules::default();
         RangeRules {
             chunk_bytes: range.chunk.map_or(default.chunk_bytes, |size| size.0),
-            keeps_alone: range.without_validator == Some(WithoutValidator::Alone),
+            keeps_alone: range.without_validator == Some(WithoutValidator::Separate),
             fills_whole: range.fill == Some(RangeFill::Whole),
             ahead_bytes: range.ahead.map_or(default.ahead_bytes, |size| size.0),
             parallel: range.parallel.map_or(default.parallel, usize::from),

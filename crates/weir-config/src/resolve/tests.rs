@@ -29,7 +29,7 @@ fn the_nearest_layer_wins() {
 prefix = \"/a\"
 host = \"b.example\"
 ttl = \"0s\"
-stale_after = \"5s\"
+revalidation_wait = \"5s\"
 stale = {{ if_error = \"2h\" }}
 key = {{ headers = [\"Accept\"] }}
 response_headers = {{ remove = [\"X-B\"] }}

@@ -1,5 +1,5 @@
-//! The families of `/metrics`, a row each, in the sections of the guide's page. A row has the name without `_total`, what it says,
-//! and how it is read. It must not format anything.
+//! The families of `/metrics`, a row each, in the sections of the guide's page. A row has the name without
+//! `_total`, what it says, and how it is read. It must not format anything.
 
 use std::slice;
 

@@ -14,9 +14,9 @@ use crate::told::Told;
 use crate::{parts, serve};
 use weir_clock as clock;
 
-/// Why what is stale goes out: the origin failed, or it has not answered within the route's `stale_after`.
+/// Why what is stale goes out: the origin failed, or it has not answered within the route's `revalidation_wait`.
 pub(crate) const STALE_IF_ERROR: &str = "stale-if-error";
-pub(super) const STALE_AFTER: &str = "stale-after";
+pub(super) const STALE_AFTER: &str = "revalidation-wait";
 
 /// What is held goes out stale where its window allows (RFC 5861 §4).
 pub(super) async fn stale_instead(

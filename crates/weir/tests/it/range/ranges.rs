@@ -442,7 +442,7 @@ fn parts_behind_what_memory_keeps_of_a_running_fill_are_read_from_the_volume() {
 fn a_part_without_a_validator_may_be_kept_by_itself() {
     let (origin, body, newer) = (Origin::start(), pattern(4, 900_000), pattern(5, 900_000));
     origin.put("/x", Resource::fresh(&body).ranges());
-    let weir = house(&[&origin]).site("range = { without_validator = \"alone\" }").start();
+    let weir = house(&[&origin]).site("range = { without_validator = \"separate\" }").start();
     let first = ranged(&weir, "/x", "bytes=300000-399999");
     assert!(first.status() == 206 && first.body == body[300_000..400_000]);
     assert_eq!(origin.requests("/x")[0].header("range").as_deref(), Some("bytes=300000-399999"));
