@@ -1,3 +1,5 @@
+//! The text of `/metrics`: names, comments, both forms, and the page that is printed from the tables.
+
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};

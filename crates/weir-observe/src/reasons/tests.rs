@@ -1,3 +1,5 @@
+//! The table of reasons against the rooms that say them, and the page that is printed from it.
+
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
