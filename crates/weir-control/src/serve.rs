@@ -372,7 +372,7 @@ async fn respond(
 
 fn act(control: &Arc<Control>, paths: Paths, head: &http::request::Parts, body: &Bytes) -> Answer {
     match paths {
-        Paths::Admin(_) => admin::answer(control, &head.method, &head.uri),
+        Paths::Admin(_) => admin::answer(control, head),
         Paths::Socket => socket::answer(control, &head.method, &head.uri, body),
     }
 }

@@ -9,7 +9,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use parking_lot::Mutex;
 
-use super::counters::{Counters, SITES_MAX, bump};
+use super::counters::{Counters, SITES_MAX};
+use super::counts::Count;
 use super::events::Events;
 use super::log::{Command, LogError, LogSettings, LogThread, OpenLogs, Shared};
 use super::record::{Description, Facts, Record};
@@ -109,9 +110,9 @@ impl Observatory {
         for (counters, _) in &self.workers {
             sum.merge(counters);
         }
-        sum.log_lost += self.shared.unwritten.load(Ordering::Relaxed);
-        (sum.events, sum.events_lost) = self.events.counts();
-        sum.settle();
+        sum.counts[Count::LogDropped] += self.shared.unwritten.load(Ordering::Relaxed);
+        let (written, dropped) = self.events.counts();
+        (sum.counts[Count::Events], sum.counts[Count::EventsDropped]) = (written, dropped);
         sum
     }
 
@@ -185,7 +186,9 @@ impl Observer {
         match self.queue.try_send(record) {
             Ok(()) if self.shared.asleep.load(Ordering::SeqCst) => self.thread.unpark(),
             Ok(()) => {}
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => bump(&self.counters.log_lost, 1),
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                self.counters.count(Count::LogDropped)
+            }
         }
     }
 }

@@ -30,8 +30,8 @@ impl LatencyCells {
     /// Counts one duration. Called by one thread only.
     pub(super) fn add(&self, duration: Duration) {
         let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        super::counters::bump(&self.buckets[bucket(us)], 1);
-        super::counters::bump(&self.sum_us, us);
+        super::counts::bump(&self.buckets[bucket(us)], 1);
+        super::counts::bump(&self.sum_us, us);
     }
 }
 

@@ -8,6 +8,7 @@
 #![warn(missing_docs)]
 
 mod counters;
+mod counts;
 mod events;
 mod hub;
 mod latency;
@@ -19,6 +20,7 @@ mod site;
 mod snapshot;
 
 pub use counters::Counters;
+pub use counts::{Count, Counts, Level, Row, SiteCount, SiteCounts, Sums};
 pub use events::{Event, EventKind, EventSettings, EventTarget, Events, States};
 pub use hub::{Observatory, Observer, text};
 pub use latency::{Latency, bounds_us};

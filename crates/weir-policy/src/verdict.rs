@@ -216,7 +216,7 @@ pub enum Failure {
     NoAnswer,
     /// What it sent is no response, or Weir itself could not ask it.
     Unusable,
-    /// It has not answered yet, and the route's `stale_after` is over.
+    /// It has not answered yet, and the route's `revalidation_wait` is over.
     Slow,
 }
 

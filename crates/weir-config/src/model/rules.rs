@@ -38,7 +38,7 @@ pub struct Rules {
     /// How long a request waits for the origin to confirm what is stale; then that goes out where `stale` or the origin
     /// allows it, and the origin's answer is for the next. Default: 2 s.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stale_after: Option<Duration>,
+    pub revalidation_wait: Option<Duration>,
     /// How ranges of objects are fetched that are not held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<Range>,

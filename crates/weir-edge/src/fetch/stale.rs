@@ -13,10 +13,10 @@ use crate::response::Response;
 use crate::{parts, serve};
 use weir_clock as clock;
 
-/// Why what is stale goes out: the origin failed, gave no answer at all, or has not answered within the route's `stale_after`.
+/// Why what is stale goes out: the origin failed, gave no answer at all, or has not answered within the route's `revalidation_wait`.
 const STALE_IF_ERROR: &str = "stale-if-error";
 const STALE_IF_UNREACHABLE: &str = "stale-if-unreachable";
-const STALE_AFTER: &str = "stale-after";
+const STALE_AFTER: &str = "revalidation-wait";
 
 /// What goes out in place of an answer.
 pub(crate) struct Instead {
@@ -77,5 +77,5 @@ pub(crate) fn instead_of_asking(job: &Job<'_, '_, '_>) -> Option<Instead> {
 /// From when on what is held may go out in place of what is waited for; never, where nothing held may.
 pub(super) fn slow_at(job: &Job<'_, '_, '_>, fill: &Fill) -> Option<Instant> {
     usable(job, Failure::Slow)?;
-    Some(fill.begun() + job.route.stale_after)
+    Some(fill.begun() + job.route.revalidation_wait)
 }

@@ -205,7 +205,7 @@ async fn settle(world: &World, house: &House) {
             "at the end {fills} fills run, {connections} connections stand and {used_bytes} bytes are in use"
         ));
     }
-    let panics = house.snapshot().panics;
+    let panics = house.snapshot().counts[weir_observe::Count::Panics];
     if panics > 0 {
         world.wrong(format!("{panics} panics"));
     }

@@ -33,7 +33,7 @@ fn holding(origin: &Origin, house: &House) -> Weir {
 
 fn send(weir: &Weir, method: &str, path: &str, fields: &str) -> Client {
     let mut client = weir.client();
-    client.send(&format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"));
+    client.send(format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"));
     client
 }
 
@@ -115,8 +115,10 @@ fn an_origin_that_closes_inside_its_head() {
 #[test]
 fn an_origin_that_is_silent_until_its_time_is_over() {
     let (origin, gate) = (Origin::start(), Gate::new());
-    let weir =
-        holding(&origin, &house(&[&origin]).upstream("first_byte = \"1s\"").site("stale_after = \"100ms\""));
+    let weir = holding(
+        &origin,
+        &house(&[&origin]).upstream("first_byte = \"1s\"").site("revalidation_wait = \"100ms\""),
+    );
     for path in HELD.map(|(path, _)| path).iter().chain(&["/unheld"]) {
         origin.put(path, Resource::fresh("new").head_gate(&gate));
     }
@@ -192,7 +194,7 @@ fn an_error_of_the_origin_is_passed_on() {
 #[test]
 fn a_slow_origin_is_waited_for() {
     let (origin, gate) = (Origin::start(), Gate::new());
-    let weir = holding(&origin, &house(&[&origin]).site("stale_after = \"100ms\""));
+    let weir = holding(&origin, &house(&[&origin]).site("revalidation_wait = \"100ms\""));
     origin.put("/plain", Resource::fresh("new").head_gate(&gate));
     let mut client = send(&weir, "GET", "/plain", "");
     origin.await_count("/plain", 2);

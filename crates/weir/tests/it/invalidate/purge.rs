@@ -210,7 +210,7 @@ fn what_was_purged_during_its_revalidation_does_not_go_out_stale() {
         let lasting = "max-age=0, stale-if-error=600";
         let resource = Resource::new("old").header("Cache-Control", lasting).etag("\"1\"");
         origin.put("/x", resource.header("Surrogate-Key", "t"));
-        let weir = house(&[&origin]).site("stale_after = \"60s\"").start();
+        let weir = house(&[&origin]).site("revalidation_wait = \"60s\"").start();
         assert_eq!(weir.get("/x").text(), "old");
         origin.put("/x", Resource::new("broken").status(503).head_gate(&gate));
         let mut client = ask(&weir, "/x");

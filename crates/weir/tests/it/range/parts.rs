@@ -57,7 +57,7 @@ fn interrupted(origin: &Origin, body: &[u8], tag: &str) -> Weir {
     client.recv_head_only().unwrap();
     read(&mut client, STOP - 100_000);
     until("most of what has come is on the volume", || {
-        weir.metric("weir_volume_body_bytes_total").is_some_and(|bytes| bytes > 8e6)
+        weir.metric("weir_volume_written_body_bytes_total").is_some_and(|bytes| bytes > 8e6)
     });
     std::thread::sleep(Duration::from_millis(1200));
     weir.signal("KILL");
@@ -239,7 +239,7 @@ fn who_comes_late_to_a_body_beyond_memory_reads_the_volume_and_asks_nobody() {
     early.recv_head_only().unwrap();
     read(&mut early, 29_000_000);
     until("what has come is on the volume", || {
-        weir.metric("weir_volume_body_bytes_total").is_some_and(|bytes| bytes > 20e6)
+        weir.metric("weir_volume_written_body_bytes_total").is_some_and(|bytes| bytes > 20e6)
     });
     let mut late: Vec<Client> = (0..4).map(|_| ask(&weir, "/x")).collect();
     for client in &mut late {
