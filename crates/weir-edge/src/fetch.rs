@@ -543,10 +543,8 @@ pub(crate) fn errand(
     (again, place): (Arc<Again>, Place),
 ) -> Errand {
     Errand {
-        plane: exchange.worker.plane.clone(),
-        observer: exchange.worker.observer.clone(),
-        core: exchange.worker.core,
-        route: route.clone(),
+        means: exchange.worker.means.clone(),
+        settings: route.clone(),
         again,
         scheme: exchange.scheme,
         host: exchange.head.host.as_str().into(),

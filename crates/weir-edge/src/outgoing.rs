@@ -3,9 +3,11 @@
 
 use http::header::{CONTENT_ENCODING, HOST};
 use http::{HeaderMap, HeaderValue};
+use weir_policy::{CacheRules, RangeRules};
 use weir_store::Generation;
 
 use crate::exchange::Exchange;
+use crate::fill::means::Settings;
 use crate::plan::Route;
 use crate::transform::request;
 
@@ -25,15 +27,23 @@ pub(crate) fn for_fill(exchange: &Exchange<'_>, route: &Route) -> HeaderMap {
     headers
 }
 
-/// The fields of a fill's request again, in nobody's name: what no client has chosen, as far as the stored response does not
-/// depend on it.
-pub(crate) fn for_nobody(fields: &HeaderMap, generation: &Generation, route: &Route) -> HeaderMap {
-    let head = generation.head();
-    let coding = head.stored.headers.get(CONTENT_ENCODING);
-    let variant = &head.stored.variant;
-    let mut headers = request::of_nobody(fields, &generation.key().full, variant, coding);
-    finish(&mut headers, route);
-    headers
+impl Settings for Route {
+    fn rules(&self) -> &CacheRules {
+        &self.rules
+    }
+
+    fn range(&self) -> &RangeRules {
+        &self.range
+    }
+
+    fn for_nobody(&self, fields: &HeaderMap, generation: &Generation) -> HeaderMap {
+        let head = generation.head();
+        let coding = head.stored.headers.get(CONTENT_ENCODING);
+        let variant = &head.stored.variant;
+        let mut headers = request::of_nobody(fields, &generation.key().full, variant, coding);
+        finish(&mut headers, self);
+        headers
+    }
 }
 
 fn finish(headers: &mut HeaderMap, route: &Route) {

@@ -19,6 +19,7 @@ use tokio::task::{AbortHandle, LocalSet};
 
 use crate::clock;
 use crate::conn::h1;
+use crate::fill::means::Means;
 use crate::listen::{self, Arrival, Arrivals, Bound, Form, Idle, Peer, Seat, Slot, Stream};
 use crate::observe::Observer;
 use crate::plan::ProxyProtocol;
@@ -106,6 +107,8 @@ pub(crate) struct Worker {
     pub(crate) core: usize,
     pub(crate) plane: Arc<Plane>,
     pub(crate) observer: Observer,
+    /// What its fills and readers work with.
+    pub(crate) means: Arc<Means>,
     /// The key of the request being looked up.
     pub(crate) key: RefCell<Vec<u8>>,
     running: RefCell<HeldPlan>,
@@ -123,9 +126,11 @@ pub(crate) struct Worker {
 
 impl Worker {
     fn new(core: usize, plane: Arc<Plane>) -> Worker {
+        let means = plane.means(core);
         Worker {
             core,
-            observer: plane.observatory.observer(core),
+            observer: means.observer.clone(),
+            means: Arc::new(means),
             running: RefCell::new(Rc::new(plane.running.load_full())),
             key: RefCell::default(),
             connections: RefCell::default(),

@@ -174,3 +174,31 @@ pub enum QueryOrder {
     /// Sorted by name, parameters of one name in the order received; so towards the origin, too.
     Sorted,
 }
+
+/// How ranges are fetched that are not held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RangeRules {
+    /// A range is fetched to the end of the chunk in which it ends, in bytes.
+    pub chunk_bytes: u64,
+    /// Whether the rest of the object is fetched in the background.
+    pub fills_whole: bool,
+    /// Whether parts are kept that do not say which version they are of, each by itself.
+    pub keeps_alone: bool,
+    /// How far ahead of a reader what is missing is asked for, in bytes.
+    pub ahead_bytes: u64,
+    /// How many origin requests a response has under way for what it is missing.
+    pub parallel: usize,
+}
+
+/// The defaults.
+impl Default for RangeRules {
+    fn default() -> RangeRules {
+        RangeRules {
+            chunk_bytes: 1 << 20,
+            fills_whole: false,
+            keeps_alone: false,
+            ahead_bytes: 8 << 20,
+            parallel: 4,
+        }
+    }
+}

@@ -26,9 +26,9 @@ use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, 
 use crate::listing::{Listing, Page, Unlisted, list};
 use crate::shelf::Shelf;
 use crate::stocks::{Live, SiteStocks, live, share_quotas, stocks};
+use crate::tier::{Ask, Gone, Place, Seating, Stowing, digest_below};
 #[cfg(test)]
-use crate::tier::Outdone;
-use crate::tier::{Ask, Gone, Place, Seating, Stowing, Tier, digest_below};
+use crate::tier::{Outdone, Tier};
 use crate::volume::{ReadError, Volume};
 use crate::watch::{VolumeWatcher, Watcher};
 use crate::writer::{Kind, Writer};

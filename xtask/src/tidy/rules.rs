@@ -146,7 +146,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-control/src/serve.rs",
     "crates/weir-edge/src/edge.rs",
     "crates/weir-edge/src/fill/complete.rs",
-    "crates/weir-edge/src/fill/gap.rs",
+    "crates/weir-edge/src/fill/gap/list.rs",
     "crates/weir-edge/src/fill/task.rs",
     "crates/weir-edge/src/observe/events.rs",
     "crates/weir-edge/src/observe/hub.rs",

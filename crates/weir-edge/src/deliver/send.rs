@@ -7,11 +7,12 @@ use http::{HeaderMap, Method, StatusCode};
 use smallvec::SmallVec;
 use weir_wire::{Version, print};
 
-use super::source::{Held, Source};
+use super::source::Source;
 use super::{Body, bytes_of};
 use crate::clock;
 use crate::conn::body::{RequestBody, Upload};
 use crate::conn::client::{COPY_BYTES_MAX, Client, ClientEnd};
+use crate::fill::reader::Reader;
 use crate::limit::{Pace, Turn};
 
 /// Bytes a body is asked for at a time.
@@ -201,7 +202,7 @@ pub(crate) async fn send_while(
 }
 
 /// Sends an interval of a whole generation straight from its blocks, many to a system call.
-async fn send_held(client: &mut Client, held: &mut Held, mut pace: Paced, mut sent: Sent) -> Sent {
+async fn send_held(client: &mut Client, held: &mut Reader, mut pace: Paced, mut sent: Sent) -> Sent {
     loop {
         let allowed = match &mut pace {
             None => u64::MAX,

@@ -15,11 +15,11 @@ use weir_wire::Framing;
 
 use super::{again, errand, place_among_fills};
 use crate::clock;
-use crate::deliver::source::{Held, Source};
+use crate::deliver::source::Source;
 use crate::exchange::Exchange;
 use crate::fill::Seat;
 use crate::fill::again::Again;
-use crate::fill::tail::Tail;
+use crate::fill::reader::{Filled, Reader};
 use crate::fill::task::{self, Errand, Sharing};
 use crate::fill::witness::Witness;
 use crate::plan::Route;
@@ -91,10 +91,9 @@ impl Posted {
     /// Starts the fill with the response's body, and reads it.
     pub(crate) fn read(self, body: OriginBody) -> Source {
         let Posted { errand, seat, generation, writer, length } = self;
-        let (again, store) = (errand.again.clone(), errand.plane.store.clone());
+        let (again, store) = (errand.again.clone(), errand.means.store.clone());
         task::start_with(errand, seat.fill().clone(), (generation.clone(), writer, length), body);
         let whole = Interval::new(0, length.unwrap_or(u64::MAX));
-        let tail = Tail::new(seat, generation.clone(), whole, again, store);
-        Source::Held(Held::filling(generation, whole, tail, None))
+        Source::Held(Reader::filling(Filled::new(seat, generation, again, store), whole, None))
     }
 }

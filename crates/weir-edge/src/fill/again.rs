@@ -11,10 +11,8 @@ use weir_store::Generation;
 use weir_upstream::{OriginBody, OriginRequest, OriginResponse, Share, Tally, Upstream};
 use weir_wire::Framing;
 
+use super::means::Settings;
 use super::witness::Witness;
-
-use crate::outgoing;
-use crate::plan::Route;
 
 /// What is read over of an origin that sends the whole where a part was asked for: 1 MiB, or as much as it brings.
 const SKIP_BYTES_MAX: u64 = 1 << 20;
@@ -71,6 +69,16 @@ impl Again {
     }
 }
 
+/// How a part is asked for, and how much is read over of an origin that sends the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadOver {
+    /// By its range; no more than is worth it.
+    Little,
+    /// By the whole, of an origin whose parts are of no use: all that comes before, and all that comes behind is kept. For readers
+    /// whose head has gone out already.
+    All,
+}
+
 /// A part of a body.
 pub(crate) struct Part {
     pub(crate) body: OriginBody,
@@ -113,8 +121,8 @@ impl Again {
     }
 
     /// The same without any field that a client has chosen, as far as what is stored does not depend on it.
-    pub(crate) fn without_client(&self, generation: &Generation, route: &Route) -> Again {
-        let headers = outgoing::for_nobody(&self.headers, generation, route);
+    pub(crate) fn without_client(&self, generation: &Generation, settings: &dyn Settings) -> Again {
+        let headers = settings.for_nobody(&self.headers, generation);
         Again { headers, ..self.clone() }
     }
 
@@ -125,15 +133,22 @@ impl Again {
     ///
     /// # Cancel safety
     /// Dropped, it closes its connection.
-    pub(crate) async fn part(&self, generation: &Generation, want: Interval) -> Result<Part, NoPart> {
+    pub(crate) async fn part(
+        &self,
+        generation: &Generation,
+        want: Interval,
+        over: ReadOver,
+    ) -> Result<Part, NoPart> {
         let head = generation.head();
         let etag = strong(&head.stored.headers).ok_or(NoPart::Failed("no-validator"))?.clone();
         drop(head);
         let length = generation.length().ok_or(NoPart::Failed("no-length"))?;
         let range = format!("bytes={}-{}", want.start, want.end - 1);
         let mut headers = self.headers.clone();
-        headers.insert(IF_RANGE, etag.clone());
-        headers.insert(RANGE, HeaderValue::try_from(range).map_err(|_| NoPart::Failed("no-range"))?);
+        if over == ReadOver::Little {
+            headers.insert(IF_RANGE, etag.clone());
+            headers.insert(RANGE, HeaderValue::try_from(range).map_err(|_| NoPart::Failed("no-range"))?);
+        }
         let mut request = self.request(headers);
         // Origins that disagree on what they have would take turns otherwise.
         request.prefer = generation.maker().cloned();
@@ -141,12 +156,17 @@ impl Again {
         let answer = sent.map_err(|error| NoPart::Failed(error.word()))?;
         generation.set_maker(answer.origin.name_shared());
         let head = generation.head();
-        part_in(answer, &head.stored.headers, length, want)
+        part_in(answer, &head.stored.headers, want, (length, over))
     }
 }
 
 /// What an answer has of the bytes `want` of a whole of this length that is stored with these fields.
-fn part_in(answer: OriginResponse, stored: &HeaderMap, length: u64, want: Interval) -> Result<Part, NoPart> {
+fn part_in(
+    answer: OriginResponse,
+    stored: &HeaderMap,
+    want: Interval,
+    (length, over): (u64, ReadOver),
+) -> Result<Part, NoPart> {
     let said = &answer.headers;
     let has_tag = strong(said).is_some() && strong(said) == strong(stored) && may_be_of(said, stored);
     let is_other = strong(said).is_some() && strong(said) != strong(stored);
@@ -169,6 +189,9 @@ fn part_in(answer: OriginResponse, stored: &HeaderMap, length: u64, want: Interv
             is_it.then_some(Part { body: answer.body, skip_bytes, end }).ok_or(NoPart::Unable)
         }
         StatusCode::OK if !has_tag || !is_as_whole => Err(other),
+        StatusCode::OK if over == ReadOver::All => {
+            Ok(Part { body: answer.body, skip_bytes: want.start, end: length })
+        }
         StatusCode::OK if want.start <= skip_bytes_max(want) => {
             Ok(Part { body: answer.body, skip_bytes: want.start, end: want.end })
         }
