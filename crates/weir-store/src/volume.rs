@@ -68,6 +68,8 @@ pub use settings::{
     WRITE_ERRORS_MAX,
 };
 pub use superblock::NotAVolume;
+#[cfg(test)]
+pub(crate) use tests::leave_header;
 pub use threads::Busy;
 pub use usage::{Health, VolumeUsage};
 #[cfg(any(test, feature = "testing"))]

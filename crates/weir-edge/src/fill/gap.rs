@@ -16,7 +16,7 @@ use super::cold::chunk_end;
 use super::machine::{AHEAD_BYTES_MAX, End, Event, Machine, REST_BYTES_MAX, State};
 use super::transfer::Transfer;
 use super::waiters::Bells;
-use crate::clock;
+use weir_clock as clock;
 
 /// How far a transfer may be ahead of its foremost reader where readers hold most of the memory: 128 KiB.
 const SCARCE_AHEAD_BYTES_MAX: u64 = 128 << 10;

@@ -8,7 +8,7 @@ use weir_policy::{CacheRules, RangeRules};
 use weir_store::{Generation, Store};
 
 use super::desk::Desk;
-use crate::observe::{Counters, Events, Observatory, Observer};
+use weir_observe::{Counters, Events, Observatory, Observer};
 
 /// What all fills and readers of one core share.
 pub(crate) struct Means {

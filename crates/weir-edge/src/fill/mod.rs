@@ -15,6 +15,7 @@ pub(crate) mod means;
 pub(crate) mod memory;
 pub(crate) mod pace;
 pub(crate) mod reader;
+pub(crate) mod tally;
 pub(crate) mod task;
 pub(crate) mod transfer;
 pub(crate) mod upstreams;

@@ -18,7 +18,7 @@ use self::refill::Refill;
 use super::again::{Again, Rest};
 use super::machine::State;
 use super::{Fill, Seat, is_windowed};
-use crate::clock;
+use weir_clock as clock;
 
 /// How long a reader waits for what is being written to the volume, without a byte.
 const WRITING_WAIT_MAX: Duration = Duration::from_secs(2);

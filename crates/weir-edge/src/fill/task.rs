@@ -21,8 +21,8 @@ use super::means::{Means, Settings};
 use super::upstreams::Place;
 use super::witness::Witness;
 use super::{Concern, Fill, FillHead, NO_ANSWER, OriginFailure, Seat, SharedResponse, is_windowed};
-use crate::clock;
 use crate::watch;
+use weir_clock as clock;
 
 /// How long a transfer pauses where the volume alone can keep its body and is behind.
 const VOLUME_PAUSE: Duration = Duration::from_millis(1);

@@ -17,7 +17,7 @@ use super::desk::{Desk, Plan};
 use super::machine::{AHEAD_BYTES_MAX, End, Storing};
 use super::reader::{Filled, Reader, bytes_of, look};
 use super::*;
-use crate::clock;
+use weir_clock as clock;
 
 const MEMORY: u64 = 1 << 20;
 const CORES: usize = 2;

@@ -335,7 +335,8 @@ impl Tier {
         let mut pass = Pass::new(shelf, self);
         match &self.catalogue {
             Some(catalogue) if !catalogue.is_broken() => {
-                if !catalogue.has_covered(end) {
+                // The segment in which the log ended may have gone since.
+                if !catalogue.has_covered(end.min(self.volume.durable_end())) {
                     return Err(Stuck::Behind);
                 }
                 pass.by_rows(catalogue)?;

@@ -431,11 +431,11 @@ impl Recovery<'_> {
         let newest = numbers.last().copied();
         for number in numbers {
             let Some(segment) = self.shared.segments.segment(number) else { continue };
-            let from = self
-                .durable
-                .get(&number)
-                .map_or(SEGMENT_HEADER_BYTES as u64, |unit| u64::from(*unit) * UNIT_BYTES);
-            if from >= segment.end() {
+            let known = self.durable.get(&number).map(|unit| u64::from(*unit) * UNIT_BYTES);
+            let from = known.unwrap_or(SEGMENT_HEADER_BYTES as u64);
+            // One that the journal does not know is told to it even if it has no record: whoever reads the log waits for each
+            // segment to be durable.
+            if known.is_some() && from >= segment.end() {
                 continue;
             }
             let depth =

@@ -12,11 +12,11 @@ use weir_store::{Generation, Writer};
 
 use super::task::{Errand, run};
 use super::{Gap, GapSeat};
-use crate::clock;
 use crate::fill::again::Part;
 use crate::fill::machine::Event;
 use crate::fill::transfer::Transfer;
 use crate::fill::waiters::Bells;
+use weir_clock as clock;
 
 /// The transfers of gaps that are under way, by generation.
 pub(crate) struct Gaps {

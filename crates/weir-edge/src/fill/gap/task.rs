@@ -11,12 +11,12 @@ use weir_store::Writer;
 
 use super::Gap;
 use super::list::Begun;
-use crate::clock;
 use crate::fill::again::{Again, NoPart, Part, ReadOver};
 use crate::fill::machine::{End, Event};
 use crate::fill::means::{Means, Settings};
 use crate::fill::task::forsaken;
 use crate::watch;
+use weir_clock as clock;
 
 /// How long a transfer waits for readers to free memory before it tries again, and how long it waits in all for one piece before it
 /// is given up.

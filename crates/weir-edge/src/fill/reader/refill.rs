@@ -8,7 +8,6 @@ use weir_policy::Interval;
 use weir_store::{BLOCK_BYTES, Generation};
 
 use super::choose::{Asking, Beyond, GapSeen, Nearby};
-use crate::clock;
 use crate::fill::again::{Again, ReadOver};
 use crate::fill::cold::ask_end;
 use crate::fill::gap::task::Errand;
@@ -17,6 +16,7 @@ use crate::fill::machine::End;
 use crate::fill::means::Means;
 use crate::fill::memory::Manner;
 use crate::fill::{Seat, complete, is_windowed};
+use weir_clock as clock;
 
 /// How many holes within one block are looked at.
 const HOLES_MAX: usize = 64;

@@ -111,6 +111,37 @@ fn a_crash_at_every_operation_of_a_pass() {
     }
 }
 
+/// The power may leave a segment's header and none of its records. The catalogue goes on behind it all the same.
+#[test]
+fn a_segment_without_records_holds_no_catalogue_up() {
+    let mut world = World::new(1, Beside::Rows);
+    world.store(1, 3000, 1);
+    world.settle();
+    world.crash_leaving_a_header(2);
+    // What is written from here on lies in segments behind that one.
+    world.store(2, 3000, 1);
+    world.settle();
+    world.purge(Target::Tag(1), Force::Hard);
+    assert_eq!(world.pass(), Ok(()));
+    assert_eq!(world.store.ledger().marks(), 0);
+    world.finish();
+}
+
+/// The pass waits for the catalogue to reach the log's end, and the segment goes in which that was.
+#[test]
+fn a_segment_that_goes_is_not_waited_for() {
+    let mut world = World::new(1, Beside::Rows);
+    world.store(1, 3000, 2);
+    world.settle();
+    world.rows = world::rows_of_another();
+    world.crash_leaving_a_header(2);
+    world.sync();
+    world.purge(Target::Tag(1), Force::Hard);
+    assert_eq!(world.pass_without_covering(), Err(Stuck::Behind));
+    world.reclaim();
+    assert_eq!(world.pass(), Ok(()));
+}
+
 #[test]
 fn what_was_purged_softly_stays_outdated_without_its_mark() {
     for beside in [Beside::Nothing, Beside::Rows] {

@@ -10,7 +10,7 @@ use super::super::{Stuck, Sweeper};
 use crate::catalogue::{Change, CrashRows, Rows, wanted};
 use crate::ledger::tests::files::Power;
 use crate::samples::{body, now, proof};
-use crate::volume::{Clock, CrashDisk, Fault, Volume, VolumeSettings};
+use crate::volume::{Clock, CrashDisk, Fault, Volume, VolumeSettings, leave_header};
 use crate::{
     Force, Found, Generation, Ledger, MARKS_MAX, Mark, Piece, Place, Read, Scope, Settings, Stamp, Store,
     Writer,
@@ -250,10 +250,17 @@ impl World {
         self.purges.push((target, force, stamp));
     }
 
-    fn sync(&mut self) {
+    pub(super) fn sync(&mut self) {
         assert!(self.store.sync_for_tests());
         let all = self.versions.values_mut().flat_map(|versions| versions.values_mut());
         all.filter(|version| version.must == Must::Live).for_each(|version| version.must = Must::Stay);
+    }
+
+    /// Gives back the segments in which nothing is of use.
+    pub(super) fn reclaim(&mut self) {
+        let layout = self.store.shelf_for_tests().tiers.all();
+        layout.iter().for_each(|tier| assert_eq!(tier.volume.reclaim().unwrap(), 1));
+        self.sync();
     }
 
     /// Makes durable what was stored, and lets the catalogue follow.
@@ -311,6 +318,11 @@ impl World {
                 disk.flip(path, 0, 16);
             }
         });
+    }
+
+    /// And of a segment that was begun there is the header.
+    pub(super) fn crash_leaving_a_header(&mut self, segment: u64) {
+        self.restart(|disk| leave_header(disk, segment));
     }
 
     fn restart(&mut self, then: impl FnOnce(&CrashDisk)) {
