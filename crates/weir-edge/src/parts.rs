@@ -7,18 +7,15 @@ use http::header::RANGE;
 use weir_policy::{Answer, Ask, AskKind, Interval, answer};
 use weir_store::Generation;
 
+use crate::chunks::chunk_bytes;
 use crate::exchange::Exchange;
-use crate::fetch;
 use crate::fill::again::{ReadOver, strong};
 use crate::fill::cold::ASK_BYTES_MAX;
 use crate::fill::gap::task::Errand;
 pub(crate) use crate::fill::reader::refill::Refill;
+use crate::outgoing;
 use crate::plan::Route;
-
-/// Whether a generation may be used although it is not whole: what is missing can be told to be of the same version.
-pub(crate) fn is_usable(generation: &Generation) -> bool {
-    generation.is_part() && (generation.is_alone() || strong(&generation.head().stored.headers).is_some())
-}
+use weir_front::message;
 
 /// What confirming came to.
 pub(crate) enum Confirmed {
@@ -40,7 +37,7 @@ pub(crate) enum Confirmed {
 /// # Cancel safety
 /// Safe: what is on its way goes on while it is worth it.
 pub(crate) async fn confirm(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     generation: &Arc<Generation>,
@@ -56,7 +53,7 @@ pub(crate) async fn confirm(
     let confirmed = tokio::select! {
         biased;
         confirmed = refill.confirm(generation, missing) => confirmed,
-        () = exchange.conn.client.gone() => return Confirmed::Left,
+        () = message::gone(&mut *exchange.client) => return Confirmed::Left,
     };
     match confirmed {
         Ok(()) if generation.is_whole() => Confirmed::Held,
@@ -72,7 +69,7 @@ pub(crate) async fn confirm(
 }
 
 /// From the first that is missing of what the request wants to its end.
-pub(crate) fn missing(exchange: &Exchange<'_>, ask: &Ask, generation: &Generation) -> Option<Interval> {
+pub(crate) fn missing(exchange: &Exchange<'_, '_>, ask: &Ask, generation: &Generation) -> Option<Interval> {
     if ask.kind == AskKind::Head {
         return None;
     }
@@ -91,21 +88,21 @@ pub(crate) fn missing(exchange: &Exchange<'_>, ask: &Ask, generation: &Generatio
 
 /// The means to bring what is missing, or turns out to be missing, of a generation that does not lie in memory.
 pub(crate) fn refill(
-    exchange: &Exchange<'_>,
+    exchange: &Exchange<'_, '_>,
     route: &Arc<Route>,
     generation: &Generation,
 ) -> Option<Box<Refill>> {
     strong(&generation.head().stored.headers).filter(|_| !generation.is_alone())?;
     generation.length()?;
-    let again = fetch::again(exchange, route)?;
+    let again = outgoing::again(exchange, route)?;
     let errand = Errand {
-        means: exchange.worker.means.clone(),
+        means: exchange.core.means.clone(),
         again: again.in_nobodys_name(),
         settings: route.clone(),
         over: ReadOver::Little,
     };
     // Who wants the whole reads on; who asks for the rest of it, as players do, often leaves soon.
-    let ask_bytes_max = if exchange.head.headers.contains_key(RANGE) { ASK_BYTES_MAX } else { u64::MAX };
-    let chunk_bytes = fetch::chunk_bytes(&exchange.head.headers, route, Some(generation));
+    let ask_bytes_max = if exchange.request.headers.contains_key(RANGE) { ASK_BYTES_MAX } else { u64::MAX };
+    let chunk_bytes = chunk_bytes(&exchange.request.headers, route, Some(generation));
     Some(Box::new(Refill::new(errand, again, ask_bytes_max, chunk_bytes)))
 }

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use weir_observe::Counters;
 use weir_policy::Interval;
 use weir_store::Piece;
 use weir_upstream::OriginBody;
@@ -23,8 +24,16 @@ pub(crate) enum Source {
     Held(Reader),
     /// Several parts of one.
     Parts(Box<Multipart>),
-    /// An origin's response, passed on by a route, which says what of its trailers goes out.
-    Origin(Box<OriginBody>, Arc<Route>),
+    /// An origin's response that is passed on.
+    Origin(Box<Passed>),
+}
+
+/// An origin's response, passed on by a route, which says what of its trailers goes out.
+pub(crate) struct Passed {
+    pub(crate) body: OriginBody,
+    pub(crate) route: Arc<Route>,
+    /// Where what comes is counted.
+    pub(crate) counters: Arc<Counters>,
 }
 
 impl Source {
@@ -56,8 +65,11 @@ impl Body for Source {
             Source::Bytes(bytes) => Ok(Some(Piece::Bytes(bytes.split_to(bytes.len().min(bytes_max))))),
             Source::Held(reader) => reader.next(bytes_max).await,
             Source::Parts(parts) => parts.next(bytes_max).await,
-            Source::Origin(body, _) => match body.next().await {
-                Ok(bytes) => Ok(bytes.map(Piece::Bytes)),
+            Source::Origin(passed) => match passed.body.next().await {
+                Ok(bytes) => {
+                    passed.counters.origin_bytes(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64));
+                    Ok(bytes.map(Piece::Bytes))
+                }
                 Err(error) => Err(Cut { word: error.word() }),
             },
         }

@@ -8,8 +8,8 @@ use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_RANG
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use weir_policy::Interval;
 use weir_store::Generation;
+use weir_upstream::Length;
 use weir_upstream::{OriginBody, OriginRequest, OriginResponse, Share, Tally, Upstream};
-use weir_wire::Framing;
 
 use super::means::Settings;
 use super::witness::Witness;
@@ -173,7 +173,7 @@ fn part_in(
     let other = if is_other { NoPart::Changed } else { NoPart::Unlike };
     // The whole says of itself what a part need not say.
     let is_as_whole =
-        is_coded_alike(said, stored) && !matches!(answer.framing, Framing::Length(whole) if whole != length);
+        is_coded_alike(said, stored) && !matches!(answer.length, Length::Known(whole) if whole != length);
     match answer.status {
         StatusCode::PARTIAL_CONTENT => {
             let range = only(said, &CONTENT_RANGE).and_then(part_of);
@@ -183,7 +183,7 @@ fn part_in(
             }
             // More than was asked for is as good, where reading over it costs less than it brings.
             let skip_bytes = want.start.checked_sub(start).ok_or(NoPart::Unable)?;
-            let is_framed = !matches!(answer.framing, Framing::Length(bytes) if bytes != end - start);
+            let is_framed = !matches!(answer.length, Length::Known(bytes) if bytes != end - start);
             let is_it = is_framed && end > want.start && skip_bytes <= skip_bytes_max(want);
             let end = end.min(want.end);
             is_it.then_some(Part { body: answer.body, skip_bytes, end }).ok_or(NoPart::Unable)

@@ -29,7 +29,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
-use weir_policy::{CacheKey, Interval, NotStored, Variant};
+use weir_policy::{CacheKey, Failure, Interval, NotStored, Variant};
 use weir_store::{Generation, Lag, Retirement, Stamp, Writer};
 use weir_upstream::OriginError;
 
@@ -70,6 +70,8 @@ pub(crate) struct OriginFailure {
     /// When to try again, for a 503.
     pub(crate) retry_after: Option<Duration>,
     pub(crate) concern: Concern,
+    /// What it is to what is held: [`Failure::NoAnswer`] or [`Failure::Unusable`].
+    pub(crate) kind: Failure,
 }
 
 impl OriginFailure {
@@ -88,6 +90,7 @@ impl OriginFailure {
             origin: None,
             retry_after,
             concern: if error.is_before_request() { Concern::All } else { Concern::Lead },
+            kind: if error.is_no_answer() { Failure::NoAnswer } else { Failure::Unusable },
         }
     }
 }

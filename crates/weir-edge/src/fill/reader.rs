@@ -139,19 +139,9 @@ impl Reader {
         Some((blocks.get(block..)?, within, self.rest.end - self.rest.start))
     }
 
-    /// Whether its blocks are in memory.
-    pub(crate) fn is_at_hand(&self) -> bool {
-        self.generation.blocks().is_some()
-    }
-
     /// How many bytes are still to be sent.
-    pub(crate) fn left(&self) -> u64 {
+    fn left(&self) -> u64 {
         self.rest.end - self.rest.start
-    }
-
-    /// Whether all is sent.
-    pub(crate) fn is_done(&self) -> bool {
-        self.rest.is_empty()
     }
 
     /// Notes that so many bytes were sent.
