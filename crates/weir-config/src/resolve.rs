@@ -1,4 +1,5 @@
-//! Inheritance: `[defaults]` → site → route, and what stands in files. Must not check what `check.rs` has checked.
+//! Inheritance: `[defaults]` → site → route, and what stands in files. Must not check what `check.rs` has
+//! checked.
 
 mod content;
 mod inherit;

@@ -11,7 +11,7 @@ use weir_upstream::InterimSender;
 
 use crate::exchange::{Exchange, forwarded};
 use crate::fill::again::Again;
-use crate::fill::means::Settings;
+use crate::fill::settings::Settings;
 use crate::fill::tally;
 use crate::fill::task::{Errand, Sharing};
 use crate::fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place, PlacesMax};

@@ -1,5 +1,6 @@
-//! Serving what is held in part: what is missing comes from the origin while the rest is sent, in the same version or not at all
-//! (RFC 9111 §3.4, RFC 9110 §13.1.5). It must not decide whether what is held may be used.
+//! Serving what is held in part: what is missing comes from the origin while the rest is sent, in the same
+//! version or not at all (RFC 9111 §3.4, RFC 9110 §13.1.5). It must not decide whether what is held may be
+//! used.
 
 use std::sync::Arc;
 
@@ -31,8 +32,8 @@ pub(crate) enum Confirmed {
     Left,
 }
 
-/// Makes sure before a head goes out: the origin is asked for the first byte that is missing of what the request wants. A version
-/// that the origin no longer has is taken out.
+/// Makes sure before a head goes out: the origin is asked for the first byte that is missing of what the
+/// request wants. A version that the origin no longer has is taken out.
 ///
 /// # Cancel safety
 /// Safe: what is on its way goes on while it is worth it.
@@ -86,7 +87,8 @@ pub(crate) fn missing(exchange: &Exchange<'_, '_>, ask: &Ask, generation: &Gener
     }
 }
 
-/// The means to bring what is missing, or turns out to be missing, of a generation that does not lie in memory.
+/// The means to bring what is missing, or turns out to be missing, of a generation that does not lie in
+/// memory.
 pub(crate) fn refill(
     exchange: &Exchange<'_, '_>,
     route: &Arc<Route>,

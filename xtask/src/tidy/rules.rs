@@ -165,7 +165,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-control/src/serve.rs",
     "crates/weir-edge/src/edge.rs",
     "crates/weir-edge/src/fill/complete.rs",
-    "crates/weir-edge/src/fill/gap/list.rs",
+    "crates/weir-edge/src/fill/gap/task.rs",
     "crates/weir-edge/src/fill/task.rs",
     "crates/weir-observe/src/events.rs",
     "crates/weir-observe/src/hub.rs",

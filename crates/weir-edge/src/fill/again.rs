@@ -1,5 +1,6 @@
-//! Asking an origin for the rest of a body that is here in part (RFC 9110 §14.2, §13.1.5). Two versions of a body are
-//! never mixed: without a strong validator nothing is asked, and what comes must be the same version to its end.
+//! Asking an origin for the rest of a body that is here in part (RFC 9110 §14.2, §13.1.5). Two versions of a
+//! body are never mixed: without a strong validator nothing is asked, and what comes must be the same version
+//! to its end.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,10 +12,11 @@ use weir_store::Generation;
 use weir_upstream::Length;
 use weir_upstream::{OriginBody, OriginRequest, OriginResponse, Share, Tally, Upstream};
 
-use super::means::Settings;
+use super::settings::Settings;
 use super::witness::Witness;
 
-/// What is read over of an origin that sends the whole where a part was asked for: 1 MiB, or as much as it brings.
+/// What is read over of an origin that sends the whole where a part was asked for: 1 MiB, or as much as it
+/// brings.
 const SKIP_BYTES_MAX: u64 = 1 << 20;
 
 /// How to ask the origin for the rest.
@@ -74,8 +76,8 @@ impl Again {
 pub(crate) enum ReadOver {
     /// By its range; no more than is worth it.
     Little,
-    /// By the whole, of an origin whose parts are of no use: all that comes before, and all that comes behind is kept. For readers
-    /// whose head has gone out already.
+    /// By the whole, of an origin whose parts are of no use: all that comes before, and all that comes behind
+    /// is kept. For readers whose head has gone out already.
     All,
 }
 
@@ -93,9 +95,11 @@ pub(crate) struct Part {
 pub(crate) enum NoPart {
     /// The origin has another version by now: it has shown its entity tag.
     Changed,
-    /// The origin answers as if it had another version by now, or none. This may be for the request that was sent.
+    /// The origin answers as if it had another version by now, or none. This may be for the request that was
+    /// sent.
     Unlike,
-    /// The origin has the same version, and does not send parts of it, or not such that one can tell. This, too.
+    /// The origin has the same version, and does not send parts of it, or not such that one can tell. This,
+    /// too.
     Unable,
     /// The origin does not answer this request. Of the version nothing was learnt.
     Refused,
@@ -220,8 +224,8 @@ pub(super) fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h 
     values.next().filter(|_| values.next().is_none())
 }
 
-/// Whether a part may be of what is stored: two codings of one content are two representations, whatever their tags
-/// (RFC 9110 §8.8.3.3). It need not say its coding (§15.3.7).
+/// Whether a part may be of what is stored: two codings of one content are two representations, whatever
+/// their tags (RFC 9110 §8.8.3.3). It need not say its coding (§15.3.7).
 fn may_be_of(part: &HeaderMap, stored: &HeaderMap) -> bool {
     !part.contains_key(CONTENT_ENCODING) || is_coded_alike(part, stored)
 }

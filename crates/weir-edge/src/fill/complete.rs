@@ -1,5 +1,5 @@
-//! Bringing all that is missing of an object of which a part was asked for, in the background (`range.fill = "whole"`). It must
-//! not mix two versions: it asks as readers do, gap by gap.
+//! Bringing all that is missing of an object of which a part was asked for, in the background (`range.fill =
+//! "whole"`). It must not mix two versions: it asks as readers do, gap by gap.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,8 @@ const RUNNING_MAX: usize = 64;
 const TRIES_MAX: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Completes a generation where its route wants that, unless it is under way. Called from within the runtime of the errand's core.
+/// Completes a generation where its route wants that, unless it is under way. Called from within the runtime
+/// of the errand's core.
 pub(crate) fn start(errand: &Errand, generation: &Arc<Generation>) {
     if !errand.settings.range().fills_whole {
         return;
@@ -57,7 +58,7 @@ async fn complete(errand: &Errand, generation: &Arc<Generation>) {
     while !generation.is_retired() && tries < TRIES_MAX {
         generation.look_below().await;
         let Some(gap) = generation.gap(Interval::new(0, length)) else { return };
-        let Some(seat) = errand.means.desk.gaps.seat(errand, generation, gap.start, gap) else { continue };
+        let Some(seat) = errand.seat(generation, gap.start, gap) else { continue };
         let end = seat.ended().await;
         let least = gap.end.min(gap.start.saturating_add(BLOCK_BYTES as u64));
         let is_brought = generation.gap(gap).is_none_or(|left| left.start >= least);

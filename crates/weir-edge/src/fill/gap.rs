@@ -1,6 +1,6 @@
-//! Gaps: what is missing of a generation that is held in part. One origin transfer brings a gap, however many read it; what has
-//! come is kept. [`list`] says who brings what, [`task`] does it. It must not mix two versions of a body:
-//! [`Again::part`](super::again::Again::part) asks for the same one.
+//! Gaps: what is missing of a generation that is held in part. One origin transfer brings a gap, however many
+//! read it; what has come is kept. [`list`] says who brings what, [`task`] does it. It must not mix two
+//! versions of a body: [`Again::part`](super::again::Again::part) asks for the same one.
 
 pub(crate) mod list;
 pub(crate) mod task;
@@ -141,7 +141,8 @@ impl GapSeat {
         transfer.until(self.core, || transfer.ended()).await
     }
 
-    /// Whether the transfer will come past an offset. What it has passed and is not held must be asked for again.
+    /// Whether the transfer will come past an offset. What it has passed and is not held must be asked for
+    /// again.
     pub(crate) fn brings(&self, offset: u64) -> bool {
         self.gap.is_to_come(offset)
     }

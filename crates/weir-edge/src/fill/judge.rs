@@ -257,7 +257,7 @@ impl Errand {
             over: ReadOver::Little,
         };
         let (asked, is_whole) = (fill.begun(), self.cold.is_none());
-        self.means.desk.gaps.go_on(&errand, Begun { writer, part, asked, is_whole });
+        errand.start_with(Begun { writer, part, asked, is_whole });
         complete::start(&errand, &generation);
         self.end(fill, FillHead::Part(generation), Event::Parted);
         true

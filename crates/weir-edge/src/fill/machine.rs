@@ -1,6 +1,6 @@
-//! The life of one transfer, a fill or that of a gap, as a pure state machine: what a head, bytes, an end, an error and the coming
-//! and going of readers mean. It must not touch a socket, a clock or the store; the task does what the
-//! returned [`Actions`] say.
+//! The life of one transfer, a fill or that of a gap, as a pure state machine: what a head, bytes, an end, an
+//! error and the coming and going of readers mean. It must not touch a socket, a clock or the store; the task
+//! does what the returned [`Actions`] say.
 //!
 //! States: `Asking` (request sent, no head) → `Filling` (body arrives) → `Ended`; `Asking` → `Ended`
 //! where the response is not filled (declined, unchanged, shared, failed) or nobody
@@ -155,7 +155,8 @@ enum Purpose {
     Gap,
 }
 
-/// One transfer: its state, how many read it, how far the foremost reader is, how often it has been taken over.
+/// One transfer: its state, how many read it, how far the foremost reader is, how often it has been taken
+/// over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Machine {
     purpose: Purpose,

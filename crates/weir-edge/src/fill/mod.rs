@@ -1,7 +1,7 @@
-//! Fills: one origin transfer into one generation, however many read it. [`transfer`] is what fills and gaps share, [`machine`] says
-//! what happens, [`task`] does it, `judge` reads heads, [`desk`] knows which fills run, [`upstreams`] how the asked do, [`witness`] whose
-//! failures count, [`reader`] reads what comes and what is held, [`waiters`] wakes the readers.
-//! It must not decide what may be stored: that is the policy's.
+//! Fills: one origin transfer into one generation, however many read it. [`transfer`] is what fills and gaps
+//! share, [`machine`] says what happens, [`task`] does it, `judge` reads heads, [`desk`] knows which fills
+//! run, [`upstreams`] how the asked do, [`witness`] whose failures count, [`reader`] reads what comes and
+//! what is held, [`waiters`] wakes the readers. It must not decide what may be stored: that is the policy's.
 
 pub(crate) mod again;
 mod bringing;
@@ -15,6 +15,7 @@ pub(crate) mod means;
 pub(crate) mod memory;
 pub(crate) mod pace;
 pub(crate) mod reader;
+pub(crate) mod settings;
 pub(crate) mod tally;
 pub(crate) mod task;
 pub(crate) mod transfer;
@@ -182,8 +183,8 @@ impl Fill {
         offset < self.transfer.end()
     }
 
-    /// What comes from `offset` on is fetched already: it need not go farther. Only for what has a strong validator and a known
-    /// length, so that its readers can go on elsewhere.
+    /// What comes from `offset` on is fetched already: it need not go farther. Only for what has a strong
+    /// validator and a known length, so that its readers can go on elsewhere.
     pub(crate) fn stop_at(&self, offset: u64) {
         self.transfer.stop_at(offset);
     }
@@ -284,8 +285,8 @@ impl Fill {
         self.transfer.apply(event)
     }
 
-    /// The body's clean end: the generation is sealed before the end is told, so that a reader on another core who sees
-    /// the end finds all that it ends. False where fewer or more bytes came than were declared.
+    /// The body's clean end: the generation is sealed before the end is told, so that a reader on another
+    /// core who sees the end finds all that it ends. False where fewer or more bytes came than were declared.
     pub(crate) fn seal(&self, writer: Writer) -> bool {
         let lag = writer.lag(self.transfer.front()).filter(|_| self.machine().readers() > 0);
         let is_whole = writer.seal().is_ok();

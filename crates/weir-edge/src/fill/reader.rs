@@ -1,6 +1,7 @@
-//! Reading a generation: from memory, from the volume, from a running fill, from the transfers of its gaps, or from an origin that is
-//! asked for the rest. [`choose`] says what is done where no byte is at hand, [`refill`] has missing bytes brought. A reader is woken
-//! by whoever brings what it waits for. It must never mix two versions of a body.
+//! Reading a generation: from memory, from the volume, from a running fill, from the transfers of its gaps,
+//! or from an origin that is asked for the rest. [`choose`] says what is done where no byte is at hand,
+//! [`refill`] has missing bytes brought. A reader is woken by whoever brings what it waits for. It must never
+//! mix two versions of a body.
 
 mod choose;
 pub(crate) mod refill;
@@ -65,7 +66,8 @@ enum Tried {
 
 /// A fill that a reader reads.
 pub(crate) struct Filled {
-    /// None once the reader asks for the rest by itself: the fill need not go on for a reader that it has lost.
+    /// None once the reader asks for the rest by itself: the fill need not go on for a reader that it has
+    /// lost.
     seat: Option<Seat>,
     /// The version that is read, as the fill writes it.
     generation: Arc<Generation>,
@@ -113,8 +115,8 @@ impl Reader {
         }
     }
 
-    /// Reads the bytes `of` a generation that a fill brings, and has the rest brought where that stops before its end; `of.end` is
-    /// `u64::MAX` where the length is not known.
+    /// Reads the bytes `of` a generation that a fill brings, and has the rest brought where that stops before
+    /// its end; `of.end` is `u64::MAX` where the length is not known.
     pub(crate) fn filling(filled: Filled, of: Interval, refill: Option<Box<Refill>>) -> Reader {
         let generation = filled.generation.clone();
         Reader { filled: Some(Box::new(filled)), ..Reader::new(generation, of, refill) }
@@ -149,8 +151,8 @@ impl Reader {
         self.rest.start += bytes;
     }
 
-    /// Whether a connection to an origin waits for this reader: its own, or that of a fill that only a window is kept of and that
-    /// nobody else reads.
+    /// Whether a connection to an origin waits for this reader: its own, or that of a fill that only a window
+    /// is kept of and that nobody else reads.
     pub(crate) fn is_waited_for(&self) -> bool {
         let is_alone = |filled: &Filled| {
             let readers = filled.seat.as_ref().map(|seat| seat.fill().machine().readers());
@@ -159,8 +161,8 @@ impl Reader {
         self.own.is_some() || self.filled.as_deref().is_some_and(is_alone)
     }
 
-    /// The next piece of at most `bytes_max` bytes; `None` at the clean end. Waits for the volume, for a fill, and for an origin
-    /// where something is missing.
+    /// The next piece of at most `bytes_max` bytes; `None` at the clean end. Waits for the volume, for a
+    /// fill, and for an origin where something is missing.
     ///
     /// # Errors
     /// The body broke off.
@@ -202,7 +204,8 @@ impl Reader {
         }
     }
 
-    /// The generation that is read: the fill's, which may be another than the one that was found, of the same version.
+    /// The generation that is read: the fill's, which may be another than the one that was found, of the same
+    /// version.
     fn read_from(&self) -> &Arc<Generation> {
         self.filled.as_deref().map_or(&self.generation, |filled| &filled.generation)
     }
@@ -212,7 +215,8 @@ impl Reader {
     }
 
     fn here(&self) -> Here {
-        // In this order: what has come before the end is seen, and why it has ended is known once nothing more comes.
+        // In this order: what has come before the end is seen, and why it has ended is known once nothing
+        // more comes.
         let had_ended = self.filled.as_deref().is_some_and(Filled::has_ended);
         let memory = match self.read_from().read(self.rest.start, 1) {
             Read::Piece(_) => Memory::Held,

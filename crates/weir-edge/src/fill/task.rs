@@ -17,7 +17,8 @@ use weir_upstream::{Blame, InterimSender, OriginBody, OriginError, OriginRequest
 use super::again::{Again, Rest, strong};
 use super::cold::Cold;
 use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
-use super::means::{Means, Settings};
+use super::means::Means;
+use super::settings::Settings;
 use super::upstreams::Place;
 use super::witness::Witness;
 use super::{Concern, Fill, FillHead, NO_ANSWER, OriginFailure, Seat, SharedResponse, is_windowed};

@@ -1,6 +1,6 @@
-//! A transfer: one response of an origin on its way into a generation, as a fill and the transfer of a gap have it in common. It
-//! says how far it has come, where it stops, how many read it, how it ended, and wakes its readers. It must not ask an origin, nor
-//! decide who reads it.
+//! A transfer: one response of an origin on its way into a generation, as a fill and the transfer of a gap
+//! have it in common. It says how far it has come, where it stops, how many read it, how it ended, and wakes
+//! its readers. It must not ask an origin, nor decide which readers it has.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
@@ -106,13 +106,14 @@ impl Transfer {
 
     /// How far the foremost reader is.
     pub(super) fn front(&self) -> u64 {
-        // Pairs with the fence in `advance`: either the reader sees that only a window is kept, or the fill that has
-        // just become one sees the reader.
+        // Pairs with the fence in `advance`: either the reader sees that only a window is kept, or the fill
+        // that has just become one sees the reader.
         fence(Ordering::SeqCst);
         self.front.load(Ordering::Acquire)
     }
 
-    /// A reader has come to `offset`, or waits for it; only the foremost writes. Whether it is the foremost now.
+    /// A reader has come to `offset`, or waits for it; only the foremost writes. Whether it is the foremost
+    /// now.
     pub(super) fn advance(&self, offset: u64) -> bool {
         if self.front.load(Ordering::Relaxed) >= offset {
             return false;

@@ -1,5 +1,5 @@
-//! What a reader asks of the volume about a body that is still being written there. It must not wait for a volume that does not
-//! keep up.
+//! What a reader asks of the volume about a body that is still being written there. It must not wait for a
+//! volume that does not keep up.
 
 use std::sync::Arc;
 
@@ -26,7 +26,8 @@ impl Store {
         generation.home().filter(keeps_up)
     }
 
-    /// What the volume has by now at `offset` of a body that memory keeps only a window of, as [`Generation::fetch`].
+    /// What the volume has by now at `offset` of a body that memory keeps only a window of, as
+    /// [`Generation::fetch`].
     ///
     /// # Errors
     /// [`Gone`] where it has nothing there, or not yet.

@@ -45,8 +45,8 @@ pub(crate) struct Fate {
 pub struct Writing(watch::Receiver<()>);
 
 impl Writing {
-    /// Waits until more of the object can be read from the volume, or nothing more of it is written. A reader that took this
-    /// before it looked at the volume misses nothing.
+    /// Waits until more of the object can be read from the volume, or nothing more of it is written. A reader
+    /// that took this before it looked at the volume misses nothing.
     ///
     /// # Cancel safety
     /// Safe.
@@ -88,7 +88,8 @@ impl Fate {
 
     /// More of the object can be read, or no more is written.
     pub(crate) fn step(&self) {
-        // Pairs with the fence in `writing`: either the reader sees what was done before this, or it is woken.
+        // Pairs with the fence in `writing`: either the reader sees what was done before this, or it is
+        // woken.
         fence(Ordering::SeqCst);
         if let Some(steps) = self.steps.get() {
             steps.send_replace(());

@@ -1,5 +1,5 @@
-//! The transfers of gaps that are under way: who brings what, and who begins what nobody brings. Two transfers never bring the same
-//! bytes for long. It must not ask an origin.
+//! The transfers of gaps that are under way: who brings what, and who begins what nobody brings. Two
+//! transfers never bring the same bytes for long. It must not ask an origin.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,9 +10,8 @@ use smallvec::SmallVec;
 use weir_policy::Interval;
 use weir_store::{Generation, Writer};
 
-use super::task::{Errand, run};
 use super::{Gap, GapSeat};
-use crate::fill::again::Part;
+use crate::fill::again::{Part, ReadOver};
 use crate::fill::machine::Event;
 use crate::fill::transfer::Transfer;
 use crate::fill::waiters::Bells;
@@ -34,25 +33,41 @@ pub(crate) struct Begun {
     pub(crate) is_whole: bool,
 }
 
+/// Who wants a gap brought, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Order {
+    /// The reader's core.
+    pub(super) core: usize,
+    /// A transfer without readers stops at the end of a chunk of so many bytes.
+    pub(super) chunk_bytes: u64,
+    pub(super) over: ReadOver,
+}
+
+/// A reader's seat at a transfer, which is to be run where it has just begun.
+pub(super) struct Seated {
+    pub(super) seat: GapSeat,
+    pub(super) begun: Option<Arc<Gap>>,
+}
+
 impl Gaps {
     pub(crate) fn new(bells: Arc<Bells>) -> Gaps {
         Gaps { running: Mutex::default(), bells }
     }
 
-    /// A seat at the transfer that will soon come to `at`; where there is none one is begun for the interval around it, as far as
-    /// no other has begun, and one that would come there later stops where it begins. None where `at` is held by now. Called from
-    /// within the runtime of the errand's core.
-    pub(crate) fn seat(
+    /// A seat at the transfer that will soon come to `at`; where there is none one is begun for the interval
+    /// around it, as far as no other has begun, and one that would come there later stops where it begins.
+    /// None where `at` is held by now.
+    pub(super) fn seat(
         &self,
-        errand: &Errand,
+        order: Order,
         generation: &Arc<Generation>,
         at: u64,
         interval: Interval,
-    ) -> Option<GapSeat> {
+    ) -> Option<Seated> {
         let mut running = self.running.lock();
         let here = running.get(&Arc::as_ptr(generation).addr());
         if let Some(gap) = here.and_then(|gaps| gaps.iter().find(|gap| gap.comes_to(at))) {
-            return Some(GapSeat::of(gap, errand.means.core));
+            return Some(Seated { seat: GapSeat::of(gap, order.core), begun: None });
         }
         // What has come since it was looked for is not asked for again.
         generation.gap(Interval::new(at, at + 1))?;
@@ -71,24 +86,25 @@ impl Gaps {
             gap.transfer.stop_at(start);
             nearer.push(gap.clone());
         }
-        let seat = self.begin(errand, generation, gaps, Interval::new(start, interval.end));
+        let seated = self.begin(order, generation, gaps, Interval::new(start, interval.end));
         drop(running);
-        // Those who wait there for what comes behind it go on with this one, and one that is held back need not be.
+        // Those who wait there for what comes behind it go on with this one, and one that is held back need
+        // not be.
         for gap in nearer {
             gap.transfer.turn.notify_one();
-            gap.transfer.wake(errand.means.core);
+            gap.transfer.wake(order.core);
         }
-        Some(seat)
+        Some(seated)
     }
 
-    /// A seat at a new transfer for what nobody brings yet of an interval that a reader will come to later; none where all of it
-    /// is on its way. Called as [`Gaps::seat`].
-    pub(crate) fn seat_ahead(
+    /// A seat at a new transfer for what nobody brings yet of an interval that a reader will come to later;
+    /// none where all of it is on its way.
+    pub(super) fn seat_ahead(
         &self,
-        errand: &Errand,
+        order: Order,
         generation: &Arc<Generation>,
         mut interval: Interval,
-    ) -> Option<GapSeat> {
+    ) -> Option<Seated> {
         if interval.is_empty() {
             return None;
         }
@@ -102,45 +118,43 @@ impl Gaps {
         if interval.start >= interval.end {
             return None;
         }
-        Some(self.begin(errand, generation, gaps, interval))
+        Some(self.begin(order, generation, gaps, interval))
     }
 
     fn begin(
         &self,
-        errand: &Errand,
+        order: Order,
         generation: &Arc<Generation>,
         gaps: &mut SmallVec<[Arc<Gap>; 1]>,
         interval: Interval,
-    ) -> GapSeat {
+    ) -> Seated {
         let running = gaps.iter().map(|gap| &gap.transfer).filter(|transfer| transfer.ended().is_none());
         let later = running.map(Transfer::start).filter(|start| *start > interval.start);
         let end = later.min().map_or(interval.end, |start| start.min(interval.end));
-        let gap = Arc::new(self.gap(errand, generation, Interval::new(interval.start, end), clock::mono()));
+        let gap = Arc::new(self.gap(order, generation, Interval::new(interval.start, end), clock::mono()));
         gaps.push(gap.clone());
-        let seat = GapSeat::of(&gap, errand.means.core);
-        tokio::spawn(Box::pin(run(errand.clone(), gap, None)));
-        seat
+        Seated { seat: GapSeat::of(&gap, order.core), begun: Some(gap) }
     }
 
-    /// Goes on with a transfer whose head has come, of a generation that it has made. Called as [`Gaps::seat`].
-    pub(crate) fn go_on(&self, errand: &Errand, begun: Begun) {
+    /// Goes on with a transfer whose head has come, of a generation that it has made.
+    pub(super) fn go_on(&self, order: Order, begun: &Begun) -> Arc<Gap> {
         let generation = begun.writer.generation().clone();
         let interval = Interval::new(begun.writer.position(), begun.part.end);
-        let gap = self.gap(errand, &generation, interval, begun.asked);
+        let gap = self.gap(order, &generation, interval, begun.asked);
         gap.transfer.pace.head(clock::mono());
         gap.transfer.apply(Event::Storable(None));
         let gap = Arc::new(Gap { is_whole: begun.is_whole, ..gap });
         self.running.lock().entry(Arc::as_ptr(&generation).addr()).or_default().push(gap.clone());
-        tokio::spawn(Box::pin(run(errand.clone(), gap, Some(begun))));
+        gap
     }
 
-    fn gap(&self, errand: &Errand, generation: &Arc<Generation>, interval: Interval, asked: Instant) -> Gap {
-        let chunk_bytes = errand.settings.range().chunk_bytes;
-        let gap = Gap::new(generation, interval, chunk_bytes, self.bells.clone(), asked);
-        Gap { over: errand.over, ..gap }
+    fn gap(&self, order: Order, generation: &Arc<Generation>, interval: Interval, asked: Instant) -> Gap {
+        let gap = Gap::new(generation, interval, order.chunk_bytes, self.bells.clone(), asked);
+        Gap { over: order.over, ..gap }
     }
 
-    /// What an origin sends beyond what was asked for is brought as well, up to `end` or to where another has begun; up to where.
+    /// What an origin sends beyond what was asked for is brought as well, up to `end` or to where another has
+    /// begun; up to where.
     pub(super) fn extend(&self, gap: &Arc<Gap>, end: u64) -> u64 {
         let running = self.running.lock();
         let gaps = running.get(&Arc::as_ptr(&gap.generation).addr());

@@ -1,5 +1,6 @@
-//! Bringing a gap: ask the origin for it in the version that is held, put the bytes where readers find them. It runs on its first
-//! reader's core, but belongs to nobody. It must not be waited for anywhere else than through [`GapSeat`](super::GapSeat).
+//! Bringing a gap: ask the origin for it in the version that is held, put the bytes where readers find them.
+//! It runs on its first reader's core, but belongs to nobody. It must not be waited for anywhere else than
+//! through [`GapSeat`](super::GapSeat).
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -7,19 +8,20 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use weir_policy::Interval;
-use weir_store::Writer;
+use weir_store::{Generation, Writer};
 
-use super::Gap;
-use super::list::Begun;
+use super::list::{Begun, Order, Seated};
+use super::{Gap, GapSeat};
 use crate::fill::again::{Again, NoPart, Part, ReadOver};
 use crate::fill::machine::{End, Event};
-use crate::fill::means::{Means, Settings};
+use crate::fill::means::Means;
+use crate::fill::settings::Settings;
 use crate::fill::task::forsaken;
 use crate::watch;
 use weir_clock as clock;
 
-/// How long a transfer waits for readers to free memory before it tries again, and how long it waits in all for one piece before it
-/// is given up.
+/// How long a transfer waits for readers to free memory before it tries again, and how long it waits in all
+/// for one piece before it is given up.
 const MEMORY_WAIT: Duration = Duration::from_millis(5);
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(2);
 /// How long where the body leaves memory for a volume.
@@ -53,7 +55,7 @@ impl Drop for Closing<'_> {
     }
 }
 
-pub(super) async fn run(errand: Errand, gap: Arc<Gap>, begun: Option<Begun>) {
+async fn run(errand: Errand, gap: Arc<Gap>, begun: Option<Begun>) {
     let closing = Closing { errand: &errand, gap: gap.clone() };
     let end = match begun {
         Some(begun) => errand.go_on(&gap, begun.writer, begun.part).await,
@@ -67,6 +69,36 @@ pub(super) async fn run(errand: Errand, gap: Arc<Gap>, begun: Option<Begun>) {
 }
 
 impl Errand {
+    /// A seat at the transfer that will soon come to `at`, as [`Gaps::seat`](super::list::Gaps::seat). Called
+    /// from within the runtime of its core.
+    pub(crate) fn seat(&self, generation: &Arc<Generation>, at: u64, interval: Interval) -> Option<GapSeat> {
+        Some(self.run(self.means.desk.gaps.seat(self.order(), generation, at, interval)?))
+    }
+
+    /// A seat at a new transfer for what nobody brings yet of an interval that a reader will come to later.
+    /// Called as [`Errand::seat`].
+    pub(crate) fn seat_ahead(&self, generation: &Arc<Generation>, interval: Interval) -> Option<GapSeat> {
+        Some(self.run(self.means.desk.gaps.seat_ahead(self.order(), generation, interval)?))
+    }
+
+    /// Goes on with a transfer whose head has come. Called as [`Errand::seat`].
+    pub(crate) fn start_with(&self, begun: Begun) {
+        let gap = self.means.desk.gaps.go_on(self.order(), &begun);
+        tokio::spawn(Box::pin(run(self.clone(), gap, Some(begun))));
+    }
+
+    fn order(&self) -> Order {
+        let chunk_bytes = self.settings.range().chunk_bytes;
+        Order { core: self.means.core, chunk_bytes, over: self.over }
+    }
+
+    fn run(&self, seated: Seated) -> GapSeat {
+        if let Some(gap) = seated.begun {
+            tokio::spawn(Box::pin(run(self.clone(), gap, None)));
+        }
+        seated.seat
+    }
+
     /// Says how it ended, once.
     fn end(&self, gap: &Arc<Gap>, end: Result<End, &'static str>) {
         if gap.transfer.ended().is_some() {

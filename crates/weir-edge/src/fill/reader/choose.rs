@@ -1,5 +1,5 @@
-//! What a reader does next where no byte is at hand: a pure function of what it sees. It must not wait for what nobody will bring,
-//! nor ask for what is held.
+//! What a reader does next where no byte is at hand: a pure function of what it sees. It must not wait for
+//! what nobody will bring, nor ask for what is held.
 
 use crate::fill::machine::End;
 

@@ -1,5 +1,5 @@
-//! How a reader has what is missing of a generation brought: which gaps are asked for, where it is and ahead of it, one transfer for
-//! all who read it. It must not wait for bytes, nor mix two versions.
+//! How a reader has what is missing of a generation brought: which gaps are asked for, where it is and ahead
+//! of it, one transfer for all who read it. It must not wait for bytes, nor mix two versions.
 
 use std::sync::Arc;
 
@@ -91,7 +91,8 @@ impl Refill {
         self.again.upstream.is_spent(self.again.client)
     }
 
-    /// Asks the origin for the first byte that is missing of `wanted`, so that its version is known before a head goes out.
+    /// Asks the origin for the first byte that is missing of `wanted`, so that its version is known before a
+    /// head goes out.
     ///
     /// # Errors
     /// How the transfer ended.
@@ -119,7 +120,8 @@ impl Refill {
         confirmed
     }
 
-    /// The hole in which `wanted` begins: from the block of that byte to the end of the chunk in which what is wanted ends.
+    /// The hole in which `wanted` begins: from the block of that byte to the end of the chunk in which what
+    /// is wanted ends.
     fn hole(&self, generation: &Generation, wanted: Interval) -> Option<Interval> {
         let length = generation.length()?;
         let end = ask_end(wanted, self.ask_bytes_max, self.chunk_bytes).map_or(length, |end| end.min(length));
@@ -133,8 +135,7 @@ impl Refill {
     }
 
     fn seat(&self, generation: &Arc<Generation>, at: u64, hole: Interval) -> Option<GapSeat> {
-        let gaps = &self.errand.means.desk.gaps;
-        let seat = gaps.seat(&self.errand, generation, at, hole);
+        let seat = self.errand.seat(generation, at, hole);
         complete::start(&self.errand, generation);
         seat
     }
@@ -315,7 +316,7 @@ impl Refill {
                 continue;
             }
             let Some(hole) = self.hole(generation, Interval::new(gap.start, rest.end)) else { continue };
-            if let Some(seat) = desk.gaps.seat_ahead(&self.errand, generation, hole) {
+            if let Some(seat) = self.errand.seat_ahead(generation, hole) {
                 self.seats.push(seat);
             }
         }

@@ -1,4 +1,5 @@
-//! What a reader chooses: over all that it can see, and over random small worlds that it reads from beginning to end.
+//! What a reader chooses: over all that it can see, and over random small worlds that it reads from beginning
+//! to end.
 
 use proptest::prelude::*;
 
@@ -85,7 +86,8 @@ const BYTES: usize = 6;
 /// What a reader is given to end: it has some bytes, each at the price of a few rounds.
 const ROUNDS_MAX: usize = 400;
 
-/// A transfer of the world's, from a place on; it brings one byte at a time of the version that the origin has.
+/// A transfer of the world's, from a place on; it brings one byte at a time of the version that the origin
+/// has.
 #[derive(Clone, Debug)]
 struct Run {
     at: usize,
