@@ -15,7 +15,6 @@ use crate::fill::settings::Settings;
 use crate::fill::tally;
 use crate::fill::task::{Errand, Sharing};
 use crate::fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place, PlacesMax};
-use crate::fill::witness::Witness;
 use crate::plan::Route;
 use crate::transform::request;
 
@@ -67,7 +66,7 @@ pub(crate) fn again(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option<A
         target: forwarded(route, exchange.path_and_query()).into_owned(),
         headers: for_fill(exchange, route),
         tally: tally::of_site(&exchange.core.observer, exchange.facts.site),
-        witness: Witness::of(exchange.client()),
+        witness: exchange.witness(),
         client: exchange.sharer(),
     }))
 }
@@ -95,7 +94,7 @@ pub(crate) fn errand(
         host: exchange.request.host.as_str().into(),
         path_and_query: exchange.path_and_query().to_owned(),
         client_headers: exchange.request.headers.clone(),
-        client: Witness::of(exchange.client()),
+        client: exchange.witness(),
         validating: None,
         shared,
         cold: None,

@@ -19,7 +19,6 @@ use crate::fill::Seat;
 use crate::fill::again::Again;
 use crate::fill::reader::{Filled, Reader};
 use crate::fill::task::{self, Errand, Sharing};
-use crate::fill::witness::Witness;
 use crate::outgoing::{again, errand, place_among_fills};
 use crate::plan::Route;
 use weir_clock as clock;
@@ -63,7 +62,7 @@ pub(crate) fn begin(
     let again = Arc::new(for_get(&*again(exchange, route)?));
     let place = place_among_fills(exchange, &again)?;
     let errand = errand(exchange, route, Sharing::Alone, (again, place));
-    let who = (exchange.core.number, Witness::of(exchange.client()));
+    let who = (exchange.core.number, exchange.witness());
     let seat = plane.desk.alone(who, (&key, plane.store.ledger()), now.mono).begin()?;
     let (generation, writer) = plane.store.begin(storable, key, seat.fill().stamp(), length).ok()?;
     Some(Posted { errand, seat, generation, writer, length })
