@@ -1,4 +1,5 @@
-//! Inheritance: `[defaults]` → site → route, and what stands in files. Must not check what `check.rs` has checked.
+//! Inheritance: `[defaults]` → site → route, and what stands in files. Must not check what `check.rs` has
+//! checked.
 
 mod content;
 mod inherit;
@@ -17,7 +18,7 @@ use bytes::Bytes;
 use content::Contents;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use std::{collections::BTreeMap, fmt, time::Duration};
-use weir_policy::CacheRules;
+use weir_policy::{CacheRules, RangeRules};
 
 /// The default of `revalidation_wait`.
 const STALE_AFTER: Duration = Duration::from_secs(2);
@@ -70,34 +71,6 @@ pub struct ResolvedRoute {
     pub error_pages: Vec<(PageFor, PageContent)>,
     /// While this is there, all requests are answered 503.
     pub maintenance: Option<Closed>,
-}
-
-/// How ranges are fetched that are not held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RangeRules {
-    /// A range is fetched to the end of the chunk in which it ends, in bytes.
-    pub chunk_bytes: u64,
-    /// Whether the rest of the object is fetched in the background.
-    pub fills_whole: bool,
-    /// Whether parts are kept that do not say which version they are of, each by itself.
-    pub keeps_alone: bool,
-    /// How far ahead of a reader what is missing is asked for, in bytes.
-    pub ahead_bytes: u64,
-    /// How many origin requests a response has under way for what it is missing.
-    pub parallel: usize,
-}
-
-/// The defaults.
-impl Default for RangeRules {
-    fn default() -> RangeRules {
-        RangeRules {
-            chunk_bytes: 1 << 20,
-            fills_whole: false,
-            keeps_alone: false,
-            ahead_bytes: 8 << 20,
-            parallel: 4,
-        }
-    }
 }
 
 /// How fast the body of a response goes out; all that is given holds.

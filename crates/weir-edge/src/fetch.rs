@@ -81,7 +81,7 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
     }
     let told = job.told;
     let mut have_failed = false;
-    let who = (job.core.number, Witness::of(job.client()));
+    let who = (job.core.number, job.witness());
     for _ in 0..PLANS_MAX {
         let (desk, ledger) = (&job.core.plane.desk, job.core.plane.store.ledger());
         let plan = match job.ask.is_authenticated() {
