@@ -33,7 +33,7 @@ fn holding(origin: &Origin, house: &House) -> Weir {
 
 fn send(weir: &Weir, method: &str, path: &str, fields: &str) -> Client {
     let mut client = weir.client();
-    client.send(&format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"));
+    client.send(format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"));
     client
 }
 
