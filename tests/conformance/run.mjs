@@ -29,11 +29,13 @@ function serve (request, response) {
   response.writeHead(404).end()
 }
 
-// Tests whose last request the origin leaves without an answer, and which nothing stored may answer. The suite takes whatever
-// does not bear its origin's fields for a stored response, so that no cache can pass them: in its own results those that serve
-// stale elsewhere (Apache, Squid) fail all of them. What they ask is judged here: the answer must be the cache's own error.
+// Tests whose last request the origin leaves without an answer, and which nothing stored may answer. The
+// suite takes whatever does not bear its origin's fields for a stored response, so that no cache can pass
+// them: in its own results those that serve stale elsewhere (Apache, Squid) fail all of them. What they ask
+// is judged here: the answer must be the cache's own error.
 const own = new Map()
-const mustFail = test => test.requests.some(request => request.disconnect && request.expected_type === 'not_cached')
+const isForbidden = request => request.disconnect && request.expected_type === 'not_cached'
+const mustFail = test => test.requests.some(isForbidden)
 
 async function fetchAndNote (url, init) {
   const response = await fetch(url, init)

@@ -51,7 +51,7 @@ pub struct StoredVariant {
     pub status: u16,
     /// How fresh it is.
     pub freshness: Freshness,
-    /// For how long past its freshness it goes out where the origin gives no answer at all, by the rules of this route.
+    /// For how long past its freshness it goes out where the origin gives no answer at all, by this route.
     pub if_unreachable: Duration,
     /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`, `suspect`.
     pub marks: Vec<&'static str>,
@@ -215,10 +215,7 @@ fn judge(
     if let (Decision::Revalidate(why), Some(held), Some(failure)) = (&judged, validated, outage)
         && let Some((reusable, word)) = in_an_outage(failure, &ask, held, &route.rules.stale, now)
     {
-        let told = Told::revalidate(why.why).stale_because(word, reusable.freshness().left_s());
-        (explanation.verdict, explanation.reason) = ("stale", word);
-        explanation.because = wording::OUTAGE.into();
-        explanation.cache_status = Some(printed(told));
+        explanation = stale_in_an_outage(explanation, Told::revalidate(why.why), &reusable, word);
     }
     let is_purged = found
         .as_ref()
@@ -240,6 +237,17 @@ fn in_an_outage(
 ) -> Option<(Reusable, &'static str)> {
     let (reusable, excuse) = error_reusable(ask, &held.head().stored, failure, rules, now)?;
     held.is_whole().then(|| (reusable, word(failure, excuse)))
+}
+
+fn stale_in_an_outage(
+    explanation: Explanation,
+    told: Told,
+    reusable: &Reusable,
+    word: &'static str,
+) -> Explanation {
+    let told = told.stale_because(word, reusable.freshness().left_s());
+    let because = wording::OUTAGE.into();
+    Explanation { verdict: "stale", reason: word, because, cache_status: Some(printed(told)), ..explanation }
 }
 
 /// What is found at once, or after the volume was asked. Blocks.

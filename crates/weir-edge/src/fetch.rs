@@ -126,7 +126,8 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
     passed(job).await
 }
 
-/// Goes past the cache with what the cache may answer: where the origin gives no response, what is held may do.
+/// Goes past the cache with what the cache may answer: where the origin gives no response, what is held may
+/// do.
 async fn passed(job: &mut Job<'_, '_, '_>) -> Response {
     match pass::try_pass(job.exchange, job.route, job.told).await {
         Ok(response) => response,

@@ -273,7 +273,7 @@ fn serve(house: &Arc<House>, mut socket: Socket) {
     std::thread::Builder::new().stack_size(256 * 1024).spawn(job).unwrap();
 }
 
-/// Answers the requests of a connection, one after another, and says how it ends; after the last of them the peer has left.
+/// Answers the requests of a connection, one after another, and says how it ends.
 fn converse(house: &House, socket: &mut Socket, number: usize) -> After {
     let mut buf = Vec::new();
     while let Some(raw) = read_head(socket, &mut buf) {

@@ -16,7 +16,7 @@ pub(super) const UNCODED: &str = "text that the origin did not compress, though 
      request with Via, unless gzip_proxied allows it (upstream: `via = false` leaves it out)";
 
 /// What is said while an upstream is left alone.
-pub(super) const OUTAGE: &str = "the upstream gave no answer a moment ago: what is held goes out stale, and the upstream is asked without a client";
+pub(super) const OUTAGE: &str = "the upstream gave no answer a moment ago, and is asked without a client";
 
 /// What the key leaves out of a query.
 #[derive(Debug, PartialEq, Eq)]

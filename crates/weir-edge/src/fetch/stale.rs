@@ -1,5 +1,5 @@
-//! What is held, in place of what is waited for or has failed (RFC 5861 §4; RFC 9111 §4.2.4). It must not decide what may
-//! go out: that is the policy's.
+//! What is held, in place of what is waited for or has failed (RFC 5861 §4; RFC 9111 §4.2.4). It must not
+//! decide what may go out: that is the policy's.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +13,8 @@ use crate::response::Response;
 use crate::{parts, serve};
 use weir_clock as clock;
 
-/// Why what is stale goes out: the origin failed, gave no answer at all, or has not answered within the route's `revalidation_wait`.
+/// Why what is stale goes out: the origin failed, gave no answer at all, or has not answered within the
+/// route's `revalidation_wait`.
 const STALE_IF_ERROR: &str = "stale-if-error";
 const STALE_IF_UNREACHABLE: &str = "stale-if-unreachable";
 const STALE_AFTER: &str = "revalidation-wait";

@@ -1,5 +1,5 @@
-//! An origin that gives no answer at all: what is held goes out stale for the time that the route names, unless a
-//! directive forbids it (RFC 9111 §4.2.4).
+//! An origin that gives no answer at all: what is held goes out stale for the time that
+//! the route names, unless a directive forbids it (RFC 9111 §4.2.4).
 
 use std::time::Duration;
 
@@ -263,7 +263,8 @@ fn the_time_is_what_the_route_says() {
 #[test]
 fn what_is_held_on_a_volume_goes_out_after_a_restart() {
     let origin = Origin::start();
-    let volume = "[cache]\nmemory = \"64MiB\"\nadmission = \"always\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"";
+    let volume = "[cache]\nmemory = \"64MiB\"\nadmission = \"always\"\n\
+        [[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"";
     let mut weir = holding(&origin, &house(&[&origin]).more(volume));
     origin.put("/told", held("max-age=1, stale-if-error=0"));
     assert_eq!(weir.get("/told").text(), "old");
