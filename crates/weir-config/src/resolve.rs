@@ -20,7 +20,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use weir_policy::CacheRules;
 
 /// The default of `revalidation_wait`.
-const STALE_AFTER: Duration = Duration::from_secs(2);
+const REVALIDATION_WAIT: Duration = Duration::from_secs(2);
 
 /// A site after inheritance.
 #[derive(Debug, Clone)]
@@ -53,7 +53,7 @@ pub struct ResolvedRoute {
     /// The caching rules.
     pub cache: CacheRules,
     /// How long a request waits for a revalidation before what is stale goes out where it may.
-    pub stale_after: Duration,
+    pub revalidation_wait: Duration,
     /// How ranges are fetched that are not held.
     pub range: RangeRules,
     /// Whether `Cache-Status` names the key.
@@ -315,7 +315,7 @@ impl<'a> Resolver<'a> {
             conditions: conditions(route),
             action: self.action(route, rules, layers),
             cache: rules.cache_rules(),
-            stale_after: rules.revalidation_wait.map_or(STALE_AFTER, |after| after.0),
+            revalidation_wait: rules.revalidation_wait.map_or(REVALIDATION_WAIT, |after| after.0),
             range: rules.range_rules(),
             show_key: rules.show_key.unwrap_or(false),
             purgers: rules.purge.iter().flat_map(|purge| purge.allow.clone()).collect(),

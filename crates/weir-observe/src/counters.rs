@@ -12,6 +12,7 @@ use super::counts::{Cells, Count, SiteCount, bump};
 use super::latency::LatencyCells;
 use super::reasons;
 use super::record::{Completion, Facts, Outcome, Storing};
+use super::site::SiteId;
 
 /// Sites counted one by one; those beyond are counted in the sums only.
 pub(super) const SITES_MAX: usize = SITE_CHUNK * SITE_CHUNKS;
@@ -19,23 +20,6 @@ const SITE_CHUNK: usize = 64;
 const SITE_CHUNKS: usize = 256;
 /// Words counted one by one in each table; those beyond are counted as `other`.
 const WORDS_MAX: usize = 192;
-
-/// A site's number in the counters; stable over reloads while the site keeps its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SiteId(u32);
-
-impl SiteId {
-    /// No site: the request was refused before its site was known.
-    pub const NONE: SiteId = SiteId(u32::MAX);
-
-    pub(super) fn new(index: usize) -> SiteId {
-        u32::try_from(index).map_or(SiteId::NONE, SiteId)
-    }
-
-    pub(super) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// The cells of one site.
 #[derive(Debug, Default)]

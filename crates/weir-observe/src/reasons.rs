@@ -157,6 +157,11 @@ pub const REASONS: &[Reason] = {
         ),
         row(
             NotHit,
+            "stale-if-unreachable",
+            "The origin gave no answer at all, and what is held went out stale inside `stale.if_unreachable`.",
+        ),
+        row(
+            NotHit,
             "revalidation-wait",
             "The origin took longer than `revalidation_wait`, and what is held went out stale.",
         ),

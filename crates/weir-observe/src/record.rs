@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::counters::SiteId;
+use super::site::SiteId;
 
 /// How a request was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

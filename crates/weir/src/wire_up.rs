@@ -18,10 +18,10 @@ use weir_control::{
     Sites, SitesOrder, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified,
     rfc3339,
 };
-use weir_edge::listen::Heirloom;
 use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
+use weir_front::listen::Heirloom;
 use weir_observe::{LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_store::{
     AdmissionMode, AdmissionSettings, Force, Ledger, LedgerFolder, MARKS_MAX, Past, Register, Scope,

@@ -19,6 +19,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("weir-accounts", &[]),
     ("weir-clock", &["weir-policy"]),
     ("weir-observe", &["weir-policy", "weir-clock"]),
+    ("weir-front", &["weir-wire", "weir-clock", "weir-observe"]),
     (
         "weir-edge",
         &[
@@ -29,6 +30,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-upstream",
             "weir-clock",
             "weir-observe",
+            "weir-front",
         ],
     ),
     (
@@ -56,6 +58,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-accounts",
             "weir-clock",
             "weir-observe",
+            "weir-front",
             "weir-edge",
             "weir-control",
             "weir-stress",

@@ -41,7 +41,10 @@ error_pages = {{ \"502\" = \"route\" }}
     assert_eq!((route.cache.ttl, rest.cache.ttl), (Some(Duration::ZERO), Some(Duration::from_secs(60))));
     assert_eq!(route.cache.stale.while_revalidate, Some(Duration::from_secs(60)));
     assert_eq!(route.cache.stale.if_error, Some(Duration::from_secs(7200)));
-    assert_eq!((route.stale_after, rest.stale_after), (Duration::from_secs(5), Duration::from_secs(2)));
+    assert_eq!(
+        (route.revalidation_wait, rest.revalidation_wait),
+        (Duration::from_secs(5), Duration::from_secs(2))
+    );
     assert_eq!(route.cache.key.query, QueryRule::Drop(vec!["utm_*".into()]));
     assert_eq!(route.cache.key.order, QueryOrder::Sorted);
     assert_eq!(route.cache.key.headers, ["accept"]);

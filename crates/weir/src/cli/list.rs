@@ -7,7 +7,7 @@ use http::Method;
 use weir_control::{CachedObject, ListOrder, Listing, query};
 
 use super::find::Find;
-use super::status::size;
+use crate::print::size;
 
 /// The command line of `weir list`.
 #[derive(Debug, Args)]

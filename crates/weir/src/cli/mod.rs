@@ -15,11 +15,9 @@ mod upgrade;
 mod verify;
 mod volumes;
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use serde::Serialize;
 
 /// Weir, a caching reverse proxy.
 #[derive(Debug, Parser)]
@@ -80,24 +78,4 @@ impl Command {
             Command::Schema(schema) => schema.run(),
         }
     }
-}
-
-/// Writes to the standard output; a reader that went away is no error.
-fn say(text: &str) -> io::Result<()> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
-    }
-}
-
-/// Writes JSON, indented, to the standard output.
-fn say_json(value: &impl Serialize) -> anyhow::Result<()> {
-    let mut text = serde_json::to_string_pretty(value)?;
-    text.push('\n');
-    Ok(say(&text)?)
-}
-
-/// `1 site`, `2 sites`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -12,8 +12,8 @@ use weir_control::sites::{More, csv};
 use weir_control::{SiteAccount, Sites, SitesOrder, Used, UsedIn, query};
 
 use super::find::Find;
-use super::say;
-use super::status::size;
+use crate::print::say;
+use crate::print::size;
 
 /// To read the head of all that is held may take its time.
 const PATIENCE: Duration = Duration::from_secs(600);

@@ -8,7 +8,7 @@ use http::Method;
 use weir_control::Verified;
 
 use super::find::Find;
-use super::status::size;
+use crate::print::size;
 
 /// Reading a large drive takes hours.
 const PATIENCE: Duration = Duration::from_hours(24);

@@ -7,7 +7,7 @@ use http::Method;
 use weir_control::VolumeUse;
 
 use super::find::Find;
-use super::status::size;
+use crate::print::size;
 
 /// The command line of `weir volumes`.
 #[derive(Debug, Args)]
