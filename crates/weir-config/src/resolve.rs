@@ -21,7 +21,7 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use weir_policy::{CacheRules, RangeRules};
 
 /// The default of `revalidation_wait`.
-const STALE_AFTER: Duration = Duration::from_secs(2);
+const REVALIDATION_WAIT: Duration = Duration::from_secs(2);
 
 /// A site after inheritance.
 #[derive(Debug, Clone)]
@@ -288,7 +288,7 @@ impl<'a> Resolver<'a> {
             conditions: conditions(route),
             action: self.action(route, rules, layers),
             cache: rules.cache_rules(),
-            revalidation_wait: rules.revalidation_wait.map_or(STALE_AFTER, |after| after.0),
+            revalidation_wait: rules.revalidation_wait.map_or(REVALIDATION_WAIT, |after| after.0),
             range: rules.range_rules(),
             show_key: rules.show_key.unwrap_or(false),
             purgers: rules.purge.iter().flat_map(|purge| purge.allow.clone()).collect(),

@@ -45,7 +45,8 @@ pub(crate) fn answer(control: &Arc<Control>, head: &Parts) -> Answer {
     }
 }
 
-/// Answers a request for health, which is asked for by whatever name: it says nothing of anybody. Never blocks.
+/// Answers a request for health, which is asked for by whatever name: it says nothing of anybody. Never
+/// blocks.
 pub(crate) fn health(control: &Arc<Control>, method: &Method, uri: &Uri) -> Option<Answer> {
     let answer = match uri.path() {
         "/health/live" => answer::text(StatusCode::OK, "live"),
@@ -59,8 +60,8 @@ pub(crate) fn health(control: &Arc<Control>, method: &Method, uri: &Uri) -> Opti
     Some(if is_read { answer } else { answer::method_not_allowed("GET, HEAD") })
 }
 
-/// Whether the request names this listener: by an address, as `localhost`, or by a name of `[admin] hosts`. A web page that has its
-/// own name lead to this address (DNS rebinding) names itself, and is told nothing.
+/// Whether the request names this listener: by an address, as `localhost`, or by a name of `[admin] hosts`. A
+/// web page that has its own name lead to this address (DNS rebinding) names itself, and is told nothing.
 pub(crate) fn is_for_us(control: &Control, head: &Parts) -> bool {
     let mut hosts = head.headers.get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };

@@ -9,7 +9,8 @@ use weir_observe::Snapshot;
 
 use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 
-/// The data plane as the control plane sees it. Every call may block for a short time and comes from a thread that may.
+/// The data plane as the control plane sees it. Every call may block for a short time and comes from a thread
+/// that may.
 pub trait DataPlane: Send + Sync {
     /// Puts a configuration in force for all requests that begin from now on.
     ///
@@ -29,14 +30,16 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the question is not a request.
     fn explain(&self, question: &Question) -> Result<Explained, String>;
 
-    /// Purges at once. `done` is called when that is durable, with the number of the mark, or has failed to become so; it may
-    /// be called from any thread, before this returns as well.
+    /// Purges at once. `done` is called when that is durable, with the number of the mark, or has failed to
+    /// become so; it may be called from any thread, before this returns as well.
     ///
     /// # Errors
-    /// A sentence, when the order names nothing that there could be; then nothing is purged, and `done` is not called.
+    /// A sentence, when the order names nothing that there could be; then nothing is purged, and `done` is
+    /// not called.
     fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<(), String>;
 
-    /// Goes through all that the volume holds, checks every byte and drops what is wrong. Blocks for as long as that takes.
+    /// Goes through all that the volume holds, checks every byte and drops what is wrong. Blocks for as long
+    /// as that takes.
     ///
     /// # Errors
     /// A sentence, where there is no volume, or its drive fails.
@@ -54,7 +57,8 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the question names nothing that there could be, or they cannot be read.
     fn sites(&self, order: &SitesOrder) -> Result<Sites, String>;
 
-    /// What is held of each site of the configuration, what is purged and not swept yet on volumes included. May block for a while.
+    /// What is held of each site of the configuration, what is purged and not swept yet on volumes included.
+    /// May block for a while.
     fn held(&self) -> Vec<(String, Holding)>;
 
     /// The names that the admin listener answers to, beside its addresses and `localhost`: `[admin] hosts`.
@@ -290,8 +294,8 @@ pub struct VolumeUse {
     /// Which one it is, in hexadecimal digits; empty where it could not be opened yet.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
-    /// `up`; `full`: it serves and does not fill; `read-only`: it serves what it has; `slow`: it is not waited for; `ejected`: it
-    /// is not asked; `probing`: it is being opened.
+    /// `up`; `full`: it serves and does not fill; `read-only`: it serves what it has; `slow`: it is not
+    /// waited for; `ejected`: it is not asked; `probing`: it is being opened.
     pub state: String,
     /// Why, where it is not up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -348,7 +352,7 @@ pub struct VolumeUse {
     /// Files that went since nothing in them was of use any more.
     #[serde(default)]
     pub segments_freed: u64,
-    /// Objects that were written anew because they were still wanted.
+    /// Objects that were written again because they were still wanted.
     #[serde(default)]
     pub reinserted: u64,
     /// Objects that went because their site was at its quota.
@@ -357,7 +361,7 @@ pub struct VolumeUse {
     /// Sweeps that ended with marks dropped.
     #[serde(default)]
     pub sweeps: u64,
-    /// Sweeps that could not go on; they are begun anew.
+    /// Sweeps that could not go on; they are begun again.
     #[serde(default)]
     pub sweeps_failed: u64,
     /// The catalogue; absent where the volume is walked instead.
@@ -429,7 +433,7 @@ pub struct OriginState {
     pub requests: u64,
     /// Requests that failed by its fault.
     pub failures: u64,
-    /// Requests tried anew after failing here.
+    /// Requests tried again after failing here.
     pub retries: u64,
     /// Connections opened.
     pub connections_opened: u64,
@@ -518,7 +522,7 @@ pub struct Explained {
     /// What sends a request past the cache here.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub bypass: Vec<String>,
-    /// What makes a request here fetch anew.
+    /// What makes a request here fetch again.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refresh: Vec<String>,
 }
@@ -541,7 +545,7 @@ pub struct Setting {
 pub struct OriginRequest {
     /// Method, path and query.
     pub line: String,
-    /// Its fields, without those that are made anew for each request.
+    /// Its fields, without those that are made again for each request.
     pub headers: Vec<(String, String)>,
 }
 

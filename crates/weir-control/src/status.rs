@@ -58,7 +58,8 @@ pub struct Status {
     pub upstreams: Vec<UpstreamState>,
     /// Errors by word.
     pub errors: BTreeMap<String, u64>,
-    /// Everything that is counted, by the name of its metric without `_total`; what is counted of each site is the sum here.
+    /// Everything that is counted, by the name of its metric without `_total`; what is counted of each site
+    /// is the sum here.
     pub counters: BTreeMap<String, u64>,
 }
 

@@ -1,7 +1,8 @@
 //! What one worker has counted: cells that this worker alone writes and the control plane reads.
 //!
-//! A cell is a relaxed load and a relaxed store, no locked instruction; the whole is aligned so that two workers never
-//! write to one cache line. If two threads ever write the same cells, counts are lost; nothing worse happens.
+//! A cell is a relaxed load and a relaxed store, no locked instruction; the whole is aligned so that two
+//! workers never write to one cache line. If two threads ever write the same cells, counts are lost; nothing
+//! worse happens.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicU64;

@@ -88,7 +88,8 @@ impl Observatory {
         }
     }
 
-    /// The number under which a site is counted; the same for the same name. `SiteId::NONE` beyond 16,384 names.
+    /// The number under which a site is counted; the same for the same name. `SiteId::NONE` beyond 16,384
+    /// names.
     pub fn site(&self, name: &str) -> SiteId {
         let mut sites = self.sites.lock();
         if let Some(id) = sites.ids.get(name) {
@@ -122,7 +123,7 @@ impl Observatory {
         snapshot::sites(self.workers.iter().map(|(counters, _)| &**counters), &names)
     }
 
-    /// Opens the log files anew, after a rotation.
+    /// Opens the log files again, after a rotation.
     pub fn reopen(&self) {
         self.events.reopen();
         self.tell(Command::Reopen);
@@ -176,7 +177,8 @@ impl Observer {
         self.shared.wanted.load(Ordering::Relaxed)
     }
 
-    /// Counts a finished request and, when a log is wanted, hands it on. `describe` is called only then. Never waits.
+    /// Counts a finished request and, when a log is wanted, hands it on. `describe` is called only then.
+    /// Never waits.
     pub fn record(&self, facts: &Facts, describe: impl FnOnce() -> Description) {
         self.counters.finished(facts);
         if !self.wants_records() {
@@ -193,7 +195,8 @@ impl Observer {
     }
 }
 
-/// Received bytes as a text for a [`Description`]: what is not UTF-8 is replaced, what passes 2 KiB is left out.
+/// Received bytes as a text for a [`Description`]: what is not UTF-8 is replaced, what passes 2 KiB is left
+/// out.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_BYTES_MAX)]).into_owned()
 }

@@ -1,7 +1,8 @@
-//! A histogram of durations: four buckets to a power of two, from 1 µs to 134 s, so a quantile is off by 12 % at most.
+//! A histogram of durations: four buckets to a power of two, from 1 µs to 134 s, so a quantile is off by 12 %
+//! at most.
 //!
-//! One worker writes; anyone may read a copy. The boundaries shown outside are powers of two of a microsecond, where the
-//! counts are exact.
+//! One worker writes; anyone may read a copy. The boundaries shown outside are powers of two of a
+//! microsecond, where the counts are exact.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -67,7 +68,8 @@ impl Latency {
         bounds_us().map(|bound| self.buckets[..bucket(bound)].iter().sum()).collect()
     }
 
-    /// The duration below which the share `quantile` (0 to 1) of all lies, in microseconds; `None` when nothing was counted.
+    /// The duration below which the share `quantile` (0 to 1) of all lies, in microseconds; `None` when
+    /// nothing was counted.
     pub fn quantile_us(&self, quantile: f64) -> Option<u64> {
         let count = self.count();
         if count == 0 {

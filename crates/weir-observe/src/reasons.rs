@@ -149,7 +149,7 @@ pub const REASONS: &[Reason] = {
             "request",
             "The client wants it validated: `no-cache`, `max-age` or `min-fresh` in its request.",
         ),
-        row(NotHit, "refresh", "The route's `refresh` fetches it anew."),
+        row(NotHit, "refresh", "The route's `refresh` fetches it again."),
         row(
             NotHit,
             "stale-if-error",

@@ -1,4 +1,5 @@
-//! The sum of all workers' counters at one moment, as plain values: what the metrics and the status page show.
+//! The sum of all workers' counters at one moment, as plain values: what the metrics and the status page
+//! show.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -70,8 +71,8 @@ pub struct Snapshot {
     pub details: BTreeMap<&'static str, u64>,
     /// Errors by word.
     pub errors: BTreeMap<&'static str, u64>,
-    /// What each site has served, in the order in which the sites were first seen, and last, as `-`, what no site can be named
-    /// for.
+    /// What each site has served, in the order in which the sites were first seen, and last, as `-`, what no
+    /// site can be named for.
     pub sites: Vec<SiteSnapshot>,
 }
 

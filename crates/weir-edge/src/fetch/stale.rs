@@ -17,7 +17,7 @@ use weir_clock as clock;
 /// route's `revalidation_wait`.
 const STALE_IF_ERROR: &str = "stale-if-error";
 const STALE_IF_UNREACHABLE: &str = "stale-if-unreachable";
-const STALE_AFTER: &str = "revalidation-wait";
+const REVALIDATION_WAIT: &str = "revalidation-wait";
 
 /// What goes out in place of an answer.
 pub(crate) struct Instead {
@@ -30,7 +30,7 @@ pub(crate) struct Instead {
 /// The word for why what is held goes out because of a failure.
 pub(crate) fn word(failure: Failure, excuse: Excuse) -> &'static str {
     match (failure, excuse) {
-        (Failure::Slow, _) => STALE_AFTER,
+        (Failure::Slow, _) => REVALIDATION_WAIT,
         (_, Excuse::Error) => STALE_IF_ERROR,
         (_, Excuse::Unreachable) => STALE_IF_UNREACHABLE,
     }

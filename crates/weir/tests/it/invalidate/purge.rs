@@ -243,6 +243,45 @@ fn a_soft_purge_opens_the_window_of_stale_while_revalidate() {
     assert!(fresh.is_hit() && origin.count("/x") == 2, "{:?}", fresh.head);
 }
 
+/// The other rows of the table in `docs/guide/purging.md`.
+#[test]
+fn a_soft_purge_without_a_window_is_asked_about_first() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh("old").etag("\"1\""));
+    let log = "[log]\naccess = \"json\"\npath = \"{folder}/access.log\"";
+    let weir = house(&[&origin]).more(log).start();
+    let ask = || {
+        let status = weir.get("/x").cache_status();
+        status.split("; ").skip(1).filter(|part| !part.starts_with("ttl=")).collect::<Vec<_>>().join("; ")
+    };
+    weir.get("/x");
+    purge(&weir, &["--soft", "--all"]);
+    assert_eq!(ask(), "fwd=stale; fwd-status=304");
+    origin.put("/x", Resource::fresh("new").etag("\"2\""));
+    purge(&weir, &["--soft", "--all"]);
+    assert_eq!(ask(), "fwd=stale; fwd-status=200; stored");
+    purge(&weir, &["--soft", "--all"]);
+    drop(origin);
+    assert_eq!(ask(), "hit; detail=stale-if-unreachable");
+    let lines = || std::fs::read_to_string(weir.folder().join("access.log")).unwrap_or_default();
+    until("all is logged", || lines().lines().count() == 4);
+    let told: Vec<(String, String)> = lines()
+        .lines()
+        .map(|line| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+            (text("outcome"), text("detail"))
+        })
+        .collect();
+    let expect = [
+        ("miss", "uri-miss"),
+        ("revalidated", "soft-purged"),
+        ("miss", "soft-purged"),
+        ("stale", "stale-if-unreachable"),
+    ];
+    assert_eq!(told, expect.map(|(outcome, detail)| (outcome.to_owned(), detail.to_owned())));
+}
+
 #[test]
 fn a_soft_purge_leaves_something_for_when_the_origin_fails() {
     let origin = Origin::start();
