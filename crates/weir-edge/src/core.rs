@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use weir_observe::Observer;
 
-use crate::fill::means::Means;
 use crate::plane::{Plane, Running};
+use weir_fill::means::Means;
 
 /// The running plan as a request holds it: counted by this core alone, so that no request writes to a
 /// counter that all cores share.

@@ -18,7 +18,7 @@ use crate::list::{self, Cached, ListOrder};
 use crate::plan::Plan;
 use crate::plane::{Plane, Running};
 use crate::purge::{self, PurgeOrder};
-use crate::watch::{Leaving, tell_purge};
+use weir_fill::watch::{Leaving, tell_purge};
 use weir_front::listen::{Address, BindError, Bound, Heirloom, Kept, Table, bind, seats};
 use weir_front::worker::{self, JOIN_TIME_MAX, Manner, Order, Start};
 

@@ -16,13 +16,13 @@ use weir_store::Stamp;
 use weir_wire::Target;
 
 use crate::core::{Core, HeldPlan};
-use crate::fill::witness::Witness;
 use crate::parts::Refill;
 use crate::plan::{Route, Site};
 use crate::present::Reader;
 use crate::response::{self, Response};
 use crate::transform::client::client_of;
 use crate::transform::request::{From, known_id, scheme};
+use weir_fill::witness::Witness;
 
 /// Why a request ended whose client had ended its side, or left: these look alike.
 const HALF_CLOSE: &str = "half-close";

@@ -17,11 +17,6 @@ use weir_store::Generation;
 use weir_upstream::Interim;
 
 use crate::exchange::Exchange;
-use crate::fill::again::Again;
-use crate::fill::desk::{self, Plan};
-use crate::fill::task::{self, Handed, Sharing};
-use crate::fill::witness::Witness;
-use crate::fill::{Concern, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
 use crate::job::Job;
 use crate::local;
 use crate::lookup;
@@ -31,6 +26,11 @@ use crate::told::Told;
 use crate::upload::Upload;
 use crate::{outgoing, pass, serve};
 use weir_clock as clock;
+use weir_fill::again::Again;
+use weir_fill::desk::{self, Plan};
+use weir_fill::task::{self, Handed, Sharing};
+use weir_fill::witness::Witness;
+use weir_fill::{Concern, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
 use weir_front::message;
 use weir_observe::Outcome;
 
@@ -329,7 +329,7 @@ fn stale_or_pass(job: &mut Job<'_, '_, '_>, failure: Failure) -> Joined {
     }
 }
 
-/// A joiner's wait: until what is stale may go out, and no longer than [`HEAD_WAIT_MAX`](crate::fill::HEAD_WAIT_MAX).
+/// A joiner's wait: until what is stale may go out, and no longer than [`HEAD_WAIT_MAX`](weir_fill::HEAD_WAIT_MAX).
 async fn join_head(job: &mut Job<'_, '_, '_>, seat: &Seat) -> Waited {
     let (_, mut none) = mpsc::unbounded_channel();
     let longest = seat.fill().late_at();

@@ -15,7 +15,6 @@ mod edge;
 mod exchange;
 mod explain;
 mod fetch;
-mod fill;
 mod hold;
 mod job;
 mod late;
@@ -42,7 +41,6 @@ mod told;
 pub mod transform;
 mod upload;
 mod walk;
-mod watch;
 
 pub use edge::{Edge, StartError};
 pub use explain::{Asked, Explanation, Question, StoredVariant};

@@ -15,7 +15,6 @@ use weir_wire::{Host, Refusal, Target};
 
 use crate::core::Core;
 use crate::exchange::Exchange;
-use crate::fill::OriginFailure;
 use crate::late::Late;
 use crate::plan::{Answered, Plan, Route, Site};
 use crate::plane::Plane;
@@ -23,6 +22,7 @@ use crate::purge;
 use crate::response::{self, Response};
 use crate::told::Told;
 use crate::transform::request::{ends_here, is_loop};
+use weir_fill::OriginFailure;
 
 /// A response that is made here.
 pub(crate) struct Reply {

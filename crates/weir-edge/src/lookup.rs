@@ -8,8 +8,8 @@ use weir_policy::{CacheKey, matches, write_key};
 use weir_store::{Found, Generation};
 
 use crate::exchange::Exchange;
-use crate::fill::again::strong;
 use crate::plan::Route;
+use weir_fill::again::strong;
 
 /// What is held for a request.
 pub(crate) struct Held {

@@ -10,13 +10,13 @@ use weir_store::Generation;
 use weir_upstream::InterimSender;
 
 use crate::exchange::{Exchange, forwarded};
-use crate::fill::again::Again;
-use crate::fill::settings::Settings;
-use crate::fill::tally;
-use crate::fill::task::{Errand, Sharing};
-use crate::fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place, PlacesMax};
 use crate::plan::Route;
 use crate::transform::request;
+use weir_fill::again::Again;
+use weir_fill::settings::Settings;
+use weir_fill::tally;
+use weir_fill::task::{Errand, Sharing};
+use weir_fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place, PlacesMax};
 
 /// The fields of a request that is passed.
 pub(crate) fn for_pass(exchange: &Exchange<'_, '_>, route: &Route) -> HeaderMap {

@@ -11,12 +11,12 @@ use weir_store::Generation;
 use crate::chunks::chunk_bytes;
 use crate::decide;
 use crate::exchange::Exchange;
-use crate::fill::again::{ReadOver, strong};
-use crate::fill::cold::ASK_BYTES_MAX;
-use crate::fill::gap::task::Errand;
-pub(crate) use crate::fill::reader::refill::Refill;
 use crate::outgoing;
 use crate::plan::Route;
+use weir_fill::again::{ReadOver, strong};
+use weir_fill::cold::ASK_BYTES_MAX;
+use weir_fill::gap::task::Errand;
+pub(crate) use weir_fill::reader::refill::Refill;
 use weir_front::message;
 
 /// What confirming came to.

@@ -26,15 +26,15 @@ use weir_wire::Target;
 
 use crate::deliver::source::{Passed, Source};
 use crate::exchange::{Exchange, forwarded};
-use crate::fill::again::strong;
-use crate::fill::judge::strip_of_part;
-use crate::fill::tally;
-use crate::fill::{Concern, NO_ANSWER, OriginFailure};
 use crate::late::Late;
 use crate::plan::Route;
 use crate::response::{self, Response};
 use crate::told::Told;
 use crate::upload::Upload;
+use weir_fill::again::strong;
+use weir_fill::judge::strip_of_part;
+use weir_fill::tally;
+use weir_fill::{Concern, NO_ANSWER, OriginFailure};
 
 use self::hold::{Held, hold};
 use self::posted::Posted;

@@ -9,11 +9,11 @@ use arc_swap::ArcSwap;
 use weir_store::Store;
 use weir_upstream::Upstream;
 
-use crate::fill::desk::Desk;
-use crate::fill::means::Means;
-use crate::fill::waiters::Bells;
 use crate::hold::HoldRoom;
 use crate::plan::{Plan, Route};
+use weir_fill::desk::Desk;
+use weir_fill::means::Means;
+use weir_fill::waiters::Bells;
 use weir_front::ClientLimits;
 use weir_front::listen::{Clients, Trusted};
 use weir_observe::Observatory;

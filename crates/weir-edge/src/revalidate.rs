@@ -9,13 +9,13 @@ use weir_store::Generation;
 
 use crate::exchange::Exchange;
 use crate::fetch;
-use crate::fill::desk::Plan;
-use crate::fill::task::{self, Sharing};
 use crate::job::Job;
 use crate::lookup;
 use crate::outgoing;
 use crate::response::Response;
 use crate::told::Told;
+use weir_fill::desk::Plan;
+use weir_fill::task::{self, Sharing};
 
 /// Asks before anything goes out.
 pub(crate) async fn now(
@@ -36,7 +36,7 @@ pub(crate) async fn now(
 }
 
 /// Asks without a client whether what the job may validate is still good: the next request finds what came. An upstream that
-/// gave no answer a moment ago is asked once a spell ([`Upstreams::may_try`](crate::fill::upstreams::Upstreams::may_try)).
+/// gave no answer a moment ago is asked once a spell ([`Upstreams::may_try`](weir_fill::upstreams::Upstreams::may_try)).
 pub(crate) fn in_background(job: &Job<'_, '_, '_>) {
     let Some(generation) = &job.validating else { return };
     let headers: &HeaderMap = &job.request.headers;

@@ -13,9 +13,6 @@ use weir_store::{Generation, Head as HeldHead, Printed};
 use crate::deliver::multipart::{Form, Multipart};
 use crate::deliver::source::Source;
 use crate::exchange::Exchange;
-use crate::fill::Seat;
-use crate::fill::again::Again;
-use crate::fill::reader::{self, Filled};
 use crate::job::Job;
 use crate::late::Late;
 use crate::limit;
@@ -25,6 +22,9 @@ use crate::parts;
 use crate::plan::Route;
 use crate::present::{self, Reader};
 use crate::response::{self, Response};
+use weir_fill::Seat;
+use weir_fill::again::Again;
+use weir_fill::reader::{self, Filled};
 
 /// What is sent of a body that is not sent whole.
 enum Part {

@@ -20,6 +20,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("weir-clock", &["weir-policy"]),
     ("weir-observe", &["weir-policy", "weir-clock"]),
     ("weir-front", &["weir-wire", "weir-clock", "weir-observe"]),
+    ("weir-fill", &["weir-policy", "weir-store", "weir-upstream", "weir-clock", "weir-observe"]),
     (
         "weir-edge",
         &[
@@ -30,6 +31,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-upstream",
             "weir-clock",
             "weir-observe",
+            "weir-fill",
             "weir-front",
         ],
     ),

@@ -6,7 +6,7 @@ pub(crate) mod source;
 
 use weir_store::Piece;
 
-pub(crate) use crate::fill::reader::{Cut, bytes_of};
+pub(crate) use weir_fill::reader::{Cut, bytes_of};
 
 /// Bytes of a response in order.
 pub(crate) trait Body {

@@ -11,8 +11,8 @@ use weir_upstream::OriginBody;
 
 use super::multipart::Multipart;
 use super::{Body, Cut};
-use crate::fill::reader::Reader;
 use crate::plan::Route;
+use weir_fill::reader::Reader;
 
 /// Where a response's bytes come from.
 pub(crate) enum Source {

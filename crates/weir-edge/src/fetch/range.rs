@@ -10,16 +10,16 @@ use weir_store::Generation;
 
 use crate::chunks::{chunk_bytes, is_set};
 use crate::exchange::Exchange;
-use crate::fill::Seat;
-use crate::fill::cold::Cold;
-use crate::fill::desk;
-use crate::fill::memory::Manner;
-use crate::fill::task::Sharing;
 use crate::job::Job;
 use crate::parts::{self, Confirmed};
 use crate::response::Response;
 use crate::{lookup, pass, serve};
 use weir_clock as clock;
+use weir_fill::Seat;
+use weir_fill::cold::Cold;
+use weir_fill::desk;
+use weir_fill::memory::Manner;
+use weir_fill::task::Sharing;
 
 /// All of a body.
 const WHOLE: Interval = Interval { start: 0, end: u64::MAX };

@@ -7,11 +7,11 @@ use std::time::Instant;
 use weir_policy::{Excuse, Failure, Reusable, error_reusable, matches};
 use weir_store::{Generation, Retirement};
 
-use crate::fill::Fill;
 use crate::job::Job;
 use crate::response::Response;
 use crate::{parts, serve};
 use weir_clock as clock;
+use weir_fill::Fill;
 
 /// Why what is stale goes out: the origin failed, gave no answer at all, or has not answered within the
 /// route's `revalidation_wait`.

@@ -15,13 +15,13 @@ use weir_upstream::{OriginBody, OriginResponse};
 
 use crate::deliver::source::Source;
 use crate::exchange::Exchange;
-use crate::fill::Seat;
-use crate::fill::again::Again;
-use crate::fill::reader::{Filled, Reader};
-use crate::fill::task::{self, Errand, Sharing};
 use crate::outgoing::{again, errand, place_among_fills};
 use crate::plan::Route;
 use weir_clock as clock;
+use weir_fill::Seat;
+use weir_fill::again::Again;
+use weir_fill::reader::{Filled, Reader};
+use weir_fill::task::{self, Errand, Sharing};
 
 /// A response to a POST that is about to be stored.
 pub(crate) struct Posted {

@@ -11,7 +11,7 @@ use crate::exchange::Exchange;
 use crate::local::{self, Reply};
 use crate::plan::Route;
 use crate::response::Response;
-use crate::watch;
+use weir_fill::watch;
 
 /// What is told to those who may not purge.
 const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";

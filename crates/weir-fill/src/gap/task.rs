@@ -12,11 +12,11 @@ use weir_store::{Generation, Writer};
 
 use super::list::{Begun, Order, Seated};
 use super::{Gap, GapSeat};
-use crate::fill::again::{Again, NoPart, Part, ReadOver};
-use crate::fill::machine::{End, Event};
-use crate::fill::means::Means;
-use crate::fill::settings::Settings;
-use crate::fill::task::forsaken;
+use crate::again::{Again, NoPart, Part, ReadOver};
+use crate::machine::{End, Event};
+use crate::means::Means;
+use crate::settings::Settings;
+use crate::task::forsaken;
 use crate::watch;
 use weir_clock as clock;
 
@@ -32,12 +32,15 @@ const VOLUME_PAUSE: Duration = Duration::from_millis(1);
 
 /// What a transfer has to know.
 #[derive(Clone)]
-pub(crate) struct Errand {
-    pub(crate) means: Arc<Means>,
-    pub(crate) settings: Arc<dyn Settings>,
-    pub(crate) again: Arc<Again>,
+pub struct Errand {
+    /// What every fill of the core uses.
+    pub means: Arc<Means>,
+    /// What the route says of fills.
+    pub settings: Arc<dyn Settings>,
+    /// How the origin is asked.
+    pub again: Arc<Again>,
     /// How much of a whole is read over.
-    pub(crate) over: ReadOver,
+    pub over: ReadOver,
 }
 
 /// Ends what the task leaves unfinished, by a panic or by the runtime going down.
@@ -71,18 +74,18 @@ async fn run(errand: Errand, gap: Arc<Gap>, begun: Option<Begun>) {
 impl Errand {
     /// A seat at the transfer that will soon come to `at`, as [`Gaps::seat`](super::list::Gaps::seat). Called
     /// from within the runtime of its core.
-    pub(crate) fn seat(&self, generation: &Arc<Generation>, at: u64, interval: Interval) -> Option<GapSeat> {
+    pub fn seat(&self, generation: &Arc<Generation>, at: u64, interval: Interval) -> Option<GapSeat> {
         Some(self.run(self.means.desk.gaps.seat(self.order(), generation, at, interval)?))
     }
 
     /// A seat at a new transfer for what nobody brings yet of an interval that a reader will come to later.
     /// Called as [`Errand::seat`].
-    pub(crate) fn seat_ahead(&self, generation: &Arc<Generation>, interval: Interval) -> Option<GapSeat> {
+    pub fn seat_ahead(&self, generation: &Arc<Generation>, interval: Interval) -> Option<GapSeat> {
         Some(self.run(self.means.desk.gaps.seat_ahead(self.order(), generation, interval)?))
     }
 
     /// Goes on with a transfer whose head has come. Called as [`Errand::seat`].
-    pub(crate) fn start_with(&self, begun: Begun) {
+    pub fn start_with(&self, begun: Begun) {
         let gap = self.means.desk.gaps.go_on(self.order(), &begun);
         tokio::spawn(Box::pin(run(self.clone(), gap, Some(begun))));
     }

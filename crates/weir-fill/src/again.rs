@@ -21,31 +21,32 @@ const SKIP_BYTES_MAX: u64 = 1 << 20;
 
 /// How to ask the origin for the rest.
 #[derive(Clone)]
-pub(crate) struct Again {
+pub struct Again {
     /// Whom to ask.
-    pub(crate) upstream: Arc<Upstream>,
+    pub upstream: Arc<Upstream>,
     /// Path and query as sent.
-    pub(crate) target: String,
+    pub target: String,
     /// The fill's request fields.
-    pub(crate) headers: HeaderMap,
+    pub headers: HeaderMap,
     /// For whom is counted what is sent and comes; of the core that asks.
-    pub(crate) tally: Arc<dyn Tally>,
+    pub tally: Arc<dyn Tally>,
     /// Whose request it is: who may have caused what it meets.
-    pub(crate) witness: Witness,
+    pub witness: Witness,
     /// The client whose share of the origin's connections it takes.
-    pub(crate) client: Option<IpAddr>,
+    pub client: Option<IpAddr>,
 }
 
 /// The rest of a body.
-pub(crate) struct Rest {
-    pub(crate) body: OriginBody,
+pub struct Rest {
+    /// Its body, to be read to the end.
+    pub body: OriginBody,
     /// The length of the whole.
-    pub(crate) length: u64,
+    pub length: u64,
 }
 
 impl Again {
     /// A GET with these fields.
-    pub(crate) fn request(&self, headers: HeaderMap) -> OriginRequest {
+    pub fn request(&self, headers: HeaderMap) -> OriginRequest {
         let request = OriginRequest::new(Method::GET, self.target.clone(), headers);
         let (witness, client, share) = (Some(self.witness.number()), self.client, Share::Counted);
         OriginRequest { tally: Some(self.tally.clone()), witness, client, share, ..request }
@@ -55,7 +56,7 @@ impl Again {
     ///
     /// # Cancel safety
     /// Dropped, it closes its connection.
-    pub(crate) async fn rest(&self, generation: &Generation, start: u64) -> Option<Rest> {
+    pub async fn rest(&self, generation: &Generation, start: u64) -> Option<Rest> {
         let etag = strong(&generation.head().stored.headers)?.clone();
         let mut headers = self.headers.clone();
         headers.insert(IF_RANGE, etag.clone());
@@ -73,7 +74,7 @@ impl Again {
 
 /// How a part is asked for, and how much is read over of an origin that sends the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ReadOver {
+pub enum ReadOver {
     /// By its range; no more than is worth it.
     Little,
     /// By the whole, of an origin whose parts are of no use: all that comes before, and all that comes behind
@@ -82,17 +83,18 @@ pub(crate) enum ReadOver {
 }
 
 /// A part of a body.
-pub(crate) struct Part {
-    pub(crate) body: OriginBody,
+pub struct Part {
+    /// Its body, to be read to the end.
+    pub body: OriginBody,
     /// So many bytes come before those that were asked for: the origin knows no ranges.
-    pub(crate) skip_bytes: u64,
+    pub skip_bytes: u64,
     /// Up to here it goes, perhaps less far than was asked.
-    pub(crate) end: u64,
+    pub end: u64,
 }
 
 /// Why a part is not to be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoPart {
+pub enum NoPart {
     /// The origin has another version by now: it has shown its entity tag.
     Changed,
     /// The origin answers as if it had another version by now, or none. This may be for the request that was
@@ -109,14 +111,14 @@ pub(crate) enum NoPart {
 
 impl NoPart {
     /// Whether a request without the fields that a client has chosen may be answered otherwise.
-    pub(crate) fn may_be_of_request(self) -> bool {
+    pub fn may_be_of_request(self) -> bool {
         matches!(self, NoPart::Unlike | NoPart::Unable | NoPart::Refused)
     }
 }
 
 impl Again {
     /// The same for no client: with nobody's credentials, for what others will read.
-    pub(crate) fn in_nobodys_name(self: &Arc<Self>) -> Arc<Again> {
+    pub fn in_nobodys_name(self: &Arc<Self>) -> Arc<Again> {
         let mut again = Arc::clone(self);
         if again.headers.contains_key(AUTHORIZATION) {
             Arc::make_mut(&mut again).headers.remove(AUTHORIZATION);
@@ -125,7 +127,7 @@ impl Again {
     }
 
     /// The same without any field that a client has chosen, as far as what is stored does not depend on it.
-    pub(crate) fn without_client(&self, generation: &Generation, settings: &dyn Settings) -> Again {
+    pub fn without_client(&self, generation: &Generation, settings: &dyn Settings) -> Again {
         let headers = settings.for_nobody(&self.headers, generation);
         Again { headers, ..self.clone() }
     }
@@ -137,7 +139,7 @@ impl Again {
     ///
     /// # Cancel safety
     /// Dropped, it closes its connection.
-    pub(crate) async fn part(
+    pub async fn part(
         &self,
         generation: &Generation,
         want: Interval,
@@ -214,7 +216,7 @@ fn skip_bytes_max(want: Interval) -> u64 {
 }
 
 /// The entity tag, where it is a strong one (RFC 9110 §8.8.1); of several none can be told to be it.
-pub(crate) fn strong(headers: &HeaderMap) -> Option<&HeaderValue> {
+pub fn strong(headers: &HeaderMap) -> Option<&HeaderValue> {
     only(headers, &ETAG).filter(|etag| etag.as_bytes().starts_with(b"\""))
 }
 

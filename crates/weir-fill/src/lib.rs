@@ -3,25 +3,28 @@
 //! run, [`upstreams`] how the asked do, [`witness`] whose failures count, [`reader`] reads what comes and
 //! what is held, [`waiters`] wakes the readers. It must not decide what may be stored: that is the policy's.
 
-pub(crate) mod again;
+#![forbid(unsafe_code)]
+
+pub mod again;
 mod bringing;
-pub(crate) mod cold;
-pub(crate) mod complete;
-pub(crate) mod desk;
-pub(crate) mod gap;
-pub(crate) mod judge;
-pub(crate) mod machine;
-pub(crate) mod means;
-pub(crate) mod memory;
-pub(crate) mod pace;
-pub(crate) mod reader;
-pub(crate) mod settings;
-pub(crate) mod tally;
-pub(crate) mod task;
-pub(crate) mod transfer;
-pub(crate) mod upstreams;
-pub(crate) mod waiters;
-pub(crate) mod witness;
+pub mod cold;
+pub mod complete;
+pub mod desk;
+pub mod gap;
+pub mod judge;
+pub mod machine;
+pub mod means;
+pub mod memory;
+pub mod pace;
+pub mod reader;
+pub mod settings;
+pub mod tally;
+pub mod task;
+pub mod transfer;
+pub mod upstreams;
+pub mod waiters;
+pub mod watch;
+pub mod witness;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -41,11 +44,11 @@ use self::waiters::Bells;
 use self::witness::Witness;
 
 /// After this time a fill without a head is waited for no longer by those who joined it: another is led.
-pub(crate) const HEAD_WAIT_MAX: Duration = Duration::from_secs(5);
+pub const HEAD_WAIT_MAX: Duration = Duration::from_secs(5);
 
 /// Whom a failure concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Concern {
+pub enum Concern {
     /// All who wait: whoever asked would have met it.
     All,
     /// The lead alone, whose request may have caused it: the others ask again, one of them leading.
@@ -53,31 +56,32 @@ pub(crate) enum Concern {
 }
 
 /// What a client is told where there is no more to say.
-pub(crate) const NO_ANSWER: &str = "the origin gave no usable answer";
+pub const NO_ANSWER: &str = "the origin gave no usable answer";
 
 /// Why there is no response from the origin.
 #[derive(Clone, Debug)]
-pub(crate) struct OriginFailure {
+pub struct OriginFailure {
     /// 502, 503 or 504.
-    pub(crate) status: StatusCode,
+    pub status: StatusCode,
     /// The `Proxy-Status` error token of RFC 9209 §2.3.
-    pub(crate) proxy_status: &'static str,
+    pub proxy_status: &'static str,
     /// The word for the log.
-    pub(crate) word: &'static str,
+    pub word: &'static str,
     /// The sentence for the client.
-    pub(crate) text: &'static str,
+    pub text: &'static str,
     /// The origin that was asked, if one was.
-    pub(crate) origin: Option<Arc<str>>,
+    pub origin: Option<Arc<str>>,
     /// When to try again, for a 503.
-    pub(crate) retry_after: Option<Duration>,
-    pub(crate) concern: Concern,
+    pub retry_after: Option<Duration>,
+    /// Whom it concerns.
+    pub concern: Concern,
     /// What it is to what is held: [`Failure::NoAnswer`] or [`Failure::Unusable`].
-    pub(crate) kind: Failure,
+    pub kind: Failure,
 }
 
 impl OriginFailure {
     /// What an upstream's error means to those who wait.
-    pub(crate) fn of(error: &OriginError) -> OriginFailure {
+    pub fn of(error: &OriginError) -> OriginFailure {
         let (retry_after, text) = match error {
             OriginError::Busy { bound, retry_after } => (Some(*retry_after), bound.text()),
             _ if error.status() == StatusCode::GATEWAY_TIMEOUT => (None, "the origin did not answer in time"),
@@ -98,20 +102,26 @@ impl OriginFailure {
 
 /// A short error response that those who were already waiting share (it is never stored).
 #[derive(Clone, Debug)]
-pub(crate) struct SharedResponse {
-    pub(crate) status: StatusCode,
-    pub(crate) headers: HeaderMap,
-    pub(crate) body: Bytes,
-    pub(crate) reason: NotStored,
-    pub(crate) origin: Arc<str>,
+pub struct SharedResponse {
+    /// The status.
+    pub status: StatusCode,
+    /// The fields, as the origin sent them.
+    pub headers: HeaderMap,
+    /// The whole body.
+    pub body: Bytes,
+    /// Why it is not stored.
+    pub reason: NotStored,
+    /// Who answered.
+    pub origin: Arc<str>,
     /// Which of those waiting it may go to.
-    pub(crate) variant: Variant,
-    pub(crate) concern: Concern,
+    pub variant: Variant,
+    /// Whom it concerns.
+    pub concern: Concern,
 }
 
 /// What the origin's head made of a fill.
 #[derive(Clone)]
-pub(crate) enum FillHead {
+pub enum FillHead {
     /// A new generation whose body is arriving.
     New(Arc<Generation>),
     /// A new generation of which a part is arriving; what else is wanted of it is a gap like any other.
@@ -129,7 +139,7 @@ pub(crate) enum FillHead {
 }
 
 /// One running origin transfer.
-pub(crate) struct Fill {
+pub struct Fill {
     key: CacheKey,
     /// The ledger's number when the fill was planned; it asks after that.
     stamp: Stamp,
@@ -152,7 +162,7 @@ pub(crate) struct Fill {
 
 impl Fill {
     /// A fill that is about to ask.
-    pub(crate) fn new(
+    pub fn new(
         key: CacheKey,
         bringing: Bringing,
         bells: Arc<Bells>,
@@ -173,44 +183,44 @@ impl Fill {
     }
 
     /// Whether it comes to an offset about as soon as a request of one's own would.
-    pub(crate) fn comes_soon(&self, offset: u64, now: Instant) -> bool {
+    pub fn comes_soon(&self, offset: u64, now: Instant) -> bool {
         let State::Filling { written, .. } = self.machine().state() else { return true };
         self.is_to_come(offset) && self.transfer.brings_soon(offset.saturating_sub(written), now)
     }
 
     /// Whether it has come to an offset, or will.
-    pub(crate) fn is_to_come(&self, offset: u64) -> bool {
+    pub fn is_to_come(&self, offset: u64) -> bool {
         offset < self.transfer.end()
     }
 
     /// What comes from `offset` on is fetched already: it need not go farther. Only for what has a strong
     /// validator and a known length, so that its readers can go on elsewhere.
-    pub(crate) fn stop_at(&self, offset: u64) {
+    pub fn stop_at(&self, offset: u64) {
         self.transfer.stop_at(offset);
     }
 
     /// Whether it has come so far that it is to stop.
-    pub(crate) fn is_to_stop(&self, position: u64) -> bool {
+    pub fn is_to_stop(&self, position: u64) -> bool {
         position >= self.transfer.end()
     }
 
     /// The key it fills.
-    pub(crate) fn key(&self) -> &CacheKey {
+    pub fn key(&self) -> &CacheKey {
         &self.key
     }
 
     /// The ledger's number when the fill was planned.
-    pub(crate) fn stamp(&self) -> Stamp {
+    pub fn stamp(&self) -> Stamp {
         self.stamp
     }
 
     /// When it was planned, which is just before it asks.
-    pub(crate) fn begun(&self) -> Instant {
+    pub fn begun(&self) -> Instant {
         self.begun
     }
 
     /// Whose request it is.
-    pub(crate) fn client(&self) -> Witness {
+    pub fn client(&self) -> Witness {
         self.client
     }
 
@@ -220,50 +230,50 @@ impl Fill {
     }
 
     /// Until when those who join it wait for its head.
-    pub(crate) fn late_at(&self) -> Instant {
+    pub fn late_at(&self) -> Instant {
         self.begun + HEAD_WAIT_MAX
     }
 
     /// Whether its head has been waited for long enough: it goes on for its lead alone until it has one.
-    pub(crate) fn is_late(&self, now: Instant) -> bool {
+    pub fn is_late(&self, now: Instant) -> bool {
         self.head.get().is_none() && now >= self.late_at()
     }
 
     /// Whether the origin's response came out of another cache (RFC 9111 §5.1).
-    pub(crate) fn had_age(&self) -> bool {
+    pub fn had_age(&self) -> bool {
         self.had_age.load(Ordering::Relaxed)
     }
 
     /// A reader has come to `offset`, or waits for it; only a windowed fill is told.
-    pub(crate) fn advance(&self, offset: u64, generation: &Generation) {
+    pub fn advance(&self, offset: u64, generation: &Generation) {
         if self.transfer.advance(offset) && is_windowed(generation) {
             self.transfer.turn.notify_one();
         }
     }
 
     /// The head, if it has come.
-    pub(crate) fn head(&self) -> Option<&FillHead> {
+    pub fn head(&self) -> Option<&FillHead> {
         self.head.get()
     }
 
     /// The origin asked, once known.
-    pub(crate) fn origin(&self) -> Option<&Arc<str>> {
+    pub fn origin(&self) -> Option<&Arc<str>> {
         self.origin.get()
     }
 
     /// Why the body broke off, for the log.
-    pub(crate) fn failure_word(&self) -> &'static str {
+    pub fn failure_word(&self) -> &'static str {
         self.transfer.failure_word()
     }
 
     /// The machine as it is now.
-    pub(crate) fn machine(&self) -> Machine {
+    pub fn machine(&self) -> Machine {
         self.transfer.machine()
     }
 
     /// Takes a seat: as long as it is held, the fill has a reader. None when the fill has ended without being
     /// whole.
-    pub(crate) fn seat(self: &Arc<Self>, core: usize) -> Option<Seat> {
+    pub fn seat(self: &Arc<Self>, core: usize) -> Option<Seat> {
         self.transfer.join().then(|| Seat { fill: self.clone(), core })
     }
 
@@ -271,23 +281,23 @@ impl Fill {
     ///
     /// # Cancel safety
     /// Safe: nothing is lost.
-    pub(crate) async fn wait_head(&self, core: usize) -> FillHead {
+    pub async fn wait_head(&self, core: usize) -> FillHead {
         self.transfer.until(core, || self.head.get().cloned()).await
     }
 
     /// Waits until `ready` yields; it is asked again whenever the fill moves on.
-    pub(crate) async fn wait<T>(&self, core: usize, ready: impl FnMut() -> Option<T>) -> T {
+    pub async fn wait<T>(&self, core: usize, ready: impl FnMut() -> Option<T>) -> T {
         self.transfer.until(core, ready).await
     }
 
     /// Applies an event, as [`Transfer::apply`].
-    pub(crate) fn apply(&self, event: Event) -> Actions {
+    pub fn apply(&self, event: Event) -> Actions {
         self.transfer.apply(event)
     }
 
     /// The body's clean end: the generation is sealed before the end is told, so that a reader on another
     /// core who sees the end finds all that it ends. False where fewer or more bytes came than were declared.
-    pub(crate) fn seal(&self, writer: Writer) -> bool {
+    pub fn seal(&self, writer: Writer) -> bool {
         let lag = writer.lag(self.transfer.front()).filter(|_| self.machine().readers() > 0);
         let is_whole = writer.seal().is_ok();
         if let Some(lag) = lag.filter(|_| is_whole) {
@@ -298,30 +308,30 @@ impl Fill {
     }
 
     /// Wakes the readers of all cores.
-    pub(crate) fn wake(&self, core: usize) {
+    pub fn wake(&self, core: usize) {
         self.transfer.wake(core);
     }
 }
 
 /// Whether a generation keeps only its newest bytes.
-pub(crate) fn is_windowed(generation: &Generation) -> bool {
+pub fn is_windowed(generation: &Generation) -> bool {
     generation.retirement() == Some(Retirement::Outgrown)
 }
 
 /// A reader's seat at a fill.
-pub(crate) struct Seat {
+pub struct Seat {
     fill: Arc<Fill>,
     core: usize,
 }
 
 impl Seat {
     /// The fill.
-    pub(crate) fn fill(&self) -> &Arc<Fill> {
+    pub fn fill(&self) -> &Arc<Fill> {
         &self.fill
     }
 
     /// The core its reader runs on.
-    pub(crate) fn core(&self) -> usize {
+    pub fn core(&self) -> usize {
         self.core
     }
 }

@@ -1,7 +1,7 @@
 //! What a reader does next where no byte is at hand: a pure function of what it sees. It must not wait for
 //! what nobody will bring, nor ask for what is held.
 
-use crate::fill::machine::End;
+use crate::machine::End;
 
 /// What memory says of the reader's offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,7 +10,7 @@ use weir_observe::{Event, EventKind, Events, Observatory};
 
 /// Tells of what leaves memory, and of what has to leave a volume.
 #[derive(Debug)]
-pub(crate) struct Leaving(pub(crate) Arc<Observatory>);
+pub struct Leaving(pub Arc<Observatory>);
 
 impl Watcher for Leaving {
     fn wants(&self) -> bool {
@@ -57,7 +57,7 @@ impl Watcher for Leaving {
 }
 
 /// Tells of a generation.
-pub(crate) fn tell(events: &Events, kind: EventKind, generation: &Generation, why: &'static str) {
+pub fn tell(events: &Events, kind: EventKind, generation: &Generation, why: &'static str) {
     events.tell(kind, || Event {
         kind,
         wall: clock::now().wall,
@@ -71,14 +71,14 @@ pub(crate) fn tell(events: &Events, kind: EventKind, generation: &Generation, wh
 }
 
 /// Tells that a generation is stored whole, once, whoever brought the last of it.
-pub(crate) fn tell_stored(events: &Events, generation: &Generation) {
+pub fn tell_stored(events: &Events, generation: &Generation) {
     if events.wants(EventKind::Stored) && generation.begin_telling() {
         tell(events, EventKind::Stored, generation, "");
     }
 }
 
 /// Tells of a purge, in the words of who wanted it.
-pub(crate) fn tell_purge(events: &Events, what: &str, why: &'static str) {
+pub fn tell_purge(events: &Events, what: &str, why: &'static str) {
     let kind = EventKind::Purged;
     events.tell(kind, || Event {
         kind,

@@ -15,7 +15,7 @@ use super::pace::Pace;
 use super::waiters::{Bells, Waiters};
 
 /// One running transfer.
-pub(crate) struct Transfer {
+pub struct Transfer {
     machine: Mutex<Machine>,
     /// Its first byte.
     start: u64,
@@ -52,7 +52,7 @@ impl Transfer {
     }
 
     /// The machine as it is now.
-    pub(crate) fn machine(&self) -> Machine {
+    pub fn machine(&self) -> Machine {
         *self.machine.lock()
     }
 

@@ -36,35 +36,41 @@ const MEMORY_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// What a fill has to know: its own request, whose fields are the first client's without what belongs
 /// to that client alone.
-pub(crate) struct Errand {
-    pub(crate) means: Arc<Means>,
-    pub(crate) settings: Arc<dyn Settings>,
-    pub(crate) again: Arc<Again>,
+pub struct Errand {
+    /// What every fill of the core uses.
+    pub means: Arc<Means>,
+    /// What the route says of fills.
+    pub settings: Arc<dyn Settings>,
+    /// How the origin is asked.
+    pub again: Arc<Again>,
     /// Scheme, authority, path and query of the key's request, and the client's fields, for the policy.
-    pub(crate) scheme: &'static str,
-    pub(crate) host: Arc<str>,
-    pub(crate) path_and_query: String,
-    pub(crate) client_headers: HeaderMap,
+    pub scheme: &'static str,
+    /// The host that was asked.
+    pub host: Arc<str>,
+    /// Path and query as the client sent them.
+    pub path_and_query: String,
+    /// The fields, as the origin sent them.
+    pub client_headers: HeaderMap,
     /// Whose request it is.
-    pub(crate) client: Witness,
+    pub client: Witness,
     /// What the request selects of what is held, and revalidates.
-    pub(crate) validating: Option<Arc<Generation>>,
+    pub validating: Option<Arc<Generation>>,
     /// Whether the key is remembered when a response is not storable.
-    pub(crate) shared: Sharing,
+    pub shared: Sharing,
     /// The range that the origin is asked for, where not for the whole.
-    pub(crate) cold: Option<Cold>,
+    pub cold: Option<Cold>,
     /// The seat of a fill that nobody waits for, for as long as it is stored.
-    pub(crate) seat: KeptSeat,
+    pub seat: KeptSeat,
     /// Its place among the fills at its upstream.
-    pub(crate) _place: Place,
+    pub _place: Place,
 }
 
 /// A seat at a fill that nobody waits for any more: who leaves one that is to go on puts the own one there.
-pub(crate) type KeptSeat = Arc<Mutex<Option<Seat>>>;
+pub type KeptSeat = Arc<Mutex<Option<Seat>>>;
 
 /// Whether others may join the fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sharing {
+pub enum Sharing {
     /// It is on the desk.
     Shared,
     /// It is one request's own.
@@ -73,7 +79,7 @@ pub(crate) enum Sharing {
 
 impl Sharing {
     /// That of a request: what is not known to be public is its own.
-    pub(crate) fn of(ask: &Ask) -> Sharing {
+    pub fn of(ask: &Ask) -> Sharing {
         match ask.is_authenticated() {
             true => Sharing::Alone,
             false => Sharing::Shared,
@@ -82,7 +88,7 @@ impl Sharing {
 
     /// Who asks for himself says nothing of the ranges of others, nor they of his: under which digest of the key it is remembered
     /// how they are fetched.
-    pub(crate) fn digest_of_ranges(self, key: &CacheKey) -> u128 {
+    pub fn digest_of_ranges(self, key: &CacheKey) -> u128 {
         match self {
             Sharing::Shared => key.digest,
             Sharing::Alone => !key.digest,
@@ -91,7 +97,7 @@ impl Sharing {
 }
 
 /// What the lead gets beside the fill itself.
-pub(crate) enum Handed {
+pub enum Handed {
     /// The response, where it is not filled.
     Response(Box<OriginResponse>),
     /// A part that is kept by itself, as it came.
@@ -104,11 +110,7 @@ pub(crate) enum Handed {
 pub(super) type Give = oneshot::Sender<Handed>;
 
 /// Starts a fill on this core; `interim` gets the origin's 1xx heads.
-pub(crate) fn start(
-    errand: Errand,
-    fill: Arc<Fill>,
-    interim: Option<InterimSender>,
-) -> oneshot::Receiver<Handed> {
+pub fn start(errand: Errand, fill: Arc<Fill>, interim: Option<InterimSender>) -> oneshot::Receiver<Handed> {
     let (give, handed) = oneshot::channel();
     tokio::spawn(Box::pin(run(errand, fill, interim, give)));
     handed
@@ -116,7 +118,7 @@ pub(crate) fn start(
 
 /// Starts a fill that nobody waits for; it keeps its own seat to the end. It asks for no client, so it
 /// shows nobody's credentials.
-pub(crate) fn start_in_background(mut errand: Errand, seat: Seat) {
+pub fn start_in_background(mut errand: Errand, seat: Seat) {
     errand.client_headers.remove(AUTHORIZATION);
     errand.again = errand.again.in_nobodys_name();
     let (give, _) = oneshot::channel();
@@ -126,7 +128,7 @@ pub(crate) fn start_in_background(mut errand: Errand, seat: Seat) {
 }
 
 /// Starts a fill on this core whose response is there already.
-pub(crate) fn start_with(
+pub fn start_with(
     errand: Errand,
     fill: Arc<Fill>,
     (generation, writer, length): (Arc<Generation>, Writer, Option<u64>),

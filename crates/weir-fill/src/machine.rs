@@ -9,15 +9,15 @@
 use weir_policy::NotStored;
 
 /// A fill without readers goes on when at most this many bytes are missing.
-pub(crate) const REST_BYTES_MAX: u64 = 16 << 20;
+pub const REST_BYTES_MAX: u64 = 16 << 20;
 /// Bytes a fill in window mode may be ahead of its foremost reader.
-pub(crate) const AHEAD_BYTES_MAX: u64 = 4 << 20;
+pub const AHEAD_BYTES_MAX: u64 = 4 << 20;
 /// How often the rest of a body that broke off is asked for.
-pub(crate) const TAKEOVERS_MAX: u8 = 2;
+pub const TAKEOVERS_MAX: u8 = 2;
 
 /// Where the bytes of a running fill go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Storing {
+pub enum Storing {
     /// Into a generation that will be published.
     Whole,
     /// Into a window and onto the volume, which readers that fall behind go on from.
@@ -28,7 +28,7 @@ pub(crate) enum Storing {
 
 /// How a fill ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub enum End {
     /// All bytes arrived.
     Whole,
     /// The response may not be stored: the lead keeps its stream, joiners pass.
@@ -57,7 +57,7 @@ pub(crate) enum End {
 
 /// The state of one fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub enum State {
     /// The request is sent, no final head has come.
     Asking,
     /// The head has come and the body is arriving.
@@ -75,7 +75,7 @@ pub(crate) enum State {
 
 /// What can happen to a fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Event {
+pub enum Event {
     /// A head that may be stored, with its declared length.
     Storable(Option<u64>),
     /// A head that may not be stored.
@@ -116,32 +116,32 @@ pub(crate) enum Event {
 
 /// What the task has to do after an event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Actions(u8);
+pub struct Actions(u8);
 
 impl Actions {
     /// Nothing.
-    pub(crate) const NONE: Actions = Actions(0);
+    pub const NONE: Actions = Actions(0);
     /// Wake the readers.
-    pub(crate) const WAKE: Actions = Actions(1);
+    pub const WAKE: Actions = Actions(1);
     /// The generation is whole.
-    pub(crate) const SEAL: Actions = Actions(2);
+    pub const SEAL: Actions = Actions(2);
     /// Abandon the generation.
-    pub(crate) const ABANDON: Actions = Actions(4);
+    pub const ABANDON: Actions = Actions(4);
     /// Stop the origin transfer, if it still runs.
-    pub(crate) const STOP: Actions = Actions(8);
+    pub const STOP: Actions = Actions(8);
     /// Ask for the rest of the body.
-    pub(crate) const TAKE_OVER: Actions = Actions(16);
+    pub const TAKE_OVER: Actions = Actions(16);
 
     /// Give the fill up, unless somebody comes back soon.
-    pub(crate) const LOOK: Actions = Actions(32);
+    pub const LOOK: Actions = Actions(32);
 
     /// Both sets.
-    pub(crate) const fn and(self, other: Actions) -> Actions {
+    pub const fn and(self, other: Actions) -> Actions {
         Actions(self.0 | other.0)
     }
 
     /// Whether every action of `other` is in this set.
-    pub(crate) const fn has(self, other: Actions) -> bool {
+    pub const fn has(self, other: Actions) -> bool {
         self.0 & other.0 == other.0
     }
 }
@@ -158,7 +158,7 @@ enum Purpose {
 /// One transfer: its state, how many read it, how far the foremost reader is, how often it has been taken
 /// over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Machine {
+pub struct Machine {
     purpose: Purpose,
     state: State,
     readers: u32,
@@ -173,22 +173,22 @@ impl Machine {
     }
 
     /// The transfer of a gap whose request is being sent, without readers.
-    pub(crate) fn of_gap() -> Machine {
+    pub fn of_gap() -> Machine {
         Machine { purpose: Purpose::Gap, ..Machine::new() }
     }
 
     /// The state.
-    pub(crate) fn state(&self) -> State {
+    pub fn state(&self) -> State {
         self.state
     }
 
     /// How many read it.
-    pub(crate) fn readers(&self) -> u32 {
+    pub fn readers(&self) -> u32 {
         self.readers
     }
 
     /// In window mode the fill waits for its foremost reader: back-pressure towards the origin.
-    pub(crate) fn must_wait(&self, ahead_bytes_max: u64) -> bool {
+    pub fn must_wait(&self, ahead_bytes_max: u64) -> bool {
         match self.state {
             State::Filling { written, storing: Storing::Window, .. } => {
                 written.saturating_sub(self.front) >= ahead_bytes_max.min(AHEAD_BYTES_MAX)
@@ -198,7 +198,7 @@ impl Machine {
     }
 
     /// Applies one event.
-    pub(crate) fn on(self, event: Event) -> (Machine, Actions) {
+    pub fn on(self, event: Event) -> (Machine, Actions) {
         match event {
             Event::Joined => (Machine { readers: self.readers + 1, ..self }, Actions::NONE),
             Event::Left => {

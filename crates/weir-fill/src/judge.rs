@@ -441,7 +441,7 @@ impl Errand {
 }
 
 /// Takes out what a part says of itself, and not of the whole (RFC 9110 §14.4, RFC 9530 §2).
-pub(crate) fn strip_of_part(headers: &mut HeaderMap) {
+pub fn strip_of_part(headers: &mut HeaderMap) {
     for name in OF_PART {
         headers.remove(name);
     }

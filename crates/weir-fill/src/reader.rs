@@ -4,7 +4,7 @@
 //! mix two versions of a body.
 
 mod choose;
-pub(crate) mod refill;
+pub mod refill;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,20 +27,20 @@ const WRITING_WAIT_MAX: Duration = Duration::from_secs(2);
 /// A body broke off: the connection is cut, never ended clean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("body cut: {word}")]
-pub(crate) struct Cut {
+pub struct Cut {
     /// The word for the log.
-    pub(crate) word: &'static str,
+    pub word: &'static str,
 }
 
 /// A piece's bytes.
-pub(crate) fn bytes_of(piece: &Piece) -> &[u8] {
+pub fn bytes_of(piece: &Piece) -> &[u8] {
     match piece {
         Piece::Bytes(bytes) => bytes,
     }
 }
 
 /// An interval of a generation that is held, is being filled, or whose missing parts can be brought.
-pub(crate) struct Reader {
+pub struct Reader {
     generation: Arc<Generation>,
     rest: Interval,
     place: Place,
@@ -65,7 +65,7 @@ enum Tried {
 }
 
 /// A fill that a reader reads.
-pub(crate) struct Filled {
+pub struct Filled {
     /// None once the reader asks for the rest by itself: the fill need not go on for a reader that it has
     /// lost.
     seat: Option<Seat>,
@@ -77,7 +77,7 @@ pub(crate) struct Filled {
 
 impl Filled {
     /// A reader's seat at a fill of this generation; `again` asks for the rest where the reader falls behind.
-    pub(crate) fn new(seat: Seat, generation: Arc<Generation>, again: Arc<Again>, store: Store) -> Filled {
+    pub fn new(seat: Seat, generation: Arc<Generation>, again: Arc<Again>, store: Store) -> Filled {
         Filled { seat: Some(seat), generation, again, store }
     }
 
@@ -102,7 +102,7 @@ pub(super) fn look(fill: &Fill, generation: &Generation, start: u64, bytes_max: 
 
 impl Reader {
     /// Reads the bytes `of` a generation that is held, whole or in part.
-    pub(crate) fn new(generation: Arc<Generation>, of: Interval, refill: Option<Box<Refill>>) -> Reader {
+    pub fn new(generation: Arc<Generation>, of: Interval, refill: Option<Box<Refill>>) -> Reader {
         Reader {
             generation,
             rest: of,
@@ -117,13 +117,13 @@ impl Reader {
 
     /// Reads the bytes `of` a generation that a fill brings, and has the rest brought where that stops before
     /// its end; `of.end` is `u64::MAX` where the length is not known.
-    pub(crate) fn filling(filled: Filled, of: Interval, refill: Option<Box<Refill>>) -> Reader {
+    pub fn filling(filled: Filled, of: Interval, refill: Option<Box<Refill>>) -> Reader {
         let generation = filled.generation.clone();
         Reader { filled: Some(Box::new(filled)), ..Reader::new(generation, of, refill) }
     }
 
     /// Goes on with other bytes `of` the same generation.
-    pub(crate) fn turn_to(&mut self, of: Interval) {
+    pub fn turn_to(&mut self, of: Interval) {
         (self.rest, self.own, self.tried, self.patience) = (of, None, Tried::Nothing, None);
         if let Some(refill) = &mut self.refill {
             // Whether the fill is waited for is decided again.
@@ -134,7 +134,7 @@ impl Reader {
 
     /// The generation's blocks from here on, and how many of their bytes are wanted; none while it is not
     /// sealed, or when all is sent.
-    pub(crate) fn blocks(&self) -> Option<(&[Bytes], usize, u64)> {
+    pub fn blocks(&self) -> Option<(&[Bytes], usize, u64)> {
         let blocks = self.generation.blocks()?;
         let block = usize::try_from(self.rest.start / BLOCK_BYTES as u64).ok()?;
         let within = (self.rest.start % BLOCK_BYTES as u64) as usize;
@@ -147,13 +147,13 @@ impl Reader {
     }
 
     /// Notes that so many bytes were sent.
-    pub(crate) fn advance(&mut self, bytes: u64) {
+    pub fn advance(&mut self, bytes: u64) {
         self.rest.start += bytes;
     }
 
     /// Whether a connection to an origin waits for this reader: its own, or that of a fill that only a window
     /// is kept of and that nobody else reads.
-    pub(crate) fn is_waited_for(&self) -> bool {
+    pub fn is_waited_for(&self) -> bool {
         let is_alone = |filled: &Filled| {
             let readers = filled.seat.as_ref().map(|seat| seat.fill().machine().readers());
             is_windowed(&filled.generation) && readers == Some(1)
@@ -169,7 +169,7 @@ impl Reader {
     ///
     /// # Cancel safety
     /// Safe: a piece is taken only when it is returned.
-    pub(crate) async fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut> {
+    pub async fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut> {
         loop {
             let left = self.left();
             if left == 0 {

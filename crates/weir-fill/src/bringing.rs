@@ -14,7 +14,7 @@ type Counts = HashMap<u128, usize, BuildHasherDefault<Folded>>;
 
 /// How much is being fetched of each URL, by its digest.
 #[derive(Debug, Default)]
-pub(crate) struct Urls([Mutex<Counts>; SHARDS]);
+pub struct Urls([Mutex<Counts>; SHARDS]);
 
 impl Urls {
     fn shard(&self, url: u128) -> &Mutex<Counts> {
@@ -22,14 +22,14 @@ impl Urls {
     }
 
     /// Whether something of that URL is.
-    pub(crate) fn has(&self, url: u128) -> bool {
+    pub fn has(&self, url: u128) -> bool {
         self.shard(url).lock().contains_key(&url)
     }
 }
 
 /// One that is.
 #[derive(Debug)]
-pub(crate) struct Bringing {
+pub struct Bringing {
     urls: Arc<Urls>,
     url: u128,
     asking: Asking,
@@ -37,13 +37,13 @@ pub(crate) struct Bringing {
 
 impl Bringing {
     /// Begins, before the request is sent.
-    pub(crate) fn begin(urls: &Arc<Urls>, url: u128, asking: Asking) -> Bringing {
+    pub fn begin(urls: &Arc<Urls>, url: u128, asking: Asking) -> Bringing {
         *urls.shard(url).lock().entry(url).or_default() += 1;
         Bringing { urls: urls.clone(), url, asking }
     }
 
     /// The ledger's number.
-    pub(crate) fn stamp(&self) -> Stamp {
+    pub fn stamp(&self) -> Stamp {
         self.asking.stamp()
     }
 }

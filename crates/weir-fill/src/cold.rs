@@ -12,11 +12,11 @@ use super::again::{only, part_of};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 /// The most that is asked for at a time, but for the rest of a chunk: 16 MiB.
-pub(crate) const ASK_BYTES_MAX: u64 = 16 << 20;
+pub const ASK_BYTES_MAX: u64 = 16 << 20;
 
 /// What an origin is asked for, and what of it is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Cold {
+pub struct Cold {
     wanted: Asked,
     chunk_bytes: u64,
     /// Just what is wanted is asked for.
@@ -25,29 +25,29 @@ pub(crate) struct Cold {
 
 /// What of a 206 is to be kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Kept {
+pub struct Kept {
     /// The bytes that are kept.
-    pub(crate) interval: Interval,
+    pub interval: Interval,
     /// So many come before them.
-    pub(crate) skip_bytes: u64,
+    pub skip_bytes: u64,
     /// The length of the whole.
-    pub(crate) length: u64,
+    pub length: u64,
 }
 
 impl Cold {
     /// How to ask for what is wanted: its chunks.
-    pub(crate) fn new(wanted: Asked, chunk_bytes: u64) -> Cold {
+    pub fn new(wanted: Asked, chunk_bytes: u64) -> Cold {
         Cold { wanted, chunk_bytes, is_exact: false }
     }
 
     /// How to ask for it as the client does.
-    pub(crate) fn exact(wanted: Asked) -> Cold {
+    pub fn exact(wanted: Asked) -> Cold {
         Cold { wanted, chunk_bytes: 1, is_exact: true }
     }
 
     /// Asks for it: from the block in which it begins to the end of the chunk in which it ends; the end of a body by one block
     /// more than is wanted, so that a block begins before that.
-    pub(crate) fn ask(self, headers: &mut HeaderMap) {
+    pub fn ask(self, headers: &mut HeaderMap) {
         let range = match self.wanted {
             Asked::Suffix(bytes) if self.is_exact => format!("bytes=-{bytes}"),
             Asked::From(wanted) if self.is_exact && wanted.end < u64::MAX => {
@@ -70,7 +70,7 @@ impl Cold {
 
     /// What is to be kept of a 206 that says what it is and has what is wanted first; a whole block is begun where that costs
     /// none of it.
-    pub(crate) fn read(self, response: &OriginResponse) -> Option<Kept> {
+    pub fn read(self, response: &OriginResponse) -> Option<Kept> {
         let (start, end, length) = part_of(only(&response.headers, &CONTENT_RANGE)?)?;
         if matches!(response.length, Length::Known(bytes) if bytes != end - start) {
             return None;
@@ -96,7 +96,7 @@ impl Cold {
 
 /// Where the bytes of a part lie that is kept by itself, and how long the whole is. Where the field and the framing disagree,
 /// what has come begins where it is said to begin, and is as much as has come; if it was to be the end, it is.
-pub(crate) fn placed_alone(headers: &HeaderMap, bytes: u64) -> Option<(u64, u64)> {
+pub fn placed_alone(headers: &HeaderMap, bytes: u64) -> Option<(u64, u64)> {
     let (start, end, length) = part_of(only(headers, &CONTENT_RANGE)?)?;
     let came = start.checked_add(bytes)?;
     let whole = if end == length { came } else { length };
@@ -105,12 +105,12 @@ pub(crate) fn placed_alone(headers: &HeaderMap, bytes: u64) -> Option<(u64, u64)
 
 /// Where a request for a range ends: with the chunk in which that ends, and at most so far that a reader who leaves, or goes on
 /// elsewhere, has not asked for all that follows.
-pub(crate) fn ask_end(wanted: Interval, ask_bytes_max: u64, chunk_bytes: u64) -> Option<u64> {
+pub fn ask_end(wanted: Interval, ask_bytes_max: u64, chunk_bytes: u64) -> Option<u64> {
     chunk_end(wanted.end.min(wanted.start.saturating_add(ask_bytes_max)), chunk_bytes)
 }
 
 /// Where the chunk ends that has the byte before `end`; none where that is open.
-pub(crate) fn chunk_end(end: u64, chunk_bytes: u64) -> Option<u64> {
+pub fn chunk_end(end: u64, chunk_bytes: u64) -> Option<u64> {
     if end == u64::MAX { None } else { end.checked_next_multiple_of(chunk_bytes) }
 }
 

@@ -8,22 +8,27 @@ use super::desk::Desk;
 use weir_observe::{Counters, Events, Observatory, Observer};
 
 /// What all fills and readers of one core share.
-pub(crate) struct Means {
-    pub(crate) store: Store,
-    pub(crate) desk: Arc<Desk>,
-    pub(crate) observatory: Arc<Observatory>,
-    pub(crate) observer: Observer,
-    pub(crate) core: usize,
+pub struct Means {
+    /// What is held.
+    pub store: Store,
+    /// What is under way.
+    pub desk: Arc<Desk>,
+    /// Where events go.
+    pub observatory: Arc<Observatory>,
+    /// The core's counters and logs.
+    pub observer: Observer,
+    /// The core's number.
+    pub core: usize,
 }
 
 impl Means {
     /// The core's counters.
-    pub(crate) fn counters(&self) -> &Counters {
+    pub fn counters(&self) -> &Counters {
         self.observer.counters()
     }
 
     /// Where events are told.
-    pub(crate) fn events(&self) -> &Events {
+    pub fn events(&self) -> &Events {
         &self.observatory.events
     }
 }

@@ -14,7 +14,7 @@ struct SiteTally {
 }
 
 /// Counts what origins are asked for in a site's name. To be used on the worker's own thread alone.
-pub(crate) fn of_site(observer: &Observer, site: SiteId) -> Arc<dyn Tally> {
+pub fn of_site(observer: &Observer, site: SiteId) -> Arc<dyn Tally> {
     Arc::new(SiteTally { counters: observer.counters_shared(), site })
 }
 

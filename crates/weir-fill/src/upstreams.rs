@@ -18,11 +18,11 @@ use weir_policy::Failure;
 use super::witness::{Witness, Witnesses};
 
 /// Fills at one origin at a time; what is beyond passes, or gets what is stale.
-pub(crate) const FILLS_PER_ORIGIN_MAX: usize = 128;
+pub const FILLS_PER_ORIGIN_MAX: usize = 128;
 /// For how long an upstream is left alone after its first failure.
-pub(crate) const SPELL: Duration = Duration::from_secs(1);
+pub const SPELL: Duration = Duration::from_secs(1);
 /// The longest spell, and how long after one an outage is forgotten that nobody asked about.
-pub(crate) const SPELL_MAX: Duration = Duration::from_secs(30);
+pub const SPELL_MAX: Duration = Duration::from_secs(30);
 
 /// Whether a try is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,18 +95,20 @@ impl Known {
 }
 
 /// The client whose fill it is, where that is known.
-pub(crate) type PlaceOf = Option<IpAddr>;
+pub type PlaceOf = Option<IpAddr>;
 
 /// How many fills there may be at an upstream.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct PlacesMax {
-    pub(crate) all: usize,
-    pub(crate) of_client: usize,
+pub struct PlacesMax {
+    /// Of all clients.
+    pub all: usize,
+    /// Of one client.
+    pub of_client: usize,
 }
 
 /// All upstreams, by name.
 #[derive(Default)]
-pub(crate) struct Upstreams {
+pub struct Upstreams {
     known: Mutex<HashMap<Box<str>, Known>>,
     /// Upstreams with trouble: what is asked on every answer needs no lock while there are none.
     troubles: AtomicUsize,
@@ -115,7 +117,7 @@ pub(crate) struct Upstreams {
 impl Upstreams {
     /// A place for one more fill at this upstream; none where all are taken, or the client has as many as it may. A place is counted
     /// from when the fill is planned: its connection comes later.
-    pub(crate) fn place(self: &Arc<Self>, name: &str, of: PlaceOf, most: PlacesMax) -> Option<Place> {
+    pub fn place(self: &Arc<Self>, name: &str, of: PlaceOf, most: PlacesMax) -> Option<Place> {
         let mut known = self.known.lock();
         let upstream = known.entry(name.into()).or_default();
         let of_client = of.and_then(|client| upstream.clients.get(&client)).copied().unwrap_or_default();
@@ -130,7 +132,7 @@ impl Upstreams {
     }
 
     /// It gave no answer, whoever asked.
-    pub(crate) fn failed(&self, name: &str, now: Instant) {
+    pub fn failed(&self, name: &str, now: Instant) {
         self.trouble(name, Failure::NoAnswer, |trouble| match trouble {
             Some(Trouble::Out(outage)) => Trouble::Out(outage.failed(now)),
             Some(Trouble::Suspected(_)) | None => Trouble::Out(Outage::begin(now)),
@@ -139,7 +141,7 @@ impl Upstreams {
 
     /// It gave no answer, or none that can be used, to a request of this client that may have been the cause;
     /// that is an outage once several clients have met it, with no answer in between.
-    pub(crate) fn suspected(&self, name: &str, client: Witness, kind: Failure, now: Instant) {
+    pub fn suspected(&self, name: &str, client: Witness, kind: Failure, now: Instant) {
         self.trouble(name, kind, |trouble| match trouble {
             Some(Trouble::Out(outage)) => Trouble::Out(outage.failed(now)),
             Some(Trouble::Suspected(mut witnesses)) => {
@@ -164,7 +166,7 @@ impl Upstreams {
     }
 
     /// It answered, whatever it said.
-    pub(crate) fn answered(&self, name: &str) {
+    pub fn answered(&self, name: &str) {
         if self.troubles.load(Ordering::Relaxed) == 0 {
             return;
         }
@@ -179,7 +181,7 @@ impl Upstreams {
     }
 
     /// How it failed a moment ago, so that it is not to be waited for; none where it is up.
-    pub(crate) fn outage(&self, name: &str, now: Instant) -> Option<Failure> {
+    pub fn outage(&self, name: &str, now: Instant) -> Option<Failure> {
         if self.troubles.load(Ordering::Relaxed) == 0 {
             return None;
         }
@@ -190,7 +192,7 @@ impl Upstreams {
     }
 
     /// Whether it may be asked without a client: always while it answers, else once a spell. Who is told so does ask.
-    pub(crate) fn may_try(&self, name: &str, now: Instant) -> bool {
+    pub fn may_try(&self, name: &str, now: Instant) -> bool {
         if self.troubles.load(Ordering::Relaxed) == 0 {
             return true;
         }
@@ -205,7 +207,7 @@ impl Upstreams {
 }
 
 /// A fill's place at its upstream, for as long as it runs.
-pub(crate) struct Place {
+pub struct Place {
     upstreams: Arc<Upstreams>,
     name: Box<str>,
     of: PlaceOf,

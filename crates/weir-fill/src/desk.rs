@@ -33,7 +33,7 @@ const LATE_PER_CLIENT_MAX: usize = 2;
 type Shard = Mutex<HashMap<u128, SmallVec<[Arc<Fill>; 1]>, BuildHasherDefault<Folded>>>;
 
 /// What to do about bytes that are not held.
-pub(crate) enum Plan {
+pub enum Plan {
     /// A fill that will bring them runs: read it.
     Join(Seat),
     /// Nobody fetches them: lead a fill.
@@ -47,24 +47,24 @@ pub(crate) enum Plan {
 }
 
 /// The fills under way in this process.
-pub(crate) struct Desk {
+pub struct Desk {
     shards: Box<[Shard]>,
     /// What is remembered of keys that are not being filled.
-    pub(crate) memory: Memory,
+    pub memory: Memory,
     /// What is known of those that are asked.
-    pub(crate) upstreams: Arc<Upstreams>,
+    pub upstreams: Arc<Upstreams>,
     /// What is being brought to generations that are held in part.
-    pub(crate) gaps: Gaps,
+    pub gaps: Gaps,
     /// What is being asked of origins, on the desk or not.
     urls: Arc<Urls>,
     /// Generations that are being completed, by their address.
-    pub(crate) completing: Mutex<HashSet<usize>>,
+    pub completing: Mutex<HashSet<usize>>,
     bells: Arc<Bells>,
 }
 
 impl Desk {
     /// An empty desk.
-    pub(crate) fn new(bells: Arc<Bells>) -> Desk {
+    pub fn new(bells: Arc<Bells>) -> Desk {
         let shards = (0..SHARDS).map(|_| Shard::default()).collect();
         let gaps = Gaps::new(bells.clone());
         Desk {
@@ -83,7 +83,7 @@ impl Desk {
     }
 
     /// Who brings the interval `want` of the variant that `headers` ask for?
-    pub(crate) fn plan(
+    pub fn plan(
         self: &Arc<Self>,
         (core, client): (usize, Witness),
         (key, ledger): (&CacheKey, &Ledger),
@@ -133,7 +133,7 @@ impl Desk {
     }
 
     /// A fill that no other request may join: its response is not known to be public.
-    pub(crate) fn alone(
+    pub fn alone(
         self: &Arc<Self>,
         (core, client): (usize, Witness),
         (key, ledger): (&CacheKey, &Ledger),
@@ -150,12 +150,12 @@ impl Desk {
 
     /// Whether anything of a URL is being fetched that may be stored, under whatever key; by the URL's digest. What is planned after
     /// this was asked sends its request later.
-    pub(crate) fn is_bringing(&self, url: u128) -> bool {
+    pub fn is_bringing(&self, url: u128) -> bool {
         self.urls.has(url)
     }
 
     /// The fill that is bringing the very generation that `part` is the stored part of.
-    pub(crate) fn bringing(&self, core: usize, part: &Generation) -> Option<(Seat, Arc<Generation>)> {
+    pub fn bringing(&self, core: usize, part: &Generation) -> Option<(Seat, Arc<Generation>)> {
         let shard = self.shard(part.key()).lock();
         let fills = shard.get(&part.key().digest)?;
         fills.iter().find_map(|fill| match fill.head() {
@@ -169,13 +169,13 @@ impl Desk {
     }
 
     /// Whether a fill is bringing all of this generation.
-    pub(crate) fn fills(&self, core: usize, generation: &Arc<Generation>) -> bool {
+    pub fn fills(&self, core: usize, generation: &Arc<Generation>) -> bool {
         self.bringing(core, generation).is_some_and(|(_, running)| Arc::ptr_eq(&running, generation))
     }
 
     /// What comes from `at` on is fetched already: a fill that would come to it later stops there, and its readers go on with
     /// that.
-    pub(crate) fn stop_fill(&self, core: usize, generation: &Arc<Generation>, at: u64) {
+    pub fn stop_fill(&self, core: usize, generation: &Arc<Generation>, at: u64) {
         let running = self.bringing(core, generation);
         if let Some((seat, _)) = running.filter(|(_, running)| Arc::ptr_eq(running, generation)) {
             seat.fill().stop_at(at);
@@ -183,7 +183,7 @@ impl Desk {
     }
 
     /// Takes a fill off the desk; its readers keep it.
-    pub(crate) fn done(&self, fill: &Arc<Fill>) {
+    pub fn done(&self, fill: &Arc<Fill>) {
         fill.brought();
         let now = clock::mono();
         if fill.is_late(now) {
@@ -199,21 +199,21 @@ impl Desk {
     }
 
     /// Fills under way.
-    pub(crate) fn running(&self) -> usize {
+    pub fn running(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().values().map(SmallVec::len).sum::<usize>()).sum()
     }
 }
 
 /// The lead of a fill that is on the desk and not yet begun. Dropped, it ends the fill, and those who
 /// joined it meanwhile plan anew.
-pub(crate) struct Lead {
+pub struct Lead {
     desk: Arc<Desk>,
     seat: Option<Seat>,
 }
 
 impl Lead {
     /// Takes the lead's own seat at the fill, which its task begins from here on.
-    pub(crate) fn begin(mut self) -> Option<Seat> {
+    pub fn begin(mut self) -> Option<Seat> {
         self.seat.take()
     }
 }
@@ -244,7 +244,7 @@ fn serves(fill: &Fill, headers: &HeaderMap, ledger: &Ledger) -> bool {
 }
 
 /// Whether a purge since a fill was planned concerns what it brought, so that who joins must not have it.
-pub(crate) fn is_overtaken(fill: &Fill, generation: &Generation, ledger: &Ledger) -> bool {
+pub fn is_overtaken(fill: &Fill, generation: &Generation, ledger: &Ledger) -> bool {
     ledger.judge(fill.key(), &generation.head().stored.tags, fill.stamp()) != Judged::Alive
 }
 
@@ -266,7 +266,7 @@ fn has_parts(fill: &Fill) -> bool {
 }
 
 /// Whether what is missing of a generation can be fetched by itself: its version and its length are known, and it is kept.
-pub(crate) fn is_partable(generation: &Generation) -> bool {
+pub fn is_partable(generation: &Generation) -> bool {
     !generation.is_retired()
         && generation.length().is_some()
         && strong(&generation.head().stored.headers).is_some()

@@ -6,7 +6,7 @@ use weir_policy::{CacheRules, RangeRules};
 use weir_store::Generation;
 
 /// What a route says about what is fetched by it.
-pub(crate) trait Settings: Send + Sync {
+pub trait Settings: Send + Sync {
     /// The caching rules.
     fn rules(&self) -> &CacheRules;
     /// How ranges are fetched that are not held.

@@ -18,7 +18,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// Completes a generation where its route wants that, unless it is under way. Called from within the runtime
 /// of the errand's core.
-pub(crate) fn start(errand: &Errand, generation: &Arc<Generation>) {
+pub fn start(errand: &Errand, generation: &Arc<Generation>) {
     if !errand.settings.range().fills_whole {
         return;
     }

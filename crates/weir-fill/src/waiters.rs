@@ -35,7 +35,7 @@ impl List {
 }
 
 /// The readers waiting for one fill, core by core.
-pub(crate) struct Waiters {
+pub struct Waiters {
     lists: Box<[Mutex<List>]>,
 }
 
@@ -76,7 +76,7 @@ impl Drop for Place<'_> {
 
 impl Waiters {
     /// No one waits yet on any of the bells' cores.
-    pub(crate) fn new(bells: &Bells) -> Arc<Waiters> {
+    pub fn new(bells: &Bells) -> Arc<Waiters> {
         Arc::new(Waiters { lists: bells.0.iter().map(|_| Mutex::default()).collect() })
     }
 
@@ -84,7 +84,7 @@ impl Waiters {
     ///
     /// # Cancel safety
     /// Dropping the future gives its place back.
-    pub(crate) async fn until<T>(&self, core: usize, mut ready: impl FnMut() -> Option<T>) -> T {
+    pub async fn until<T>(&self, core: usize, mut ready: impl FnMut() -> Option<T>) -> T {
         let mut place = Place { list: &self.lists[core], taken: None };
         poll_fn(|cx| {
             if let Some(value) = ready() {
@@ -98,7 +98,7 @@ impl Waiters {
     }
 
     /// Wakes everyone: this core's readers at once, each other core by one ring.
-    pub(crate) fn wake(self: &Arc<Self>, core: usize, bells: &Bells) {
+    pub fn wake(self: &Arc<Self>, core: usize, bells: &Bells) {
         for (other, list) in self.lists.iter().enumerate() {
             if other == core {
                 self.wake_core(core);
@@ -143,16 +143,16 @@ impl Bell {
 }
 
 /// The bells of all cores.
-pub(crate) struct Bells(Box<[Bell]>);
+pub struct Bells(Box<[Bell]>);
 
 impl Bells {
     /// One bell for each of `cores` cores.
-    pub(crate) fn new(cores: usize) -> Bells {
+    pub fn new(cores: usize) -> Bells {
         Bells((0..cores).map(|_| Bell::default()).collect())
     }
 
     /// Answers the bell of one core for as long as it is polled; each worker runs this once.
-    pub(crate) async fn answer(&self, core: usize) {
+    pub async fn answer(&self, core: usize) {
         let bell = &self.0[core];
         loop {
             bell.notify.notified().await;

@@ -14,25 +14,25 @@ const BLIND_BYTES: u64 = 1 << 20;
 
 /// The pace of one transfer.
 #[derive(Debug)]
-pub(crate) struct Pace {
+pub struct Pace {
     asked: Instant,
     headed: OnceLock<Instant>,
 }
 
 impl Pace {
     /// Of one whose request is being sent.
-    pub(crate) fn new(asked: Instant) -> Pace {
+    pub fn new(asked: Instant) -> Pace {
         Pace { asked, headed: OnceLock::new() }
     }
 
     /// The head has come.
-    pub(crate) fn head(&self, now: Instant) {
+    pub fn head(&self, now: Instant) {
         let _ = self.headed.set(now);
     }
 
     /// Whether a transfer that has brought so many bytes brings `ahead` more within a round trip and a little patience. What
     /// lies in the block that it is about to write is as good as there.
-    pub(crate) fn comes_soon(&self, brought: u64, ahead: u64, now: Instant) -> bool {
+    pub fn comes_soon(&self, brought: u64, ahead: u64, now: Instant) -> bool {
         let Some(headed) = self.headed.get() else { return ahead <= BLIND_BYTES };
         if ahead < BLOCK_BYTES as u64 {
             return true;

@@ -8,14 +8,14 @@ use weir_policy::Interval;
 use weir_store::{BLOCK_BYTES, Generation};
 
 use super::choose::{Asking, Beyond, GapSeen, Nearby};
-use crate::fill::again::{Again, ReadOver};
-use crate::fill::cold::ask_end;
-use crate::fill::gap::task::Errand;
-use crate::fill::gap::{GapSeat, Seen};
-use crate::fill::machine::End;
-use crate::fill::means::Means;
-use crate::fill::memory::Manner;
-use crate::fill::{Seat, complete, is_windowed};
+use crate::again::{Again, ReadOver};
+use crate::cold::ask_end;
+use crate::gap::task::Errand;
+use crate::gap::{GapSeat, Seen};
+use crate::machine::End;
+use crate::means::Means;
+use crate::memory::Manner;
+use crate::{Seat, complete, is_windowed};
 use weir_clock as clock;
 
 /// How many holes within one block are looked at.
@@ -28,7 +28,7 @@ const TRIES_MAX: u8 = 3;
 const BREAKS_MAX: u8 = 8;
 
 /// One reader's way to what is missing.
-pub(crate) struct Refill {
+pub struct Refill {
     pub(super) errand: Errand,
     /// How it asks for itself.
     pub(super) again: Arc<Again>,
@@ -71,7 +71,7 @@ enum Refused {
 
 impl Refill {
     /// A reader's that asks for at most `ask_bytes_max` at a time, to the end of a chunk of `chunk_bytes`.
-    pub(crate) fn new(errand: Errand, again: Arc<Again>, ask_bytes_max: u64, chunk_bytes: u64) -> Refill {
+    pub fn new(errand: Errand, again: Arc<Again>, ask_bytes_max: u64, chunk_bytes: u64) -> Refill {
         Refill {
             errand,
             again,
@@ -87,7 +87,7 @@ impl Refill {
     }
 
     /// Whether its client has all that it may have of the origin's connections.
-    pub(crate) fn is_spent(&self) -> bool {
+    pub fn is_spent(&self) -> bool {
         self.again.upstream.is_spent(self.again.client)
     }
 
@@ -99,11 +99,7 @@ impl Refill {
     ///
     /// # Cancel safety
     /// Safe: what is on its way goes on while it is worth it.
-    pub(crate) async fn confirm(
-        &mut self,
-        generation: &Arc<Generation>,
-        wanted: Interval,
-    ) -> Result<(), End> {
+    pub async fn confirm(&mut self, generation: &Arc<Generation>, wanted: Interval) -> Result<(), End> {
         let Means { desk, store, core, .. } = &*self.errand.means;
         let is_going_down = store.is_going_down(generation) && !generation.is_filling();
         if desk.bringing(*core, generation).is_some() || is_going_down {
@@ -252,7 +248,7 @@ impl Refill {
     }
 
     /// Takes out what cannot be completed.
-    pub(crate) fn note(&self, generation: &Arc<Generation>, end: End) {
+    pub fn note(&self, generation: &Arc<Generation>, end: End) {
         let Means { desk, store, core, .. } = &*self.errand.means;
         match end {
             // However many see it, it is one change.

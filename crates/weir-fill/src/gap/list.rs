@@ -11,26 +11,28 @@ use weir_policy::Interval;
 use weir_store::{Generation, Writer};
 
 use super::{Gap, GapSeat};
-use crate::fill::again::{Part, ReadOver};
-use crate::fill::machine::Event;
-use crate::fill::transfer::Transfer;
-use crate::fill::waiters::Bells;
+use crate::again::{Part, ReadOver};
+use crate::machine::Event;
+use crate::transfer::Transfer;
+use crate::waiters::Bells;
 use weir_clock as clock;
 
 /// The transfers of gaps that are under way, by generation.
-pub(crate) struct Gaps {
+pub struct Gaps {
     running: Mutex<HashMap<usize, SmallVec<[Arc<Gap>; 1]>>>,
     bells: Arc<Bells>,
 }
 
 /// A transfer whose head has come already.
-pub(crate) struct Begun {
-    pub(crate) writer: Writer,
-    pub(crate) part: Part,
+pub struct Begun {
+    /// Where the part goes.
+    pub writer: Writer,
+    /// The part that comes.
+    pub part: Part,
     /// When its request was sent.
-    pub(crate) asked: Instant,
+    pub asked: Instant,
     /// The whole was asked for.
-    pub(crate) is_whole: bool,
+    pub is_whole: bool,
 }
 
 /// Who wants a gap brought, and how.
@@ -50,7 +52,8 @@ pub(super) struct Seated {
 }
 
 impl Gaps {
-    pub(crate) fn new(bells: Arc<Bells>) -> Gaps {
+    /// None under way; readers are woken by these bells.
+    pub fn new(bells: Arc<Bells>) -> Gaps {
         Gaps { running: Mutex::default(), bells }
     }
 

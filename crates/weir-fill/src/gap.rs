@@ -2,8 +2,8 @@
 //! read it; what has come is kept. [`list`] says who brings what, [`task`] does it. It must not mix two
 //! versions of a body: [`Again::part`](super::again::Again::part) asks for the same one.
 
-pub(crate) mod list;
-pub(crate) mod task;
+pub mod list;
+pub mod task;
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -25,7 +25,7 @@ const SCARCE_AHEAD_BYTES_MAX: u64 = 128 << 10;
 const WRITING_BYTES_MAX: u64 = 1 << 20;
 
 /// One running transfer of a gap.
-pub(crate) struct Gap {
+pub struct Gap {
     transfer: Transfer,
     generation: Arc<Generation>,
     /// Where it stops when nobody reads it any more: at the end of a chunk.
@@ -96,13 +96,13 @@ impl Gap {
 }
 
 /// A reader's seat at a gap.
-pub(crate) struct GapSeat {
+pub struct GapSeat {
     gap: Arc<Gap>,
     core: usize,
 }
 
 /// What a reader finds at its seat.
-pub(crate) enum Seen {
+pub enum Seen {
     /// Bytes from its offset on.
     Piece(Piece),
     /// The transfer has come past its offset, or has ended: look at what is held.
@@ -116,17 +116,17 @@ impl GapSeat {
     }
 
     /// Whether nothing of what it brings lies at or after an offset.
-    pub(crate) fn is_past(&self, offset: u64) -> bool {
+    pub fn is_past(&self, offset: u64) -> bool {
         self.gap.transfer.ended().is_some() || self.gap.transfer.end() <= offset
     }
 
     /// How much of a whole it reads over.
-    pub(crate) fn over(&self) -> ReadOver {
+    pub fn over(&self) -> ReadOver {
         self.gap.over
     }
 
     /// Why it failed, for the log.
-    pub(crate) fn failure_word(&self) -> &'static str {
+    pub fn failure_word(&self) -> &'static str {
         self.gap.transfer.failure_word()
     }
 
@@ -134,7 +134,7 @@ impl GapSeat {
     ///
     /// # Cancel safety
     /// Safe.
-    pub(crate) async fn ended(&self) -> End {
+    pub async fn ended(&self) -> End {
         let transfer = &self.gap.transfer;
         transfer.advance(u64::MAX);
         transfer.turn.notify_one();
@@ -143,7 +143,7 @@ impl GapSeat {
 
     /// Whether the transfer will come past an offset. What it has passed and is not held must be asked for
     /// again.
-    pub(crate) fn brings(&self, offset: u64) -> bool {
+    pub fn brings(&self, offset: u64) -> bool {
         self.gap.is_to_come(offset)
     }
 
@@ -154,7 +154,7 @@ impl GapSeat {
     ///
     /// # Cancel safety
     /// Safe.
-    pub(crate) async fn confirmed(&self) -> Result<(), End> {
+    pub async fn confirmed(&self) -> Result<(), End> {
         let ready = || match self.gap.transfer.machine().state() {
             State::Asking => None,
             State::Filling { .. } | State::Ended(End::Brought) => Some(Ok(())),
@@ -167,7 +167,7 @@ impl GapSeat {
     ///
     /// # Cancel safety
     /// Safe.
-    pub(crate) async fn wait(&self, offset: u64, bytes_max: usize) -> Seen {
+    pub async fn wait(&self, offset: u64, bytes_max: usize) -> Seen {
         self.advance(offset);
         let Gap { transfer, generation, .. } = &*self.gap;
         let ready = || {
@@ -184,7 +184,7 @@ impl GapSeat {
     }
 
     /// The reader is at `offset`; one that is elsewhere, at another part of what it wants, moves nothing.
-    pub(crate) fn advance(&self, offset: u64) {
+    pub fn advance(&self, offset: u64) {
         let transfer = &self.gap.transfer;
         if transfer.covers(offset) && transfer.advance(offset) {
             transfer.turn.notify_one();

@@ -12,13 +12,13 @@ use super::OriginFailure;
 use super::witness::{WITNESSED_FOR, Witness, Witnesses};
 
 /// How long a key stays known as not storable, once it has been said twice.
-pub(crate) const DECLINED_FOR: Duration = Duration::from_secs(120);
+pub const DECLINED_FOR: Duration = Duration::from_secs(120);
 /// How long after it was said once, and after each refusal (401, 403, 404 and the like): that may have been of one request.
-pub(crate) const DOUBTED_FOR: Duration = Duration::from_secs(5);
+pub const DOUBTED_FOR: Duration = Duration::from_secs(5);
 /// For so long after a storable response one that is not says nothing of the key: it may have been of one request.
-pub(crate) const STORABLE_FOR: Duration = Duration::from_secs(120);
+pub const STORABLE_FOR: Duration = Duration::from_secs(120);
 /// How long our own 502 and 504 are remembered.
-pub(crate) const FAILED_FOR: Duration = Duration::from_secs(1);
+pub const FAILED_FOR: Duration = Duration::from_secs(1);
 
 /// For how long a client whose request for a key hung leads no fill of it that others may join.
 const LATE_FOR: Duration = Duration::from_secs(30);
@@ -75,7 +75,7 @@ impl<T: Clone> Table<T> {
 }
 
 /// How long a key's ranges are handled in a special manner, once it has been said twice.
-pub(crate) const MANNER_FOR: Duration = Duration::from_secs(120);
+pub const MANNER_FOR: Duration = Duration::from_secs(120);
 /// Two changes of an object within this time, and it is fetched whole for a while.
 const RESTLESS: Duration = Duration::from_secs(10);
 
@@ -89,7 +89,7 @@ struct Handled {
 
 /// How ranges of a key are fetched that are not held, where they cannot be as usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub enum Manner {
     /// With the whole: the origin does not send parts, or the object changes all the time.
     Whole,
     /// Past the cache: parts are sent, but which version they are of cannot be told.
@@ -105,7 +105,7 @@ struct Declined {
 }
 
 /// The tables.
-pub(crate) struct Memory {
+pub struct Memory {
     declined: Table<Declined>,
     storable: Table<()>,
     failed: Table<OriginFailure>,
@@ -132,28 +132,28 @@ impl Memory {
     }
 
     /// Notes that a client's request for a key went without a head for longer than others wait.
-    pub(crate) fn note_late(&self, digest: u128, client: Witness, now: Instant) {
+    pub fn note_late(&self, digest: u128, client: Witness, now: Instant) {
         self.late.put(digest ^ client.spread(), now + LATE_FOR, ());
     }
 
     /// Whether that was so a moment ago.
-    pub(crate) fn was_late(&self, digest: u128, client: Witness, now: Instant) -> bool {
+    pub fn was_late(&self, digest: u128, client: Witness, now: Instant) -> bool {
         self.late.find(digest ^ client.spread(), now).is_some()
     }
 
     /// Parts of the key can be had as usual.
-    pub(crate) fn has_parts(&self, digest: u128) {
+    pub fn has_parts(&self, digest: u128) {
         self.manners.clear(digest);
     }
 
     /// How the key's ranges are to be fetched, if not as usual.
-    pub(crate) fn manner(&self, digest: u128, now: Instant) -> Option<Manner> {
+    pub fn manner(&self, digest: u128, now: Instant) -> Option<Manner> {
         self.manners.find(digest, now).filter(|handled| now < handled.until).map(|handled| handled.manner)
     }
 
     /// Remembers how the key's ranges are to be fetched: not for long until it is said again, since one request alone may have
     /// brought it about.
-    pub(crate) fn handle(&self, digest: u128, now: Instant, manner: Manner) {
+    pub fn handle(&self, digest: u128, now: Instant, manner: Manner) {
         let is_confirmed = self.manners.find(digest, now).is_some_and(|handled| handled.manner == manner);
         self.handle_for(digest, now, manner, if is_confirmed { MANNER_FOR } else { DOUBTED_FOR });
     }
@@ -164,7 +164,7 @@ impl Memory {
     }
 
     /// Notes that the key's object has changed while parts of it were fetched.
-    pub(crate) fn changed(&self, digest: u128, now: Instant) {
+    pub fn changed(&self, digest: u128, now: Instant) {
         match self.changed.find(digest, now) {
             Some(()) => self.handle_for(digest, now, Manner::Whole, MANNER_FOR),
             None => self.changed.put(digest, now + RESTLESS, ()),
@@ -172,7 +172,7 @@ impl Memory {
     }
 
     /// Why the key's last response was not storable.
-    pub(crate) fn declined(&self, digest: u128, now: Instant) -> Option<NotStored> {
+    pub fn declined(&self, digest: u128, now: Instant) -> Option<NotStored> {
         self.declined
             .find(digest, now)
             .filter(|declined| now < declined.until)
@@ -181,7 +181,7 @@ impl Memory {
 
     /// Remembers a response that was not storable. One request alone may have brought it about, by a cookie or by a field of
     /// its own: after a storable one it is not believed at once, and not for long until it is said again.
-    pub(crate) fn decline(&self, digest: u128, now: Instant, reason: NotStored, status: StatusCode) {
+    pub fn decline(&self, digest: u128, now: Instant, reason: NotStored, status: StatusCode) {
         if self.storable.take(digest).is_some_and(|entry| now < entry.until) {
             return;
         }
@@ -192,7 +192,7 @@ impl Memory {
 
     /// Notes that a request for the key met a failure that it may have caused. True where so many clients have, with no answer in
     /// between, that it concerns them all.
-    pub(crate) fn witnessed(&self, digest: u128, client: Witness, now: Instant) -> bool {
+    pub fn witnessed(&self, digest: u128, client: Witness, now: Instant) -> bool {
         let mut witnesses = self.witnesses.find(digest, now).unwrap_or_else(|| Witnesses::begin(client, now));
         witnesses.add(client, now);
         let are_enough = witnesses.are_enough();
@@ -201,25 +201,25 @@ impl Memory {
     }
 
     /// The key was answered, and not with a server's error: what failed was a request.
-    pub(crate) fn answered(&self, digest: u128) {
+    pub fn answered(&self, digest: u128) {
         self.witnesses.clear(digest);
         self.failed.clear(digest);
     }
 
     /// A storable response clears what was remembered.
-    pub(crate) fn accept(&self, digest: u128, now: Instant) {
+    pub fn accept(&self, digest: u128, now: Instant) {
         self.declined.clear(digest);
         self.failed.clear(digest);
         self.storable.put(digest, now + STORABLE_FOR, ());
     }
 
     /// The key's failure of a moment ago.
-    pub(crate) fn failed(&self, digest: u128, now: Instant) -> Option<OriginFailure> {
+    pub fn failed(&self, digest: u128, now: Instant) -> Option<OriginFailure> {
         self.failed.find(digest, now)
     }
 
     /// Remembers a failure.
-    pub(crate) fn fail(&self, digest: u128, now: Instant, failure: OriginFailure) {
+    pub fn fail(&self, digest: u128, now: Instant, failure: OriginFailure) {
         self.failed.put(digest, now + FAILED_FOR, failure);
     }
 }

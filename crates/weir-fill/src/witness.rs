@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 /// So many clients must have met a failure that a request may have caused.
-pub(crate) const WITNESSES_MIN: usize = 3;
+pub const WITNESSES_MIN: usize = 3;
 /// After this time without another failure those that were met are forgotten.
-pub(crate) const WITNESSED_FOR: Duration = Duration::from_secs(10);
+pub const WITNESSED_FOR: Duration = Duration::from_secs(10);
 
 /// A client, as far as it can be told from others: by its IPv4 address, or by the /48 of its IPv6 address, the most that one customer
 /// is given. All that cannot be told apart are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Witness {
+pub enum Witness {
     /// An address.
     V4(u32),
     /// A network.
@@ -26,7 +26,7 @@ pub(crate) enum Witness {
 
 impl Witness {
     /// The client of that address, or of that /64 of IPv6; none over a Unix socket, and where it is not known.
-    pub(crate) fn of(client: Option<IpAddr>) -> Witness {
+    pub fn of(client: Option<IpAddr>) -> Witness {
         match client {
             Some(IpAddr::V4(ip)) => Witness::V4(ip.to_bits()),
             // Invariant: what is left of 128 bits fits.
@@ -36,7 +36,7 @@ impl Witness {
     }
 
     /// As a number, for who knows no addresses. Addresses share none with networks that are in use.
-    pub(crate) fn number(self) -> u64 {
+    pub fn number(self) -> u64 {
         match self {
             Witness::V4(ip) => u64::from(ip),
             Witness::V6(network) => network,
@@ -45,28 +45,28 @@ impl Witness {
     }
 
     /// As bits that may be mixed with a digest.
-    pub(crate) fn spread(self) -> u128 {
+    pub fn spread(self) -> u128 {
         u128::from(self.number()).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835)
     }
 }
 
 /// Different clients that have met a failure.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Witnesses {
+pub struct Witnesses {
     clients: SmallVec<[Witness; WITNESSES_MIN]>,
     until: Instant,
 }
 
 impl Witnesses {
     /// One, for now.
-    pub(crate) fn begin(client: Witness, now: Instant) -> Witnesses {
+    pub fn begin(client: Witness, now: Instant) -> Witnesses {
         let mut clients = SmallVec::new();
         clients.push(client);
         Witnesses { clients, until: now + WITNESSED_FOR }
     }
 
     /// One more failure.
-    pub(crate) fn add(&mut self, client: Witness, now: Instant) {
+    pub fn add(&mut self, client: Witness, now: Instant) {
         if now >= self.until {
             *self = Witnesses::begin(client, now);
         }
@@ -80,7 +80,7 @@ impl Witnesses {
     }
 
     /// Whether the failure is not one client's alone.
-    pub(crate) fn are_enough(&self) -> bool {
+    pub fn are_enough(&self) -> bool {
         self.clients.len() >= WITNESSES_MIN
     }
 }
