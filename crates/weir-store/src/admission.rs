@@ -15,7 +15,6 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crossbeam_channel::Sender;
 
-pub(crate) use self::file::SpentFile;
 pub(crate) use self::sketch::{Extent, Sketch};
 use self::thread::Task;
 use crate::budget::Charge;

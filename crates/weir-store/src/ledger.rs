@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_policy::{CacheKey, Now, Tags};
 
-use crate::random;
+use crate::volume::random;
 
 pub use asked::Asking;
 use asked::UnderWay;
@@ -32,7 +32,7 @@ use marks::Marks;
 pub(crate) use marks::Reach;
 pub use marks::{MARKS_MAX, PREFIX_LENGTHS_MAX};
 pub use record::Unreadable;
-pub use scope::{Durable, Force, Judged, Mark, PREFIX_BYTES_MAX, Scope, Stamp};
+pub use scope::{Force, Judged, Mark, PREFIX_BYTES_MAX, Scope, Stamp};
 use scribe::Nature;
 pub use scribe::Past;
 

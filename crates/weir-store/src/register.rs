@@ -7,18 +7,17 @@
 //! ([`Arrival::dead_below`]) where marks were dropped in its absence.
 
 mod text;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
 use parking_lot::Mutex;
+use weir_disk::scratch::{self, Scratch};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::ledger::{Durable, Ledger, Past, Stamp};
-use crate::random;
-use crate::scratch::{self, Scratch};
+use crate::ledger::{Ledger, Past, Stamp};
+use crate::volume::{Bears, Opening, Reached, random};
 
 /// Its name in the state folder.
 const NAME: &str = "volumes";
@@ -99,53 +98,11 @@ struct Entry {
     path: String,
 }
 
-/// How far a volume has come.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Reached {
-    /// The last epoch that is durable; 0 where that is not known, since the index was made anew.
-    pub epoch: u64,
-    /// Where the durable log ends.
-    pub end: u64,
-}
-
-impl Reached {
-    /// Whether it lacks something of what it had.
-    fn is_behind(self, before: Reached) -> bool {
-        if self.epoch > 0 { self.epoch < before.epoch } else { self.end < before.end }
-    }
-}
-
-/// By which opening a volume is used: a number that nobody guesses, in the volume and in the register. Of two copies that are used
-/// in turn each lacks the other's.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Opening {
-    /// What the volume said.
-    pub found: u64,
-    /// What it says from now on.
-    pub own: u64,
-}
-
-impl Opening {
-    /// Whether the volume says it, so that no register that was written before matches it.
-    fn is_new(self) -> bool {
-        self.own != self.found && self.own != 0
-    }
-}
-
 impl Entry {
     /// Whether a volume of that opening would be believed at the next start.
     fn matches(&self, opening: Opening, is_announced: bool) -> bool {
         self.is_present && (self.opening == opening.own || is_announced)
     }
-}
-
-/// The numbers of a ledger that a volume bears.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Bears {
-    /// No stamp is larger, nor the number up to which it was swept, nor the next one.
-    pub largest: u64,
-    /// How far the ledger that it was used with was durable when it was last written to.
-    pub reached: Durable,
 }
 
 /// A volume that has been opened.

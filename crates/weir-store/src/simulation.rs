@@ -3,7 +3,6 @@
 //! What decides is what runs in the store: the queues of memory and their ghosts, [`crate::admission`], the counts of uses and
 //! the choice of what is written anew ([`crate::volume`]). What is modelled is the log: segments that are filled and dropped in
 //! order, each object in one of them.
-
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};
 
@@ -19,7 +18,7 @@ use crate::head::Head;
 use crate::ledger::Stamp;
 use crate::queues::Queues;
 use crate::volume::reinsert::{Wanted, allowance_bytes, choose, uses_after};
-use crate::volume::{KeyHash, Uses};
+use crate::volume::testing::{KeyHash, Uses};
 
 /// What an object of a few KB takes in memory beside its body, and in the log, in bytes; as the store has it.
 const MEMORY_OVERHEAD_BYTES: u64 = 900;

@@ -26,8 +26,8 @@ use crate::shelf::Shelf;
 use crate::stocks::{Live, SiteStocks, live, share_quotas, stocks};
 #[cfg(test)]
 use crate::tier::Outdone;
-use crate::tier::{Ask, Gone, Place, Seating, Standing, Stowing, Tier, digest_below};
-use crate::volume::{ReadError, Volume};
+use crate::tier::{Ask, Gone, Place, Seating, Standing, Stowing, Tier};
+use crate::volume::{EvictionListener, ReadError, Volume, key};
 use crate::watch::{VolumeWatcher, Watcher};
 use crate::writer::{Kind, Writer};
 
@@ -171,8 +171,8 @@ impl Store {
 
     /// What a volume of that name is opened with ([`VolumeSettings`](crate::volume::VolumeSettings)), for whoever watches the
     /// store to be told of it.
-    pub fn volume_watcher(&self, name: &str) -> VolumeWatcher {
-        VolumeWatcher::new(name, &self.shelf.watched)
+    pub fn volume_watcher(&self, name: &str) -> Arc<dyn EvictionListener> {
+        Arc::new(VolumeWatcher::new(name, &self.shelf.watched))
     }
 
     /// What is held of each site, by tier, in the order of their hashes ([`Store::is_unswept`]). Looks through the index; may block.
@@ -403,7 +403,7 @@ impl Store {
         length: Option<u64>,
     ) -> Result<(Arc<Generation>, Reserve), NotAdmitted> {
         let shelf = &self.shelf;
-        shelf.expecting.note(|| digest_below(&key.full, key.site));
+        shelf.expecting.note(|| key::digest(&key.full, key.site));
         let stored = detached(storable.into_stored());
         // Where readers hold so much that its body could not go on whatever they do, it would wait for them.
         let charges = shelf.charge(overhead_bytes(&key)).and_then(|own| {

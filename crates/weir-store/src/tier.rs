@@ -19,10 +19,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use weir_policy::{CacheKey, Now};
-use xxhash_rust::xxh3::Xxh3Default;
 
 pub use self::ask::Ask;
 pub(crate) use self::below::Below;
@@ -42,9 +41,7 @@ use crate::generation::{Generation, overhead_bytes};
 use crate::head::{Head, detached, head_bytes};
 use crate::ledger::{Judged, Ledger, Stamp};
 use crate::shelf::Shelf;
-use crate::volume::codec;
-use crate::volume::put::Fate;
-use crate::volume::{Health, Named, Put, ReadError, Record, Verified, Volume, VolumeUsage};
+use crate::volume::{Fate, Health, Named, Put, ReadError, Record, Verified, Volume, VolumeUsage, codec, key};
 
 /// Two heads of one object are written down at least so far apart.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
@@ -208,7 +205,7 @@ impl Tier {
     /// Whether a generation lies on the volume, too. May wait for the drive.
     pub(crate) fn holds(&self, generation: &Generation) -> bool {
         let (key, object) = (generation.key(), generation.object());
-        object > 0 && self.volume.has_object(Named { digest: digest_below(&key.full, key.site), object })
+        object > 0 && self.volume.has_object(Named { digest: key::digest(&key.full, key.site), object })
     }
 
     /// Whether what marks have made dead can be taken out of the volume.
@@ -350,7 +347,7 @@ impl Tier {
 
     fn begin_put(self: &Arc<Tier>, generation: &Generation) -> Option<Put> {
         let head = codec::encode(&generation.head().stored, (self.clock)());
-        let (key, stamp) = (key_below(generation.key()), generation.stamp().number());
+        let (key, stamp) = (key::on_volume(generation.key()), generation.stamp().number());
         let put = self.volume.begin(&key, Bytes::from(head), stamp, generation.length()).ok()?;
         generation.set_home(put.number(), self);
         self.note_going_down(put.number(), key.digest, put.fate());
@@ -394,7 +391,7 @@ impl Tier {
         }
         let head = codec::encode(&generation.head().stored, now);
         let (key, stamp) = (generation.key(), generation.stamp().number());
-        let digest = digest_below(&key.full, key.site);
+        let digest = key::digest(&key.full, key.site);
         let _ = self.volume.refresh(digest, generation.object(), Bytes::from(head), stamp);
     }
 
@@ -446,28 +443,6 @@ fn record_below(record: Record) -> (Arc<Record>, u64) {
     let record = record.for_reading();
     let bytes = record.memory_bytes() + size_of::<Below>() as u64;
     (Arc::new(record), bytes)
-}
-
-/// The key under which a generation lies on the volume: what belongs to another site is another's.
-fn key_below(key: &CacheKey) -> CacheKey {
-    let mut full = BytesMut::with_capacity(8 + key.full.len());
-    full.put_u64_le(key.site);
-    full.put_slice(&key.full);
-    CacheKey::new(full.freeze()).of_site(key.site)
-}
-
-/// The site and the full key of what lies on the volume under a key.
-pub(crate) fn split_key(below: &[u8]) -> Option<(u64, &[u8])> {
-    let (site, full) = below.split_first_chunk()?;
-    Some((u64::from_le_bytes(*site), full))
-}
-
-/// The digest of that key, which the volume demands to be its key's.
-pub(crate) fn digest_below(full: &[u8], site: u64) -> u128 {
-    let mut digest = Xxh3Default::new();
-    digest.update(&site.to_le_bytes());
-    digest.update(full);
-    digest.digest128()
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
 //! The volumes below a store: attached, weighed, emptied and let go while it runs.
-
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
@@ -157,7 +156,8 @@ impl Store {
                 Outdone::default()
             }
         };
-        volume.follow(&self.shelf.ledger);
+        let (ledger, durable) = self.shelf.ledger.durable();
+        volume.follow(ledger, durable);
         seating.settle(&volume);
         let tier = Tier::new(volume, rows, seating, outdone, clock);
         tier.set_aside(self.shelf.charge(memory_bytes));
@@ -217,7 +217,8 @@ impl Store {
         seating: Seating,
         clock: fn() -> Now,
     ) -> Attached {
-        volume.follow(&self.shelf.ledger);
+        let (ledger, durable) = self.shelf.ledger.durable();
+        volume.follow(ledger, durable);
         seating.settle(&volume);
         let tier = Tier::new(volume, None, seating, Outdone::default(), clock);
         self.shelf.tiers.attach(&tier).unwrap();

@@ -1,13 +1,12 @@
 //! The six things that the ledger does to files, as a trait so that tests can make the n-th fail and cut the power, and
 //! their doing in a folder.
-
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 
-use crate::scratch::{self, Scratch};
+use weir_disk::scratch::{self, Scratch};
 
 /// The files of a ledger: one is open for appending at a time. All of it blocks.
 pub trait LedgerFiles: Debug + Send {

@@ -4,7 +4,6 @@
 //! came: the file `ledger.end`, which is written with each batch before anybody is told that it is durable, and the register of
 //! volumes. Where the file says less, or does not end with a record, marks may be lost: then all that was asked for before this
 //! start is *doubted*, and the header says so from now on.
-
 use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -16,7 +15,7 @@ use super::files::LedgerFiles;
 use super::marks::Marks;
 use super::record::{self, Content, End, FILE_BYTES_MAX, Header, RECORD_BYTES, Record};
 use super::scope::{Force, Mark, Scope};
-use crate::random;
+use crate::volume::random;
 
 const FILE: &str = "ledger";
 const FILE_NEW: &str = "ledger.new";

@@ -1,9 +1,10 @@
 //! Who was there all the time, and who was not.
 
 use super::{Arriving, Bears, Distrust, NAME, Opening, Reached, Register, State};
+use crate::Durable;
 use crate::Ledger;
+use crate::ledger::Stamp;
 use crate::ledger::tests::files::Power;
-use crate::ledger::{Durable, Stamp};
 use crate::samples::{Folder, now};
 
 fn open(folder: &Folder) -> Register {

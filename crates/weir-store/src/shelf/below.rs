@@ -1,13 +1,13 @@
 //! What the shelf has to do with the volumes below it: what may lie there, which marks they still need, and what
 //! goes with one that is let go.
-
 use std::sync::Arc;
 
 use super::{SWEEP_STEP, Shelf};
 use crate::generation::{Generation, Retirement};
 use crate::ledger::Stamp;
 use crate::queues::Victims;
-use crate::tier::{Standing, Tier, digest_below};
+use crate::tier::{Standing, Tier};
+use crate::volume::key;
 
 impl Shelf {
     /// Whether something of a URL may be held, or be on its way to a volume, by its digest and as it stands in keys that nothing is
@@ -19,7 +19,7 @@ impl Shelf {
             || self.ledger.is_away()
             || self.expecting.is_on()
             || self.register.get().is_some_and(|register| register.is_somebody_away())
-            || self.tiers.may_hold(digest_below(url, site))
+            || self.tiers.may_hold(key::digest(url, site))
             || is_in_memory()
     }
 

@@ -1,13 +1,12 @@
 //! Asking the volumes what they hold under a key.
-
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 use weir_policy::CacheKey;
 
-use super::{Standing, Tier, key_below};
+use super::{Standing, Tier};
 use crate::shelf::Shelf;
-use crate::volume::{Candidate, ReadError};
+use crate::volume::{Candidate, ReadError, key};
 
 /// What has to be waited for: the volume, and what it may hold.
 type Waiting = SmallVec<[(Arc<Tier>, Candidate); 2]>;
@@ -51,7 +50,7 @@ impl Ask {
 
     /// Brings up what lies in the page cache; returns the rest.
     fn at_once(&self) -> Waiting {
-        let key = key_below(&self.key);
+        let key = key::on_volume(&self.key);
         let mut waiting = Waiting::new();
         let layout = self.shelf.tiers.all();
         for tier in layout.iter().filter(|tier| tier.standing() != Standing::Ejected) {
@@ -69,7 +68,7 @@ impl Ask {
 
 /// Brings up what a candidate is. May wait for the drive.
 fn bring(shelf: &Shelf, tier: &Arc<Tier>, key: &CacheKey, candidate: Candidate) {
-    if let Ok(Some(record)) = tier.volume.record(candidate, &key_below(key)) {
+    if let Ok(Some(record)) = tier.volume.record(candidate, &key::on_volume(key)) {
         tier.raise(shelf, key, record);
     }
 }

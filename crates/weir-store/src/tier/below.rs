@@ -1,5 +1,4 @@
 //! Reading a body that lies on the volume, whole or in part.
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,10 +6,10 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use weir_policy::{CacheKey, Interval, Intervals};
 
-use super::{Standing, Tier, key_below};
+use super::{Standing, Tier};
 use crate::body::Piece;
 use crate::generation::Generation;
-use crate::volume::{Answer, Part, Position, ReadError, Record};
+use crate::volume::{Answer, Part, Position, ReadError, Record, key};
 
 /// The bytes are there no more, or are not what was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -183,7 +182,7 @@ impl Tier {
         number: u64,
         wait: Wait,
     ) -> Result<Option<Record>, NotResident> {
-        let key = key_below(key);
+        let key = key::on_volume(key);
         for candidate in self.volume.find(key.digest) {
             let found = match wait {
                 Wait::Device => self.volume.record(candidate, &key),

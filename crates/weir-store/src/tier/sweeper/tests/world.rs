@@ -1,5 +1,4 @@
 //! A store over a volume, rows and a ledger that all crash, beside a model of what may be found and what must be.
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -7,10 +6,12 @@ use bytes::Bytes;
 use weir_policy::{CacheKey, StoredFlags};
 
 use super::super::{Stuck, Sweeper};
-use crate::catalogue::{Change, CrashRows, Rows, wanted};
+use crate::catalogue::{Change, Rows, wanted};
 use crate::ledger::tests::files::Power;
 use crate::samples::{body, now, proof};
-use crate::volume::{Clock, CrashDisk, Fault, Volume, VolumeSettings, leave_header};
+use crate::volume::testing::CrashRows;
+use crate::volume::testing::{CrashDisk, Fault, leave_header};
+use crate::volume::{Clock, Volume, VolumeSettings};
 use crate::{
     Force, Found, Generation, Ledger, MARKS_MAX, Mark, Piece, Place, Read, Scope, Settings, Stamp, Store,
     Writer,

@@ -1,6 +1,5 @@
 //! Installations, each with a ledger, a register and a clock of its own; drives that go from one to another; and state folders in which
 //! what stands is older, another's, damaged or gone.
-
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};
@@ -13,7 +12,8 @@ use crate::register::Distrust;
 use crate::samples::{body, key, now, proof, url};
 use crate::tier::sweeper::{Stuck, Sweeper};
 use crate::tier::tests::wait;
-use crate::volume::{Clock, CrashDisk, Fault, Volume, VolumeSettings, codec};
+use crate::volume::testing::{CrashDisk, Fault};
+use crate::volume::{Clock, Volume, VolumeSettings, codec};
 use crate::volumes::Attached;
 use crate::{Asking, Force, Found, Generation, Mark, Scope, Writer};
 

@@ -1,0 +1,123 @@
+//! The two disks behave alike, and the double loses what it says it loses.
+use super::{Disk, OsDisk, read_exact_at};
+use crate::testing::{CrashDisk, Fault, Folder};
+
+fn check(disk: &dyn Disk) {
+    disk.make_folder("a").unwrap();
+    let file = disk.create("a/one").unwrap();
+    file.write_all_at(&[b"hello ", b"", b"world"], 3).unwrap();
+    assert_eq!(file.length().unwrap(), 14);
+    let mut bytes = [9; 20];
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 14);
+    assert_eq!(&bytes[..14], b"\0\0\0hello world");
+    assert_eq!(file.read_at(&mut bytes, 14).unwrap(), 0);
+    assert_eq!(file.read_at(&mut bytes, 100).unwrap(), 0);
+    assert!(read_exact_at(&*file, &mut bytes, 0).is_err());
+    file.sync_data().unwrap();
+    disk.rename("a/one", "a/two").unwrap();
+    assert_eq!(disk.list("a").unwrap(), ["two"]);
+    assert_eq!(disk.open("a/one").unwrap_err().kind(), std::io::ErrorKind::NotFound);
+    let again = disk.open("a/two").unwrap();
+    again.truncate(5).unwrap();
+    assert_eq!(file.length().unwrap(), 5);
+    disk.unlink("a/two").unwrap();
+    disk.sync_folder("a").unwrap();
+    assert!(disk.list("a").unwrap().is_empty());
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), 5, "who has it open goes on");
+    assert!(disk.room().unwrap().total_bytes > 0);
+}
+
+#[test]
+fn both_disks_do_the_same() {
+    check(&CrashDisk::new(1));
+    let folder = Folder::new("disk");
+    check(&OsDisk::take(folder.path()).unwrap());
+}
+
+#[test]
+fn many_parts_are_written_whole() {
+    let folder = Folder::new("parts");
+    let disk = OsDisk::take(folder.path()).unwrap();
+    let file = disk.create("f").unwrap();
+    let parts: Vec<Vec<u8>> = (0..3000usize).map(|n| vec![n as u8; n % 7]).collect();
+    let slices: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
+    file.write_all_at(&slices, 11).unwrap();
+    let mut read = vec![0; parts.concat().len()];
+    read_exact_at(&*file, &mut read, 11).unwrap();
+    assert_eq!(read, parts.concat());
+}
+
+#[test]
+fn resident_reads_give_what_was_just_written_or_say_so() {
+    let folder = Folder::new("resident");
+    let disk = OsDisk::take(folder.path()).unwrap();
+    let file = disk.create("f").unwrap();
+    file.write_all_at(&[&[7; 5000]], 0).unwrap();
+    let mut bytes = [0; 5000];
+    match file.read_resident_at(&mut bytes, 0) {
+        Ok(count) => assert!(bytes[..count].iter().all(|byte| *byte == 7) && count > 0),
+        Err(error) => assert_eq!(error.kind(), std::io::ErrorKind::WouldBlock),
+    }
+}
+
+#[test]
+fn a_folder_has_one_user() {
+    let folder = Folder::new("lock");
+    let first = OsDisk::take(folder.path()).unwrap();
+    let second = OsDisk::take(folder.path());
+    assert_eq!(second.unwrap_err().kind(), std::io::ErrorKind::ResourceBusy);
+    drop(first);
+    OsDisk::take(folder.path()).unwrap();
+}
+
+#[test]
+fn a_power_cut_keeps_what_was_synced_and_some_of_the_rest() {
+    let (mut whole, mut none, mut torn, mut nameless) = (0, 0, 0, 0);
+    for seed in 0..400 {
+        let disk = CrashDisk::new(seed);
+        let file = disk.create("f").unwrap();
+        file.write_all_at(&[&[1; 2048]], 0).unwrap();
+        file.sync_data().unwrap();
+        disk.sync_folder("").unwrap();
+        file.write_all_at(&[&[2; 2048]], 2048).unwrap();
+        disk.create("late").unwrap();
+        disk.restart();
+        let seen = disk.content("f").unwrap();
+        assert_eq!(&seen[..2048], &[1; 2048]);
+        nameless += u32::from(!disk.paths().contains(&"late".to_owned()));
+        match seen[2048..].iter().filter(|byte| **byte == 2).count() {
+            2048 => whole += 1,
+            0 => none += 1,
+            _ => torn += 1,
+        }
+    }
+    assert!(whole > 50 && none > 50 && torn > 50 && nameless > 50, "{whole} {none} {torn} {nameless}");
+}
+
+#[test]
+fn a_failed_sync_is_forgotten_by_the_next() {
+    let disk = CrashDisk::new(3);
+    let file = disk.create("f").unwrap();
+    disk.sync_folder("").unwrap();
+    file.write_all_at(&[&[1; 100]], 0).unwrap();
+    disk.fail_at(0, Fault::Io);
+    file.sync_data().unwrap_err();
+    file.sync_data().unwrap();
+    assert_eq!(disk.content("f").unwrap(), [1; 100], "the page cache has it");
+    disk.restart();
+    assert_eq!(disk.content("f").unwrap(), [0; 0], "the device never had it");
+}
+
+#[test]
+fn after_a_power_cut_nothing_works_until_the_restart() {
+    let disk = CrashDisk::new(3);
+    let file = disk.create("f").unwrap();
+    disk.fail_at(1, Fault::PowerCut);
+    file.write_all_at(&[b"x"], 0).unwrap();
+    file.write_all_at(&[b"y"], 1).unwrap_err();
+    file.sync_data().unwrap_err();
+    disk.list("").unwrap_err();
+    disk.restart();
+    disk.list("").unwrap();
+    file.length().unwrap_err();
+}

@@ -1,0 +1,63 @@
+//! The handle by which an object is stored while it arrives.
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+/// Why storing an object has ended before its time. The transfer itself goes on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Ended {
+    /// More waits to be written than may.
+    #[error("the volume's queue is full")]
+    QueueFull,
+    /// There is no room, on the volume or on its file system.
+    #[error("the volume is full")]
+    Full,
+    /// The drive has failed, or the volume has been taken out.
+    #[error("the volume does not write")]
+    Failed,
+    /// Its key, its head or its table of extents is too long.
+    #[error("the object is too large for the volume")]
+    TooLarge,
+    /// The day's write budget is used up.
+    #[error("the volume's write budget is used up for today")]
+    Spent,
+    /// It was removed meanwhile.
+    #[error("the object was removed")]
+    Removed,
+    /// Its owner may not have it there: the quota is 0, or less than the object.
+    #[error("the quota does not allow it")]
+    OverQuota,
+}
+
+/// How the storing of an object stands; shared between its handle and the writer.
+#[derive(Debug, Default)]
+pub struct Fate(AtomicU8);
+
+const ENDINGS: [Ended; 7] = [
+    Ended::QueueFull,
+    Ended::Full,
+    Ended::Failed,
+    Ended::TooLarge,
+    Ended::Removed,
+    Ended::Spent,
+    Ended::OverQuota,
+];
+
+impl Fate {
+    pub(crate) fn new() -> Arc<Fate> {
+        Arc::default()
+    }
+
+    /// Why it has ended, if it has.
+    pub fn ended(&self) -> Option<Ended> {
+        match self.0.load(Ordering::Acquire) {
+            0 => None,
+            code => ENDINGS.get(usize::from(code - 1)).copied(),
+        }
+    }
+
+    /// Ends it; the first reason stays.
+    pub(crate) fn end(&self, why: Ended) {
+        let code = ENDINGS.iter().position(|ending| *ending == why).unwrap_or(0) as u8 + 1;
+        let _ = self.0.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
+    }
+}
