@@ -21,6 +21,11 @@ fn main() -> Result<()> {
                 n => bail!("{n} untidy places"),
             }
         }
+        Some("circles") => {
+            print!("{}", tidy::circles(&tidy::root(), std::env::args().nth(2).as_deref())?);
+            Ok(())
+        }
+        Some("ratchet") => tidy::write_ratchets(&tidy::root()),
         Some("simulate") => {
             let seed = std::env::args().nth(2).map_or(Ok(simulate::SEED), |seed| seed.parse())?;
             print!("{}", simulate::table(seed));
@@ -29,6 +34,6 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
-        other => bail!("say `tidy` or `simulate`, not {other:?}"),
+        other => bail!("say `tidy`, `circles`, `ratchet` or `simulate`, not {other:?}"),
     }
 }

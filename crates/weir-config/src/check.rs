@@ -4,6 +4,7 @@
 use crate::{
     mistake::Mistake,
     nearest::nearest,
+    neighbours::{in_place_of, tables_of, write_header},
     shape::{Shape, TableShape},
     source::{Sources, Span},
     tree::{Entry, Node, Table, Value},
@@ -16,6 +17,8 @@ pub(crate) struct Checker<'a> {
     pub mistakes: &'a mut Vec<Mistake>,
     /// Whether nothing was lost on the way here, so that what is missing is really missing.
     pub is_whole: bool,
+    /// The keys that lead to what is being checked.
+    pub path: Vec<String>,
 }
 
 /// Whether a value may stay.
@@ -110,14 +113,28 @@ impl Checker<'_> {
     }
 
     fn check_entry(&mut self, entry: &mut Entry, shape: &TableShape, table: &str) -> Fate {
+        self.path.push(entry.key.clone());
+        let fate = self.check_key(entry, shape, table);
+        self.path.pop();
+        fate
+    }
+
+    fn check_key(&mut self, entry: &mut Entry, shape: &TableShape, table: &str) -> Fate {
         if let Some((_, shape)) = shape.keys.iter().find(|(key, _)| *key == entry.key) {
             return self.check(&mut entry.node, shape, &entry.key);
         }
         let Some(other) = &shape.other else {
             let place = if table.is_empty() { String::new() } else { format!(" in `{table}`") };
             let mistake = Mistake::at(entry.key_span, format!("unknown key `{}`{place}", entry.key));
-            return self.remove(suggest(mistake, &entry.key, shape.keys.iter().map(|(key, _)| key.as_str())));
+            return self.remove(suggest_key(mistake, &entry.key, shape));
         };
+        if let Shape::Table(inner) = &**other
+            && entry.node.as_table().is_none()
+            && inner.keys.iter().any(|(key, _)| *key == entry.key)
+        {
+            let mistake = Mistake::at(entry.key_span, format!("`{table}` has no name here"));
+            return self.remove(mistake.help(format!("write `[{table}.NAME]`, with any name")));
+        }
         let format = shape.other_format.as_deref().unwrap_or_default();
         if let Err(reason) = check_format(format, &entry.key) {
             return self.remove(Mistake::at(entry.key_span, reason));
@@ -161,6 +178,17 @@ impl Checker<'_> {
         let label = format!("expected {}, found {}", kind_of(shape), node.kind());
         let mistake = mistake.label(label);
         let quoted = match (&node.value, shape) {
+            (Value::Table(_) | Value::Text(_), Shape::List { item, .. })
+                if matches!(**item, Shape::Table(_)) =>
+            {
+                Some(format!("write `{}`, once for each", write_header(&self.path, true)))
+            }
+            (Value::List(list), Shape::Table(table)) if list.iter().all(|node| node.as_table().is_some()) => {
+                Some(match table.other {
+                    Some(_) => format!("write `[{}.NAME]`, with any name", self.path.join(".")),
+                    None => format!("write `{}`: there is one", write_header(&self.path, false)),
+                })
+            }
             (Value::Integer(number), Shape::Text(Some(format))) => match format.as_str() {
                 "weir-duration" => Some(format!("did you mean `\"{number}s\"`?")),
                 "weir-rate" => Some(format!("did you mean `\"{number}B/s\"` or `\"{number}kB/s\"`?")),
@@ -243,6 +271,19 @@ fn kind_of(shape: &Shape) -> String {
         Shape::List { .. } => "a list".into(),
         Shape::Table(_) => "a table".into(),
         Shape::Either(shapes) => shapes.iter().map(kind_of).collect::<Vec<_>>().join(" or "),
+    }
+}
+
+/// Adds what was probably meant by a key that is none: another proxy's word for one, a word that is near, or a key of another
+/// table.
+fn suggest_key(mistake: Mistake, word: &str, table: &TableShape) -> Mistake {
+    if let Some(meant) = in_place_of(word) {
+        return mistake.help(meant);
+    }
+    let legal = table.keys.iter().map(|(key, _)| key.as_str());
+    match tables_of(word).filter(|_| nearest(word, legal.clone()).is_none()) {
+        Some(tables) => mistake.help(tables),
+        None => suggest(mistake, word, legal),
     }
 }
 

@@ -14,6 +14,7 @@ mod memory;
 mod mistake;
 pub mod model;
 mod nearest;
+mod neighbours;
 pub mod reference;
 mod resolve;
 #[cfg(test)]

@@ -88,7 +88,7 @@ pub(crate) fn finish(
     let is_broken = mistakes.iter().any(|mistake| mistake.is_syntax);
     let upstreams = Upstreams { names: upstream_names(&tree), is_complete: mistakes.is_empty() };
     tree::expand(&mut tree, environment, &mut mistakes);
-    Checker { sources: &sources, mistakes: &mut mistakes, is_whole: !is_broken }
+    Checker { sources: &sources, mistakes: &mut mistakes, is_whole: !is_broken, path: Vec::new() }
         .check(&mut tree, &CONFIG, "");
     if is_broken {
         return Err(Mistakes::new(mistakes, sources));

@@ -27,3 +27,8 @@ fn every_mistake_is_reported_at_once() {
 fn errors_of_syntax_are_reported_with_what_else_is_wrong() {
     check("syntax");
 }
+
+#[test]
+fn words_of_other_proxies_and_wrong_brackets_are_answered_with_the_right_form() {
+    check("neighbours");
+}

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use weir_config::value::HostPattern;
-use weir_edge::observe::Snapshot;
+use weir_observe::Snapshot;
 
 use crate::clock;
 use crate::plane::{

@@ -14,7 +14,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use weir_edge::observe::{Latency, Outcome, SiteSnapshot, Snapshot, bounds_us};
+use weir_observe::{Latency, Outcome, SiteSnapshot, Snapshot, bounds_us};
 
 use crate::control::Control;
 use crate::plane::{Inventory, OriginState, Phase};

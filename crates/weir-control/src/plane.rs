@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 use weir_config::Loaded;
 use weir_config::value::HostPattern;
-use weir_edge::observe::Snapshot;
+use weir_observe::Snapshot;
 
 use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use weir_edge::observe::{Latency, Outcome, Snapshot};
+use weir_observe::{Latency, Outcome, Snapshot};
 
 use crate::plane::{CacheUse, Inventory, LedgerState, Phase, UpstreamState, VolumeUse};
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 use http::Method;
 use weir_config::Loaded;
 use weir_config::value::HostPattern;
-use weir_edge::observe::{Description, Facts, Observatory, Outcome, Snapshot, Storing};
+use weir_observe::{Description, Facts, Observatory, Outcome, Snapshot, Storing};
 
 use crate::*;
 

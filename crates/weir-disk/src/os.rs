@@ -1,4 +1,5 @@
 //! A folder of the operating system's.
+
 use std::fs::{File, TryLockError};
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::fd::OwnedFd;

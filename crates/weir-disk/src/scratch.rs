@@ -2,6 +2,7 @@
 //!
 //! Whatever lies in its folder, a Weir neither hangs at it nor is kept from starting by what it does not need: a name that only
 //! ever holds something unfinished is taken from what has it, and where that cannot be done (a folder, a mount) another is used.
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};

@@ -1,4 +1,5 @@
 //! The two disks behave alike, and the double loses what it says it loses.
+
 use super::{Disk, OsDisk, read_exact_at};
 use crate::testing::{CrashDisk, Fault, Folder};
 

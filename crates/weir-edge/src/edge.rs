@@ -16,12 +16,12 @@ use weir_upstream::{Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot}
 use crate::explain::{self, Explanation, Question};
 use crate::list::{self, Cached, ListOrder};
 use crate::listen::{Address, BindError, Bound, Heirloom, Kept, Table, bind, seats};
-use crate::observe::{Observatory, Snapshot};
 use crate::plan::Plan;
 use crate::plane::{Plane, Running};
 use crate::purge::{self, PurgeOrder};
 use crate::watch::{Leaving, tell_purge};
 use crate::worker::{self, JOIN_TIME_MAX, Manner, Order, Start};
+use weir_observe::{Observatory, Snapshot};
 
 /// Between two looks for space that invalidations left behind.
 const SWEEP_EVERY: Duration = Duration::from_secs(1);
@@ -259,7 +259,7 @@ impl Edge {
     /// A sentence, where the order names nothing that there could be; then nothing is purged, and nobody is called.
     pub fn purge(&self, order: &PurgeOrder, acknowledge: Acknowledge) -> Result<(), String> {
         let marks = purge::marks(&self.plan(), order)?;
-        self.plane.store.purge(&marks, crate::clock::now(), acknowledge);
+        self.plane.store.purge(&marks, weir_clock::now(), acknowledge);
         tell_purge(&self.plane.observatory.events, &format!("{:?}", order.target), "order");
         Ok(())
     }
@@ -276,7 +276,7 @@ impl Edge {
             // Who does not wait any more need not know.
             let _ = done.send(());
         };
-        self.plane.store.purge(&[], crate::clock::now(), Box::new(acknowledge));
+        self.plane.store.purge(&[], weir_clock::now(), Box::new(acknowledge));
         let _ = finished.recv_timeout(patience);
     }
 
@@ -289,8 +289,8 @@ impl Edge {
     pub fn drain(&self, patience: Duration) {
         self.plane.begin_draining();
         self.state.lock().listening.iter_mut().for_each(|post| drop(post.kept.take()));
-        let until = crate::clock::mono() + patience;
-        let left = || until.saturating_duration_since(crate::clock::mono());
+        let until = weir_clock::mono() + patience;
+        let left = || until.saturating_duration_since(weir_clock::mono());
         let (closed, done) = std::sync::mpsc::channel();
         for hand in &self.workers {
             let _ = hand.orders.send(Order::Drain(closed.clone()));
@@ -304,9 +304,9 @@ impl Edge {
     /// Blocks until no connection is left, or the patience is over. One that was handed to another worker or process is left
     /// until it is there: who ends before closes it.
     pub(crate) fn await_readers(&self, patience: Duration) {
-        let until = crate::clock::mono() + patience;
+        let until = weir_clock::mono() + patience;
         self.keeper.wait(patience, self.workers.iter().map(|hand| hand.held.clone()).collect());
-        while self.table.held() > 0 && crate::clock::mono() < until {
+        while self.table.held() > 0 && weir_clock::mono() < until {
             std::thread::sleep(LOOK_PAUSE);
         }
     }
@@ -318,10 +318,10 @@ impl Drop for Edge {
             let (closed, _) = mpsc::unbounded_channel();
             hand.orders = closed;
         }
-        let until = crate::clock::mono() + JOIN_TIME_MAX;
+        let until = weir_clock::mono() + JOIN_TIME_MAX;
         for hand in &self.workers {
             let Some(thread) = hand.thread.lock().take() else { continue };
-            while !thread.is_finished() && crate::clock::mono() < until {
+            while !thread.is_finished() && weir_clock::mono() < until {
                 std::thread::sleep(Duration::from_millis(5));
             }
         }

@@ -13,12 +13,10 @@ use weir_policy::{Now, RequestView};
 use weir_store::Stamp;
 use weir_wire::{Persistence, RequestHead, Target, Version};
 
-use crate::clock;
 use crate::conn::body::RequestBody;
 use crate::conn::{After, Conn};
 use crate::deliver::send::{Ended, Sent, Transfer};
 use crate::listen::{Counted, Peer, TooMany};
-use crate::observe::{Completion, Description, Facts, Outcome, SiteId};
 use crate::parts::Refill;
 use crate::plan::{Route, Site};
 use crate::present::Reader;
@@ -26,6 +24,8 @@ use crate::transform::Trust;
 use crate::transform::client::client_of;
 use crate::transform::request::{From, known_id, scheme};
 use crate::worker::{HeldPlan, Worker};
+use weir_clock as clock;
+use weir_observe::{Completion, Description, Facts, Outcome, SiteId};
 
 /// Why a request ended whose client had ended its side, or left: these look alike.
 const HALF_CLOSE: &str = "half-close";

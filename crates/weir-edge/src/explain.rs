@@ -15,7 +15,6 @@ use weir_store::{Found, Generation};
 
 use self::question::Request;
 use self::wording::{Dropped, dropped, not_in_key, tags, triggers};
-use crate::clock;
 use crate::lookup;
 use crate::plan::Route;
 use crate::plane::Plane;
@@ -23,6 +22,7 @@ use crate::route::Via;
 use crate::told::Told;
 use crate::transform::Trust;
 use crate::transform::request::{self, From, X_REQUEST_ID};
+use weir_clock as clock;
 
 /// A request to explain.
 #[derive(Clone, Debug)]

@@ -17,23 +17,24 @@ use weir_policy::{
 use weir_store::Generation;
 use weir_upstream::{Interim, InterimSender};
 
-use crate::clock;
 use crate::conn::After;
 use crate::conn::body::Upload;
 use crate::exchange::{Exchange, forwarded};
 use crate::fill::again::Again;
 use crate::fill::desk::{self, Plan};
+use crate::fill::tally;
 use crate::fill::task::{self, Errand, Handed, Sharing};
 use crate::fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place, PlacesMax};
 use crate::fill::witness::Witness;
 use crate::fill::{Concern, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
 use crate::local;
 use crate::lookup;
-use crate::observe::Outcome;
 use crate::parts::{self, Confirmed};
 use crate::plan::Route;
 use crate::told::Told;
 use crate::{outgoing, pass, serve};
+use weir_clock as clock;
+use weir_observe::Outcome;
 
 use self::range::{Way, in_part, is_for_nobody, is_past_the_cache, want};
 pub(crate) use self::range::{chunk_bytes, cold};
@@ -509,7 +510,7 @@ pub(crate) fn again(exchange: &Exchange<'_>, route: &Arc<Route>) -> Option<Arc<A
         upstream: exchange.running.upstream(route)?.clone(),
         target: forwarded(route, exchange.path_and_query()).into_owned(),
         headers: outgoing::for_fill(exchange, route),
-        tally: exchange.worker.observer.tally(exchange.facts.site),
+        tally: tally::of_site(&exchange.worker.observer, exchange.facts.site),
         witness: Witness::of(exchange.client()),
         client: exchange.sharer(),
     }))

@@ -7,7 +7,6 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod clock;
 mod conn;
 mod deliver;
 mod edge;
@@ -21,7 +20,6 @@ mod list;
 pub mod listen;
 mod local;
 mod lookup;
-pub mod observe;
 mod outgoing;
 mod parts;
 mod pass;
@@ -42,7 +40,6 @@ mod walk;
 mod watch;
 mod worker;
 
-pub use clock::now;
 pub use conn::ClientLimits;
 pub use edge::{Edge, StartError};
 pub use explain::{Asked, Explanation, Question, StoredVariant};

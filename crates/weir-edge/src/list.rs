@@ -5,9 +5,9 @@ use std::sync::Arc;
 use weir_policy::tags;
 use weir_store::{Listed, Listing, Page, Store};
 
-use crate::clock;
 use crate::plan::Plan;
 use crate::purge;
+use weir_clock as clock;
 
 /// What is to be listed. Several together: what all of them say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

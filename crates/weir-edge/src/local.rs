@@ -9,19 +9,19 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_policy::{ContentRange, cache_status};
 use weir_wire::{Persistence, Refusal, Target, Version, print};
 
-use crate::clock;
 use crate::conn::body::BodyError;
 use crate::conn::{After, Conn, print_persistence};
 use crate::deliver::send::{Transfer, send};
 use crate::deliver::source::Source;
 use crate::exchange::Exchange;
 use crate::fill::{OriginFailure, SharedResponse};
-use crate::observe::{Completion, Description, Facts, Outcome};
 use crate::plan::{Answered, Route, Site};
 use crate::told::Told;
 use crate::transform::request::{ends_here, is_loop};
 use crate::worker::Worker;
 use crate::{pass, purge};
+use weir_clock as clock;
+use weir_observe::{Completion, Description, Facts, Outcome};
 
 /// A response that is made here.
 pub(crate) struct Reply {

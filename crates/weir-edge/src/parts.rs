@@ -9,7 +9,6 @@ use smallvec::SmallVec;
 use weir_policy::{Answer, Ask, AskKind, Interval, answer};
 use weir_store::{BLOCK_BYTES, Generation, Piece};
 
-use crate::clock;
 use crate::deliver::Cut;
 use crate::exchange::Exchange;
 use crate::fetch;
@@ -21,6 +20,7 @@ use crate::fill::is_windowed;
 use crate::fill::memory::Manner;
 use crate::fill::tail::Tail;
 use crate::plan::Route;
+use weir_clock as clock;
 
 /// How many holes within one block are looked at.
 const HOLES_MAX: usize = 64;

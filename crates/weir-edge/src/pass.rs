@@ -23,12 +23,14 @@ use crate::exchange::{Exchange, forwarded};
 use crate::fetch::posted::Posted;
 use crate::fill::again::strong;
 use crate::fill::judge::strip_of_part;
+use crate::fill::tally;
 use crate::fill::witness::Witness;
 use crate::fill::{Concern, NO_ANSWER, OriginFailure};
 use crate::hold::{Held, hold};
 use crate::plan::Route;
 use crate::told::Told;
-use crate::{clock, fetch, limit, local, lookup, outgoing, present, tunnel};
+use crate::{fetch, limit, local, lookup, outgoing, present, tunnel};
+use weir_clock as clock;
 
 /// When who found no place for an event stream may try again.
 const STREAM_RETRY: Duration = Duration::from_secs(5);
@@ -127,7 +129,7 @@ fn request(exchange: &Exchange<'_>, route: &Route, body: OutBody) -> OriginReque
         retry: Retry::of(&exchange.head.method),
         prefer: None,
         upgrade: exchange.head.upgrade.clone(),
-        tally: Some(exchange.worker.observer.tally(exchange.facts.site)),
+        tally: Some(tally::of_site(&exchange.worker.observer, exchange.facts.site)),
         witness: Some(Witness::of(exchange.client()).number()),
         client: exchange.sharer(),
         share: Share::Bounded,

@@ -17,7 +17,7 @@ use weir_upstream::UpstreamSettings;
 
 use crate::conn::ClientLimits;
 use crate::listen::{Address, Trusted, UnixPeers};
-use crate::observe::SiteId;
+use weir_observe::SiteId;
 
 pub use crate::route::{Answered, Page, Route};
 pub use weir_config::model::ProxyProtocol;

@@ -14,8 +14,8 @@ use crate::fill::desk::Desk;
 use crate::fill::waiters::Bells;
 use crate::hold::HoldRoom;
 use crate::listen::{Clients, Trusted};
-use crate::observe::Observatory;
 use crate::plan::{Plan, Route};
+use weir_observe::Observatory;
 
 /// Request bodies that are held take at most this share of what the memory may hold.
 const HOLD_SHARE: u64 = 8;

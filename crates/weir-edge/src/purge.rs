@@ -14,7 +14,8 @@ use crate::conn::After;
 use crate::exchange::Exchange;
 use crate::local::{self, Reply};
 use crate::plan::{Plan, Route, Site};
-use crate::{clock, watch};
+use crate::watch;
+use weir_clock as clock;
 
 /// The method that purges its own URL.
 const PURGE: &str = "PURGE";

@@ -10,7 +10,6 @@ use weir_policy::{Answer, Ask, CacheKey, ContentRange, Freshness, Interval, Reus
 use weir_store::{Generation, Head, Printed};
 use weir_wire::print;
 
-use crate::clock;
 use crate::conn::{After, print_persistence};
 use crate::deliver::multipart::{Form, Multipart};
 use crate::deliver::send::{Transfer, send_at};
@@ -26,6 +25,7 @@ use crate::parts;
 use crate::plan::Route;
 use crate::present::{self, Reader};
 use crate::told::Told;
+use weir_clock as clock;
 
 /// What is sent of a body that is not sent whole.
 enum Part {

@@ -11,14 +11,14 @@ use weir_policy::Now;
 use weir_store::{Scope, Store, Usage};
 use weir_upstream::Upstream;
 
-use crate::clock;
 use crate::edge::StartError;
 use crate::explain::{self, Explanation, Question};
 use crate::listen::{bind, seats};
-use crate::observe::{Observatory, Snapshot};
 use crate::plan::Plan;
 use crate::plane::{Plane, Running};
 use crate::worker::{self, Manner, Order, Start};
+use weir_clock as clock;
+use weir_observe::{Observatory, Snapshot};
 
 /// A data plane of one worker.
 pub struct House {

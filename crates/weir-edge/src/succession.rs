@@ -58,8 +58,8 @@ impl Edge {
             let _ = hand.orders.send(Order::Shut(shut.clone()));
         }
         drop(shut);
-        let until = crate::clock::mono() + patience;
-        let left = || until.saturating_duration_since(crate::clock::mono());
+        let until = weir_clock::mono() + patience;
+        let left = || until.saturating_duration_since(weir_clock::mono());
         self.workers.iter().all(|_| done.recv_timeout(left()).is_ok())
     }
 
@@ -108,7 +108,7 @@ impl Edge {
 
     /// Makes marks of another process; `acknowledge` is called when they are durable.
     pub fn mark(&self, marks: &[Mark], acknowledge: Acknowledge) {
-        self.plane.store.purge(marks, crate::clock::now(), acknowledge);
+        self.plane.store.purge(marks, weir_clock::now(), acknowledge);
     }
 
     /// Goes on with a connection of the process before this one.

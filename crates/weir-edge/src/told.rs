@@ -4,7 +4,7 @@ use http::StatusCode;
 use weir_policy::cache_status::{self, Forward, Forwarded};
 use weir_policy::{CacheKey, MissReason, NotStored, PassReason, Reusable, RevalidateReason};
 
-use crate::observe::{Facts, Outcome, Sharing, Storing};
+use weir_observe::{Facts, Outcome, Sharing, Storing};
 
 /// How a response came about.
 #[derive(Clone, Copy, Debug)]

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use weir_policy::freshness;
 use weir_store::{Evicted, Eviction, Generation, Retirement, Watcher};
 
-use crate::clock;
-use crate::observe::{Event, EventKind, Events, Observatory};
+use weir_clock as clock;
+use weir_observe::{Event, EventKind, Events, Observatory};
 
 /// Tells of what leaves memory, and of what has to leave a volume.
 #[derive(Debug)]

@@ -17,13 +17,13 @@ use bytes::BytesMut;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, LocalSet};
 
-use crate::clock;
 use crate::conn::h1;
 use crate::listen::{self, Arrival, Arrivals, Bound, Form, Idle, Peer, Seat, Slot, Stream};
-use crate::observe::Observer;
 use crate::plan::ProxyProtocol;
 use crate::plane::{Plane, Running};
 use crate::succession::{Departed, Heir};
+use weir_clock as clock;
+use weir_observe::Observer;
 
 /// How a listener's connections begin.
 #[derive(Clone, Debug)]

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use weir_config::{Flags, from_flags};
 use weir_edge::Edge;
-use weir_edge::observe::Observatory;
 use weir_edge::plan::Plan;
+use weir_observe::Observatory;
 use weir_store::Store;
 use weir_testkit::{Client, Origin, Resource, free_port};
 

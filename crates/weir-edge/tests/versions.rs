@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use weir_config::{Flags, from_flags};
-use weir_edge::observe::Observatory;
 use weir_edge::plan::Plan;
 use weir_edge::{Edge, PurgeOrder, PurgeTarget};
+use weir_observe::Observatory;
 use weir_store::{Force, Store};
 use weir_testkit::{Client, Exchange, Origin, Response, Trouble, free_port, pattern};
 

@@ -4,6 +4,7 @@
 //! A page looks at no more than [`LOOKED_MAX`] records of the volume, so that it may be short, or empty, and not the last one.
 //! What comes or goes between two pages may be met or not; nothing is met twice but what goes down meanwhile. What a purge has
 //! made dead is not listed.
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;

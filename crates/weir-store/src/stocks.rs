@@ -2,6 +2,7 @@
 //!
 //! What the volume holds is counted by the volume itself, exactly, at every change. What memory holds is counted when it is asked
 //! for, by a walk over the index, without what is purged; of a volume that is counted until it is swept. What of it is still of use ([`Live`]) needs every head, and is counted on demand as well.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::SystemTime;

@@ -1,4 +1,5 @@
 //! The volumes below a store: attached, weighed, emptied and let go while it runs.
+
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! Who is told when something leaves memory, or a volume because it had to: one that is set once, outside of the store. It is
 //! called under the queues' lock, and by a volume's writer, so that it must not wait.
+
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 

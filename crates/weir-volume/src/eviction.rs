@@ -1,4 +1,5 @@
 //! Telling what a volume had to let go. The volume's writer tells it, so that a listener must not wait.
+
 use std::fmt::Debug;
 
 /// Why something had to leave a volume.

@@ -1,5 +1,6 @@
 //! The key under which something lies on a volume: its site's number before its full key, so that what belongs to another
 //! site is another's.
+
 use bytes::{BufMut, Bytes, BytesMut};
 use weir_policy::CacheKey;
 use xxhash_rust::xxh3::Xxh3Default;

@@ -4,6 +4,7 @@
 //! key and volume, which makes a volume win in proportion to its weight (C. Schindelhauer and G. Schomaker, *Weighted
 //! Distributed Hash Tables*, SPAA 2005; D. Thaler and C. Ravishankar, *Using Name-Based Mappings to Increase Hit Rates*, 1998).
 //! It knows nothing of volumes but their identities: pure.
+
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// The bits of a hash that a double holds exactly.

@@ -1,4 +1,5 @@
 //! Numbers that nobody guesses. The standard library's hash seeds come from the system's random source.
+
 use std::hash::{BuildHasher, RandomState};
 
 /// 64 bits.

@@ -1,4 +1,5 @@
 //! What a volume is told when it is opened, and its limits by name.
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;

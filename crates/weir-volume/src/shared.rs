@@ -1,4 +1,5 @@
 //! What writer and readers of a volume share.
+
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

@@ -1,4 +1,5 @@
 //! How much of something is held.
+
 use std::ops::{AddAssign, SubAssign};
 
 /// How much of something there is.

@@ -1,4 +1,5 @@
 //! What a volume holds, what was done, and how it fares.
+
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

@@ -1,4 +1,5 @@
 //! A volume as the rest of the store sees it.
+
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -13,8 +13,8 @@ use weir_config::{Loaded, ResolvedSite};
 use weir_control::state::ACCOUNTS;
 use weir_control::{AccountsUse, Holding, SiteAccount, Sites, SitesOrder, Stock, UnsoundFile, Used, UsedIn};
 use weir_edge::Edge;
-use weir_edge::observe::{Observatory, Outcome, SiteSnapshot};
 use weir_edge::plan::site_hash;
+use weir_observe::{Observatory, Outcome, SiteSnapshot};
 
 /// Opens the accounts in the state folder, and keeps them from now on.
 ///
@@ -24,7 +24,7 @@ pub(crate) fn start(observatory: &Arc<Observatory>, state: &Path) -> Result<Acco
     let open = || AccountsFolder::new(state.join(ACCOUNTS));
     let observatory = observatory.clone();
     let source = move || observatory.sites().into_iter().map(counted).collect();
-    Accounts::start(Box::new(open()), Box::new(open()), Box::new(source), || weir_edge::now().wall)
+    Accounts::start(Box::new(open()), Box::new(open()), Box::new(source), || weir_clock::now().wall)
 }
 
 fn counted(site: SiteSnapshot) -> Counted {
@@ -60,7 +60,7 @@ pub(crate) fn sites(
     loaded: &Loaded,
     edge: &Edge,
 ) -> Result<Sites, String> {
-    let now = weir_edge::now();
+    let now = weir_clock::now();
     let first = order.since.as_deref().map(str::parse::<Since>).transpose()?;
     let first = first.map(|since| since.first(now.wall));
     let report = if order.more.days { accounts.days(first) } else { accounts.since(first) };
@@ -168,7 +168,7 @@ fn hold(accounts: &mut [SiteAccount], edge: &Edge) {
 /// What of it is of use.
 fn live(accounts: &mut [SiteAccount], edge: &Edge) -> Result<(), String> {
     let live =
-        edge.store().live(weir_edge::now()).map_err(|error| format!("a volume cannot be read: {error}"))?;
+        edge.store().live(weir_clock::now()).map_err(|error| format!("a volume cannot be read: {error}"))?;
     let live: HashMap<u64, _> = live.sites.into_iter().collect();
     for account in accounts {
         let of = live.get(&site_hash(&account.site)).copied().unwrap_or_default();

@@ -188,7 +188,7 @@ fn watch(inner: &Weak<Inner>) {
 /// The drives' clock. Moments are after zero, which means never.
 fn now() -> Duration {
     static BEGUN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
-    let now = weir_edge::now();
+    let now = weir_clock::now();
     now.since(*BEGUN.get_or_init(|| now.mono)) + TICK
 }
 

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Weak};
 
 use weir_config::model;
-use weir_edge::observe::{EventKind, EventSettings, EventTarget};
+use weir_observe::{EventKind, EventSettings, EventTarget};
 
 use crate::wire_up::House;
 

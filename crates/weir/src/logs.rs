@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 use weir_config::model::{AccessFormat, Log};
 use weir_config::value;
-use weir_edge::observe::{Colour, LogFormat, LogSettings, LogTarget};
+use weir_observe::{Colour, LogFormat, LogSettings, LogTarget};
 
 /// What `--log` says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

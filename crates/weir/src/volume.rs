@@ -134,8 +134,8 @@ pub(crate) fn open(
         Some(size) => size.0,
         None => SIZE_BYTES.min(disk.room().map_err(|error| refused(path, error))?.free_bytes / FREE_SHARE),
     };
-    let begun = weir_edge::now().mono;
-    let mut settings = VolumeSettings::of(size_bytes, Clock::new(move || weir_edge::now().since(begun)));
+    let begun = weir_clock::now().mono;
+    let mut settings = VolumeSettings::of(size_bytes, Clock::new(move || weir_clock::now().since(begun)));
     settings.write_budget_bytes = of.write_budget.map(|budget| budget.0);
     // What waits to be written holds its blocks in memory.
     settings.queue_bytes = settings.queue_bytes.min(share.queue_bytes);
@@ -147,7 +147,7 @@ pub(crate) fn open(
         segments = found.segments,
         scanned = found.scanned,
         rebuilt = found.was_rebuilt,
-        ms = weir_edge::now().since(begun).as_millis() as u64,
+        ms = weir_clock::now().since(begun).as_millis() as u64,
         "volume {} of {size_bytes} bytes is open",
         path.display()
     );

@@ -18,10 +18,10 @@ use weir_control::{
     SitesOrder, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
 };
 use weir_edge::listen::Heirloom;
-use weir_edge::observe::{LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
+use weir_observe::{LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_store::{
     AdmissionMode, AdmissionSettings, Force, Ledger, LedgerFolder, MARKS_MAX, Past, Register, Scope,
     Settings, Stamp, Store, Unwritten,
@@ -102,7 +102,7 @@ fn memory_of(state: &Path) -> anyhow::Result<(Register, Ledger)> {
         );
     }
     let files = Box::new(LedgerFolder::new(state.to_owned()));
-    let ledger = Ledger::open(MARKS_MAX, files, register.ledger_number(), weir_edge::now())
+    let ledger = Ledger::open(MARKS_MAX, files, register.ledger_number(), weir_clock::now())
         .with_context(|| format!("cannot use the state folder {}", state.display()))?;
     match ledger.past() {
         Past::Whole | Past::New => {}

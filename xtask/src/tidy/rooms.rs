@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-use super::Offence;
+use super::source::Offence;
 
 /// Which rooms a room may import. A room that is not named here may import none.
 const IMPORTS: &[(&str, &[&str])] = &[
@@ -19,10 +19,32 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("weir-upstream", &["weir-wire", "weir-policy"]),
     ("weir-rocks", &["weir-volume"]),
     ("weir-accounts", &["weir-disk"]),
-    ("weir-edge", &["weir-wire", "weir-policy", "weir-config", "weir-store", "weir-upstream"]),
+    ("weir-clock", &["weir-policy"]),
+    ("weir-observe", &["weir-policy", "weir-clock"]),
+    (
+        "weir-edge",
+        &[
+            "weir-wire",
+            "weir-policy",
+            "weir-config",
+            "weir-store",
+            "weir-upstream",
+            "weir-clock",
+            "weir-observe",
+        ],
+    ),
     (
         "weir-control",
-        &["weir-wire", "weir-policy", "weir-config", "weir-store", "weir-upstream", "weir-edge"],
+        &[
+            "weir-wire",
+            "weir-policy",
+            "weir-config",
+            "weir-store",
+            "weir-upstream",
+            "weir-clock",
+            "weir-observe",
+            "weir-edge",
+        ],
     ),
     (
         "weir",
@@ -34,6 +56,8 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-upstream",
             "weir-rocks",
             "weir-accounts",
+            "weir-clock",
+            "weir-observe",
             "weir-edge",
             "weir-control",
             "weir-stress",

@@ -1,7 +1,15 @@
 //! Each rule fails on a sample that breaks it, and the tree breaks none.
 
 use super::rooms::Import;
-use super::{Offence, Source, judge, rooms, root, rules, without_comment};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::circles::circles;
+use super::parameters;
+use super::ratchet::{CIRCLES, Counts, PARAMETERS};
+use super::source::{Offence, Source, without_comment};
+use super::syntax::{Import as FileImport, Tree};
+use super::{judge, rooms, root, rules};
 
 type Rule = fn(&Source) -> Vec<Offence>;
 
@@ -79,7 +87,7 @@ fn spawning_offends_outside_its_list() {
 #[test]
 fn serialization_offends_outside_its_list() {
     check(rules::serialization, "crates/weir-store/src/a.rs", "#[derive(Serialize)]", &[1]);
-    check(rules::serialization, "crates/weir-edge/src/observe/record.rs", "#[derive(Serialize)]", &[]);
+    check(rules::serialization, "crates/weir-observe/src/record.rs", "#[derive(Serialize)]", &[]);
 }
 
 #[test]
@@ -134,4 +142,121 @@ fn imports_go_one_way() {
 fn comments_are_left_out_and_strings_are_not() {
     assert_eq!(without_comment("a // b"), "a ");
     assert_eq!(without_comment("let a = \"http://b\";"), "let a = \"http://b\";");
+}
+
+/// An empty folder, gone when it is dropped.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    fn new() -> Scratch {
+        static NUMBER: AtomicUsize = AtomicUsize::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("weir-tidy-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Scratch(path)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The imports of a tree of files, each a path below `src/` and its text, the root first, as `from>to`.
+fn imports(files: &[(&str, &str)]) -> Vec<String> {
+    let folder = Scratch::new();
+    for (path, text) in files {
+        let path = folder.0.join("src").join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    }
+    let tree = Tree::read(&folder.0, &format!("src/{}", files[0].0)).unwrap();
+    let short = |file: usize| tree.files[file].trim_start_matches("src/").trim_end_matches(".rs").to_owned();
+    let mut found: Vec<String> =
+        tree.imports().iter().map(|i| format!("{}>{}", short(i.from), short(i.to))).collect();
+    found.dedup();
+    found
+}
+
+#[test]
+fn imports_are_found_in_whatever_form() {
+    let root = ("lib.rs", "mod a; mod b;");
+    for text in [
+        "use crate::b::B;",
+        "use super::b::{self, B};",
+        "use crate::b::*;",
+        "use crate::b; fn f() -> b::B { b::B }",
+        "fn f(_: &crate::b::B) {}",
+        "fn f() { println!(\"{}\", crate::b::B::C) }",
+        "mod inline { fn f(_: super::super::b::B) {} }",
+        "fn f() { use crate::b::B; }",
+    ] {
+        assert_eq!(imports(&[root, ("a.rs", text), ("b.rs", "pub struct B;")]), ["a>b"], "{text}");
+    }
+    for text in
+        ["use crate::b;", "#[cfg(test)] use crate::b::B;", "#[cfg(test)] mod tests { use crate::b::B; }"]
+    {
+        assert!(imports(&[root, ("a.rs", text), ("b.rs", "pub struct B;")]).is_empty(), "{text}");
+    }
+}
+
+#[test]
+fn what_is_passed_on_belongs_to_the_file_that_defines_it() {
+    let files = [
+        ("lib.rs", "mod a; mod c; pub use a::inside::Thing;"),
+        ("a.rs", "pub(crate) mod inside;"),
+        ("a/inside.rs", "pub struct Thing;"),
+        ("c.rs", "use crate::Thing;"),
+    ];
+    assert_eq!(imports(&files), ["c>a/inside"]);
+}
+
+#[test]
+fn circles_are_the_components_of_several_files() {
+    let import = |(from, to)| FileImport { from, to, path: String::new() };
+    let found = |edges: &[(usize, usize)]| circles(6, &edges.iter().copied().map(import).collect());
+    assert!(found(&[(0, 1), (1, 2), (0, 2)]).is_empty());
+    assert_eq!(found(&[(0, 1), (1, 0), (2, 3), (3, 4), (4, 2), (1, 2)]), [vec![2, 3, 4], vec![0, 1]]);
+    assert_eq!(found(&[(0, 1), (1, 2), (2, 3), (3, 1), (3, 0), (5, 0)]), [vec![0, 1, 2, 3]]);
+}
+
+#[test]
+fn parameters_count_by_what_they_stand_for() {
+    let text = "fn free(a: u8, b: &(u8, String), c: (u8, u8)) {}\n\
+                struct A;\nimpl A { fn new(&self, a: u8) {} }\nimpl X for A { fn x(a: u8) {} }\n\
+                trait T { fn t(&self, a: u8, b: u8); }\n#[cfg(test)] mod tests { fn t(a: u8) {} }";
+    let source = |path: &str| Source { path: path.to_owned(), text: text.to_owned() };
+    let found = parameters::count(&[source("crates/a/src/b.rs"), source("crates/a/tests/it/c.rs")]).unwrap();
+    let expected = [("A::new", 1), ("T::t", 2), ("b::free", 4)];
+    assert_eq!(found, expected.map(|(name, number)| (name.to_owned(), number)).into());
+}
+
+#[test]
+fn ratchets_hold_what_is_above_their_bound_exactly() {
+    let counts = |number: usize| Counts::from([("a".to_owned(), number)]);
+    let offends = |table: &Counts, found: usize| PARAMETERS.judge(table, &counts(found)).len();
+    assert_eq!(offends(&Counts::new(), 5), 0);
+    assert_eq!(offends(&Counts::new(), 6), 1);
+    assert_eq!(offends(&counts(7), 7), 0);
+    assert_eq!(offends(&counts(7), 8), 1);
+    assert_eq!(offends(&counts(7), 6), 1);
+    assert_eq!(PARAMETERS.judge(&counts(7), &Counts::new()).len(), 1);
+}
+
+#[test]
+fn ratchets_are_written_smaller_and_never_larger() {
+    let folder = Scratch::new();
+    std::fs::create_dir_all(folder.0.join("xtask/ratchets")).unwrap();
+    let write = |pairs: &[(&str, usize)]| {
+        let found = pairs.iter().map(|(name, number)| ((*name).to_owned(), *number)).collect();
+        CIRCLES.write(&folder.0, &found)
+    };
+    let read = || CIRCLES.read(&folder.0).unwrap().into_iter().collect::<Vec<_>>();
+    write(&[("a", 9), ("b", 3)]).unwrap();
+    assert_eq!(read(), [("a".to_owned(), 9)]);
+    write(&[("moved", 8)]).unwrap();
+    assert_eq!(read(), [("moved".to_owned(), 8)]);
+    assert!(write(&[("moved", 8), ("b", 4)]).is_err());
+    assert_eq!(read(), [("moved".to_owned(), 8)]);
 }

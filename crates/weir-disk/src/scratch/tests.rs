@@ -1,4 +1,5 @@
 //! What may lie in the place of a file.
+
 use std::io::Read as _;
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};

@@ -4,6 +4,7 @@
 //! all, nothing or some sectors, whatever became of the writes before it. Names made, taken away or changed since the folder
 //! was last synced are kept in part as well. A sync that fails is forgotten: the next one answers `Ok`, and what the failed
 //! one was asked for is lost at the power cut. Every operation has a number, so that a test can fail each in turn.
+
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;

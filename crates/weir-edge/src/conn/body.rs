@@ -10,7 +10,7 @@ use weir_wire::{BodyPart, BodyReader, Expect, Framing, Limits, Refusal};
 
 use super::ClientLimits;
 use super::client::{Client, ClientEnd};
-use crate::clock;
+use weir_clock as clock;
 
 /// The least rate is asked for after this long.
 const RATE_GRACE: Duration = Duration::from_secs(10);

@@ -12,9 +12,9 @@ use smallvec::SmallVec;
 use tokio::io::AsyncWriteExt;
 
 use super::ClientLimits;
-use crate::clock::{self, Deadline};
 use crate::listen::Stream;
-use crate::observe::{Counters, SiteId};
+use weir_clock::{self as clock, Deadline};
+use weir_observe::{Counters, SiteId};
 
 /// Pipelined bytes kept while a response is awaited; more stay in the kernel.
 const AHEAD_BYTES_MAX: usize = 64 << 10;

@@ -13,13 +13,13 @@ use weir_wire::{Refusal, RequestHead, RequestReader};
 use super::body::RequestBody;
 use super::client::{Client, ClientEnd};
 use super::{After, ClientLimits, Conn};
-use crate::clock;
 use crate::listen::{Counted, Peer, Stream, TooMany};
 use crate::local;
 use crate::succession::Departed;
 use crate::transform::Trust;
 use crate::walk;
 use crate::worker::{Bidding, Presence, Worker};
+use weir_clock as clock;
 
 /// What a closing client may still send, and for how long, before the socket is closed (RFC 9112 §9.6).
 const LINGER_BYTES_MAX: u64 = 1 << 20;

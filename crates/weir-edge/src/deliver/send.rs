@@ -9,10 +9,10 @@ use weir_wire::{Version, print};
 
 use super::source::{Held, Source};
 use super::{Body, bytes_of};
-use crate::clock;
 use crate::conn::body::{RequestBody, Upload};
 use crate::conn::client::{COPY_BYTES_MAX, Client, ClientEnd};
 use crate::limit::{Pace, Turn};
+use weir_clock as clock;
 
 /// Bytes a body is asked for at a time.
 const PIECE_BYTES_MAX: usize = 256 << 10;

@@ -14,7 +14,6 @@ use weir_upstream::{OriginBody, OriginResponse};
 use weir_wire::Framing;
 
 use super::{again, errand, place_among_fills};
-use crate::clock;
 use crate::deliver::source::{Held, Source};
 use crate::exchange::Exchange;
 use crate::fill::Seat;
@@ -23,6 +22,7 @@ use crate::fill::tail::Tail;
 use crate::fill::task::{self, Errand, Sharing};
 use crate::fill::witness::Witness;
 use crate::plan::Route;
+use weir_clock as clock;
 
 /// A response to a POST that is about to be stored.
 pub(crate) struct Posted {

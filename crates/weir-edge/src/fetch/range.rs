@@ -8,7 +8,6 @@ use http::{HeaderMap, StatusCode};
 use weir_policy::{Ask, Asked, CacheKey, Interval, matches, wanted_cold};
 use weir_store::{BLOCK_BYTES, Generation};
 
-use crate::clock;
 use crate::conn::After;
 use crate::exchange::Exchange;
 use crate::fill::Seat;
@@ -20,6 +19,7 @@ use crate::parts::{self, Confirmed};
 use crate::plan::Route;
 use crate::told::Told;
 use crate::{lookup, pass, serve};
+use weir_clock as clock;
 
 use super::sharing;
 

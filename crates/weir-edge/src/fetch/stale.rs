@@ -6,13 +6,13 @@ use std::time::Instant;
 use weir_policy::{Ask, Failure, Reusable, error_reusable, matches};
 use weir_store::{Generation, Retirement};
 
-use crate::clock;
 use crate::conn::After;
 use crate::exchange::Exchange;
 use crate::fill::Fill;
 use crate::plan::Route;
 use crate::told::Told;
 use crate::{parts, serve};
+use weir_clock as clock;
 
 /// Why what is stale goes out: the origin failed, or it has not answered within the route's `stale_after`.
 pub(crate) const STALE_IF_ERROR: &str = "stale-if-error";

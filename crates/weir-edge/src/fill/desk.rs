@@ -21,7 +21,7 @@ use super::upstreams::Upstreams;
 use super::waiters::Bells;
 use super::witness::Witness;
 use super::{Fill, FillHead, OriginFailure, Seat};
-use crate::clock;
+use weir_clock as clock;
 
 const SHARDS: usize = 64;
 /// Fills of one key at a time; more variants than that pass.

@@ -22,11 +22,11 @@ use super::machine::{AHEAD_BYTES_MAX, REST_BYTES_MAX};
 use super::pace::Pace;
 use super::task::forsaken;
 use super::waiters::{Bells, Waiters};
-use crate::clock;
-use crate::observe::Observer;
 use crate::plan::Route;
 use crate::plane::Plane;
 use crate::watch;
+use weir_clock as clock;
+use weir_observe::Observer;
 
 /// How long, and how often, a transfer waits for memory before it is given up: 2 s.
 const MEMORY_WAIT: Duration = Duration::from_millis(5);

@@ -20,9 +20,9 @@ use super::machine::Event;
 use super::memory::Manner;
 use super::task::{Errand, Give, Handed, Sharing};
 use super::{Concern, Fill, FillHead, OriginFailure, SharedResponse, complete};
-use crate::clock;
-use crate::observe::EventKind;
 use crate::watch;
+use weir_clock as clock;
+use weir_observe::EventKind;
 
 /// Error responses up to this size are shared with those already waiting.
 const SHARED_BYTES_MAX: u64 = 64 << 10;

@@ -233,7 +233,7 @@ mod tests {
     #[test]
     fn a_key_is_declined_for_long_once_it_is_said_twice_and_a_storable_response_ends_it() {
         let memory = Memory::new();
-        let now = crate::clock::mono();
+        let now = weir_clock::mono();
         memory.decline(7, now, NotStored::NoStore, OK);
         assert_eq!(memory.declined(7, now), Some(NotStored::NoStore));
         let then = now + DOUBTED_FOR;
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn one_response_among_storable_ones_declines_nothing_and_a_refusal_never_for_long() {
         let memory = Memory::new();
-        let now = crate::clock::mono();
+        let now = weir_clock::mono();
         for _ in 0..3 {
             memory.accept(7, now);
             memory.decline(7, now, NotStored::SetCookie, OK);
@@ -270,7 +270,7 @@ mod tests {
     #[test]
     fn what_changes_twice_in_a_short_time_is_fetched_whole_for_a_while() {
         let memory = Memory::new();
-        let now = crate::clock::mono();
+        let now = weir_clock::mono();
         memory.changed(7, now);
         assert_eq!(memory.manner(7, now), None);
         memory.changed(7, now + RESTLESS);
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn one_client_alone_never_makes_a_keys_failure_everybodys() {
         let memory = Memory::new();
-        let now = crate::clock::mono();
+        let now = weir_clock::mono();
         let client = Witness::V4;
         assert!((0..100).all(|_| !memory.witnessed(7, client(1), now)));
         assert!(!memory.witnessed(7, client(2), now));
@@ -296,7 +296,7 @@ mod tests {
     #[test]
     fn a_manner_holds_for_long_once_it_is_said_twice() {
         let memory = Memory::new();
-        let now = crate::clock::mono();
+        let now = weir_clock::mono();
         memory.handle(7, now, Manner::Pass);
         assert_eq!(memory.manner(7, now), Some(Manner::Pass));
         let then = now + DOUBTED_FOR;
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn keys_that_share_a_slot_are_not_taken_for_each_other() {
         let memory = Memory::new();
-        let now = crate::clock::mono();
+        let now = weir_clock::mono();
         memory.decline(7, now, NotStored::NoStore, OK);
         assert_eq!(memory.declined(7 | 1 << 64, now), None);
     }

@@ -14,6 +14,7 @@ pub(crate) mod machine;
 pub(crate) mod memory;
 pub(crate) mod pace;
 pub(crate) mod tail;
+pub(crate) mod tally;
 pub(crate) mod task;
 pub(crate) mod upstreams;
 pub(crate) mod waiters;

@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_transfer_is_waited_for_as_long_as_asking_would_take() {
-        let asked = crate::clock::mono();
+        let asked = weir_clock::mono();
         let at = |ms| asked + Duration::from_millis(ms);
         let pace = Pace::new(asked);
         assert!(pace.comes_soon(0, BLIND_BYTES, at(0)) && !pace.comes_soon(0, BLIND_BYTES + 1, at(0)));

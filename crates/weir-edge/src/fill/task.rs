@@ -20,11 +20,11 @@ use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
 use super::upstreams::Place;
 use super::witness::Witness;
 use super::{Concern, Fill, FillHead, NO_ANSWER, OriginFailure, Seat, SharedResponse, is_windowed};
-use crate::clock;
-use crate::observe::Observer;
 use crate::plan::Route;
 use crate::plane::Plane;
 use crate::watch;
+use weir_clock as clock;
+use weir_observe::Observer;
 
 /// How long a transfer pauses where the volume alone can keep its body and is behind.
 const VOLUME_PAUSE: Duration = Duration::from_millis(1);

@@ -17,8 +17,8 @@ use super::desk::{Desk, Plan};
 use super::machine::{AHEAD_BYTES_MAX, Storing};
 use super::tail::Tail;
 use super::*;
-use crate::clock;
 use crate::deliver::{Body, bytes_of};
+use weir_clock as clock;
 
 const MEMORY: u64 = 1 << 20;
 const CORES: usize = 2;

@@ -226,7 +226,7 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock;
+    use weir_clock as clock;
 
     const NAME: &str = "main";
 

@@ -92,7 +92,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::clock;
+    use weir_clock as clock;
 
     fn client(address: &str) -> Witness {
         Witness::of(Some(Peer::at(SocketAddr::new(address.parse().unwrap(), 1))))

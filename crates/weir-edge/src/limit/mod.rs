@@ -16,9 +16,9 @@ use weir_store::Generation;
 use self::bucket::Bucket;
 pub(crate) use self::bucket::Turn;
 pub(crate) use self::pace::Pace;
-use crate::clock;
 use crate::exchange::Exchange;
 use crate::plan::Route;
+use weir_clock as clock;
 
 /// The pace of a response that begins now; `None` where nothing holds its body back. `generation` is what it is served from,
 /// where it comes out of the store.

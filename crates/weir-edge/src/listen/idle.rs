@@ -91,7 +91,7 @@ mod tests {
                 model.retain(|other| *other != connection);
                 match what {
                     0 => {
-                        idle.push(slot, crate::clock::mono());
+                        idle.push(slot, weir_clock::mono());
                         model.push_back(connection);
                     }
                     1 => idle.remove(slot),

@@ -172,11 +172,11 @@ fn a_thousand_sites_of_ten_routes() {
     for site in 0..1000 {
         text.push_str(&format!("[upstream.u{site}]\norigins = [\"http://127.0.0.1:1\"]\n"));
     }
-    let started = crate::clock::mono();
+    let started = weir_clock::mono();
     let loaded = load(&text);
-    let loaded_at = crate::clock::mono();
+    let loaded_at = weir_clock::mono();
     let plan = compile(&loaded);
-    let compiled_at = crate::clock::mono();
+    let compiled_at = weir_clock::mono();
     println!("load {:?}, compile {:?}", loaded_at - started, compiled_at - loaded_at);
     assert_eq!(plan.sites().len(), 1000);
     let site = plan.site("www.s999.example").unwrap();
@@ -184,12 +184,12 @@ fn a_thousand_sites_of_ten_routes() {
     let route = site.route(&Method::GET, "http", "/s999/r4/17").unwrap();
     assert!(route.place.ends_with(&format!(":{}", 2 + 999 * 34 + 32)), "{}", route.place);
     let rounds = 100_000u32;
-    let begun = crate::clock::mono();
+    let begun = weir_clock::mono();
     let mut found = 0;
     for _ in 0..rounds {
         found += usize::from(plan.site(std::hint::black_box("s500.example")).is_some());
     }
-    println!("lookup {:?}", (crate::clock::mono() - begun) / rounds);
+    println!("lookup {:?}", (weir_clock::mono() - begun) / rounds);
     assert_eq!(found, rounds as usize);
     assert!(Path::new(&loaded.files()[0]).is_absolute());
 }

@@ -1,7 +1,7 @@
 //! Orders in words, and the marks that they come to.
 
 use super::*;
-use crate::observe::SiteId;
+use weir_observe::SiteId;
 use weir_policy::{CacheKey, Tags};
 use weir_store::{Judged, Ledger};
 

@@ -6,8 +6,8 @@ use http::header::{CACHE_CONTROL, EXPIRES, LOCATION};
 use weir_config::{Flags, Loaded};
 
 use super::*;
-use crate::observe::SiteId;
 use crate::plan::Plan;
+use weir_observe::SiteId;
 
 fn load(text: &str) -> Loaded {
     static NUMBER: AtomicU64 = AtomicU64::new(0);

@@ -22,9 +22,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::task::{LocalSet, spawn_local};
-use weir_edge::observe::Observatory;
 use weir_edge::plan::Plan;
 use weir_edge::simulated::House;
+use weir_observe::Observatory;
 
 use crate::client::Client;
 use crate::world::{Climate, Sabotage, World};

@@ -1,5 +1,6 @@
 //! The six things that the ledger does to files, as a trait so that tests can make the n-th fail and cut the power, and
 //! their doing in a folder.
+
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};

@@ -1,4 +1,5 @@
 //! What a mark may concern, how hard it is, and what it comes to. Values only.
+
 use std::time::Instant;
 
 use weir_policy::{site_hash, tags};

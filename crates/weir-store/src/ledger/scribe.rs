@@ -4,6 +4,7 @@
 //! came: the file `ledger.end`, which is written with each batch before anybody is told that it is durable, and the register of
 //! volumes. Where the file says less, or does not end with a record, marks may be lost: then all that was asked for before this
 //! start is *doubted*, and the header says so from now on.
+
 use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;

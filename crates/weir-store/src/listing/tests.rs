@@ -1,4 +1,5 @@
 //! Pages: all that lives, once, whatever they are made from.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;

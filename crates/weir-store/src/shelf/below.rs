@@ -1,5 +1,6 @@
 //! What the shelf has to do with the volumes below it: what may lie there, which marks they still need, and what
 //! goes with one that is let go.
+
 use std::sync::Arc;
 
 use super::{SWEEP_STEP, Shelf};

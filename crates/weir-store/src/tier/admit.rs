@@ -1,4 +1,5 @@
 //! Where it is asked what may go down, and said what was asked for; and a volume's budget, from day to day.
+
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
 //! Asking the volumes what they hold under a key.
+
 use std::sync::Arc;
 
 use smallvec::SmallVec;

@@ -1,4 +1,5 @@
 //! Reading a body that lies on the volume, whole or in part.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -3,6 +3,7 @@
 //! A body goes to the volume that wins its key ([`crate::volume::placement`]) among those that store at the moment. A look-up asks all of
 //! them, which costs an index look-up in memory each: so whatever was stored under another layout is found, however often
 //! that changed. What is stored anew takes the older one out wherever that lies ([`Tiers::remove`]).
+
 use std::sync::Arc;
 
 use arc_swap::{ArcSwap, Guard};

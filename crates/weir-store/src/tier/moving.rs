@@ -3,6 +3,7 @@
 //!
 //! What is read and not yet there is served meanwhile; what is removed meanwhile is removed at both places
 //! ([`super::Tiers::remove`]), and looked for once more after it was moved.
+
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! What the volume holds of a generation that is in memory as well; and that it is used.
+
 use weir_policy::Intervals;
 
 use super::Tier;

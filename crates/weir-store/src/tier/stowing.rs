@@ -1,4 +1,5 @@
 //! Writing a generation down while it arrives, and what the volume has no room for a little later.
+
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Weak};

@@ -19,6 +19,7 @@
 //!
 //! After a crash before 4 the marks are there; after it, the removals are durable. Removals are records of the log, so that they
 //! hold for an index made anew as well; where the log could not take one, the sync of step 2 fails.
+
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};

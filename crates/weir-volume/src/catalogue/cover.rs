@@ -4,6 +4,7 @@
 //! some hundred records a batch, and the marker moves in the same batch as the rows; so nothing can overflow, and after a crash
 //! only what lies behind the marker is read again. Rows of another volume or version, and those beside an index that was made
 //! anew, are taken away first.
+
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -1,4 +1,5 @@
 //! Comparing a catalogue with its volume: what it lacks is added, what is of no use is taken away.
+
 use std::ops::ControlFlow;
 
 use weir_policy::Now;

@@ -1,4 +1,5 @@
 //! Where a catalogue keeps its rows: a sorted map of bytes to bytes, on a drive or in memory.
+
 use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::Arc;

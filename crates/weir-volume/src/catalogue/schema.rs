@@ -2,6 +2,7 @@
 //!
 //! A row names a record of the log by its place. Whether that is the newest of its object only the index knows, so that a row is
 //! believed where the index has that very entry, and is of no use any more where it cannot come back.
+
 use bytes::{Buf, BufMut};
 
 use crate::Place;

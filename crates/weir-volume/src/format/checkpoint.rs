@@ -3,6 +3,7 @@
 //! It is written in small steps between other work, shard by shard, while the index goes on changing: entries of records
 //! that were not durable when it began are left out, and the journal from its beginning on says what happened since.
 //! Only its trailer makes it count.
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;

@@ -4,6 +4,7 @@
 //! and the wall clock's time of it are written; the reader adds what the wall clock says has gone by. A wall clock that
 //! was set back makes nothing younger than it was when written, and one that was far ahead makes it stale: nothing becomes
 //! immortal. Field names are carried, never known.
+
 use std::time::{Duration, SystemTime};
 
 use bytes::{Buf, BufMut, Bytes, TryGetError};

@@ -3,6 +3,7 @@
 //! A record is a header of 64 bytes, its *description* (key, head, table) and its body, padded to 64 bytes. One checksum
 //! covers header and description; its seed is made of the volume's secret and the record's place, so that neither a body
 //! made to look like a record nor one from another place passes. The body has a checksum a block of 64 KiB.
+
 use bytes::{Buf, BufMut, TryGetError};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 

@@ -1,6 +1,7 @@
 //! Numbers that have a file of their own, so that each is durable by itself: written beside, synced and renamed.
 //!
 //! Where such a file is lost or damaged its number is 0.
+
 use std::io;
 
 use bytes::Buf;

@@ -1,4 +1,5 @@
 //! The superblock: what a volume is, written once when it is made, in two copies (`identity`).
+
 use bytes::{Buf, BufMut, TryGetError};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 

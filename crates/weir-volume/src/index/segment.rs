@@ -2,6 +2,7 @@
 //!
 //! A segment is written once, from front to back, and never again. Its number never comes back; its *slot* (the number
 //! modulo the count of slots) is what an index entry names. Who reads has the file open for the length of one read.
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -7,6 +7,7 @@
 //! Three views differ for moments. The *rows* are the journal's: what it will say with the next frame. The *totals*
 //! (`Shared::stocks`) are memory's: without what lies in a segment that is being dropped, and without removals that the log does
 //! not have yet. A *recount* follows memory's index, entry by entry ([`Recount`]).
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use smallvec::SmallVec;

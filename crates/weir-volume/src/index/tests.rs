@@ -1,4 +1,5 @@
 //! The index against a plain set, and what it costs.
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;

@@ -1,4 +1,5 @@
 //! Who wins a key, and how evenly.
+
 use proptest::prelude::*;
 
 use super::Bidder;

@@ -1,5 +1,6 @@
 //! What a catalogue and a sweep need of a volume: its log in the order of its writing, as far as it is durable; what is still
 //! of use; the number up to which it was swept; and segments of no use given back.
+
 use std::collections::HashMap;
 use std::io;
 use std::ops::{ControlFlow, Range};

@@ -2,6 +2,7 @@
 //!
 //! Every byte that leaves here was checked against the block checksum that was written with it: [`Checked`] cannot be made
 //! otherwise. A file is held open for the length of one read; what was dropped in between is a gap, never other bytes.
+
 use std::io;
 use std::sync::Arc;
 

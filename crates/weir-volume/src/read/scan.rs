@@ -1,4 +1,5 @@
 //! Walking through a segment from record to record.
+
 use std::io;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;

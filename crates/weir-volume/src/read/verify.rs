@@ -1,4 +1,5 @@
 //! Going through everything: is what the index names there, and is it what was stored?
+
 use std::ops::ControlFlow;
 
 use crate::format::record::Place;

@@ -1,5 +1,6 @@
 //! Who waits for a volume's reading threads, and since when: what takes too long is waited for no more, though the thread may be
 //! stuck in the kernel.
+
 use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;

@@ -2,6 +2,7 @@
 //!
 //! The changes come from a seed, so that who died while it applied them need not tell what they were: [`Script`] makes the
 //! n-th of them again, and each writes its number beside its rows. It panics where a test would have to.
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! Keys and bodies whose bytes are known by their place.
+
 use bytes::Bytes;
 use weir_policy::{CacheKey, Now};
 

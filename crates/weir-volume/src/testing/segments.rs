@@ -1,4 +1,5 @@
 //! Segments as a crash may leave them.
+
 use weir_disk::Disk;
 
 use super::CrashDisk;

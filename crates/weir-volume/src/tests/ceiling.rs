@@ -1,4 +1,5 @@
 //! The ceiling is never passed, the oldest go first, and little is written beside bodies.
+
 use std::time::Duration;
 
 use weir_disk::Room;

@@ -1,4 +1,5 @@
 //! The n-th operation fails, for every n: of opening, filling, evicting, removing, recovering.
+
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! The numbers of a ledger that a volume bears: what it says of them is never less than what it holds.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

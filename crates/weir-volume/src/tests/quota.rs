@@ -1,4 +1,5 @@
 //! Quotas: at or under them, the site's own oldest first, nobody else's, whatever happens meanwhile.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
 //! The same on a real file system.
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
 //! Courses of objects, one at a time.
+
 use std::time::Duration;
 
 use super::world::{Crash, World, head, settings};

@@ -1,4 +1,5 @@
 //! A volume whose drive is read-only when it is opened: it serves what it has, and nothing of it is changed.
+
 use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
 //! What is held of each owner: after everything that changes it, beside what the records say.
+
 use std::time::Duration;
 
 use super::power::act;

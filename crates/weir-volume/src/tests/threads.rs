@@ -1,4 +1,5 @@
 //! The threads: a full queue refuses and never waits, a panic ejects the volume, readers race with eviction.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 

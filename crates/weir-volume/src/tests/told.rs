@@ -1,4 +1,5 @@
 //! What has to leave is told: each once, nothing else, and nothing is read for it while nobody listens.
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,7 @@
 //! A volume on a crashing disk beside a model of it: what may be found, what must be, what must not.
 //!
 //! An object's bytes follow from its number, so that whatever is found can be judged without remembering bytes.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;

@@ -7,6 +7,7 @@
 //!
 //! The count is written down ahead of what is written to the volume, a step at a time (*granted*): whoever kills the
 //! process, a count that is found is never less than what was written. An orderly end writes down what it was.
+
 use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
 //! The queue in front of a volume's writer: bounded in bytes, never waited for by those who put into it.
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,4 +1,5 @@
 //! The handle by which an object is stored while it arrives.
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 

@@ -2,6 +2,7 @@
 //!
 //! A sweep asks for a barrier ([`Running::raise_floor`]): from then on nothing begins that was asked for before it, so that what
 //! it has to judge becomes ever less. What was under way then is waited for, and looked at again once it has ended.
+
 use std::collections::BTreeMap;
 
 use parking_lot::Mutex;

@@ -56,7 +56,7 @@ impl Inner {
             is_unknown: arrival.distrust == Some(Distrust::Unknown),
             memory_bytes: rows_bytes,
         };
-        match self.store.attach(volume, rows, seating, weir_edge::now) {
+        match self.store.attach(volume, rows, seating, weir_clock::now) {
             Ok(attached) => {
                 attached.set_draining(slot.wanted.drain);
                 slot.drain = if slot.wanted.drain { Drain::Rests(Duration::ZERO) } else { Drain::No };

@@ -85,9 +85,9 @@ impl Estate {
         if heir.is_some() {
             return Err("this process has been replaced already".to_owned());
         }
-        let begun = weir_edge::now().mono;
+        let begun = weir_clock::now().mono;
         let since = |from: std::time::Instant| {
-            u64::try_from((weir_edge::now().mono - from).as_millis()).unwrap_or(u64::MAX)
+            u64::try_from((weir_clock::now().mono - from).as_millis()).unwrap_or(u64::MAX)
         };
         let (link, there) = Link::pair().map_err(|error| format!("cannot make a socket pair: {error}"))?;
         let link = Arc::new(link);
@@ -99,7 +99,7 @@ impl Estate {
             Message::Prepared { version } => Some(version),
             _ => None,
         })?;
-        let paused = weir_edge::now().mono;
+        let paused = weir_clock::now().mono;
         if let Err(why) = self.pause().and_then(|()| child.release(&link)) {
             let why = child.failed(&link, why);
             // The new one is gone: the ledger is this process's again.
@@ -264,10 +264,12 @@ impl Started {
     /// As [`Started::failed`], when why is known; empty where it is to be seen by how it ends.
     fn end(&mut self, why: String) -> String {
         let Some(mut child) = self.0.take() else { return why };
-        let until = weir_edge::now().mono + LAST_WORDS_TIME_MAX;
+        let until = weir_clock::now().mono + LAST_WORDS_TIME_MAX;
         let ended = loop {
             match child.try_wait() {
-                Ok(None) if why.is_empty() && weir_edge::now().mono < until => std::thread::sleep(LOOK_PAUSE),
+                Ok(None) if why.is_empty() && weir_clock::now().mono < until => {
+                    std::thread::sleep(LOOK_PAUSE)
+                }
                 ended => break ended.ok().flatten(),
             }
         };

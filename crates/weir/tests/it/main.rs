@@ -2,70 +2,109 @@
 //!
 //! A scenario says in its name what must hold; what it needs is said by the test kit's words ([`house`]). No scenario
 //! asserts a time but within generous bounds.
+//!
+//! Where a new one goes: the folders below follow the life of a request. Take the first whose line names what the scenario
+//! asserts, not what it needs for that; a file there that has the same subject, else a new one with a card that says its
+//! own. `cargo test -p weir --test it -- NAME` runs all whose path has NAME in it.
 
 #![forbid(unsafe_code)]
 // Scenarios fail by panicking and measure the real clock.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
+mod counted;
 mod house;
 
-mod accounts;
-mod admission;
-mod browser;
-mod cache;
-mod chain;
-mod changing;
-mod client;
-mod config;
-mod conformance;
-mod control;
-mod counted;
-mod crowd;
-mod departed;
-mod disk;
-mod drives;
-mod events;
-mod exchanged;
-mod experiment;
-mod file_size;
-mod fill;
-mod fills;
-mod held;
-mod invalidation;
-mod limits;
-mod lint;
-mod listing;
-mod load;
-mod malformed_requests;
-mod malformed_responses;
-mod memory;
-mod observe;
-mod odd_ranges;
-mod one_generation;
-mod others;
-mod parts;
-mod peers;
-mod places;
-mod poisoning;
-mod purge;
-mod range_faults;
-mod range_gaps;
-mod range_guests;
-mod range_life;
-mod range_volume;
-mod ranges;
-mod rates;
-mod scattered;
-mod service;
-mod slow;
-mod slow_readers;
-mod staleness;
-mod start;
-mod starts;
-mod structured;
-mod sweeping;
-mod targeted;
-mod upgrade;
-mod upstream;
-mod variants;
-mod volumes;
+/// A connection comes, and requests on it: who the client is, what is malformed or too much.
+mod arrive {
+    mod client;
+    mod limits;
+    pub(crate) mod malformed_requests;
+    mod peers;
+    mod places;
+    mod slow;
+}
+
+/// What is answered from the store and what is not, with which fields: the rules of the RFCs, of sites and of routes.
+mod answer {
+    mod cache;
+    mod config;
+    mod conformance;
+    pub(crate) mod lint;
+    mod poisoning;
+    mod staleness;
+    mod structured;
+    mod targeted;
+    mod variants;
+}
+
+/// What is asked of origins, shared among readers, and what becomes of everybody when it fails.
+mod fetch {
+    mod chain;
+    mod crowd;
+    mod departed;
+    mod fill;
+    mod fills;
+    mod malformed_responses;
+    mod others;
+    mod upstream;
+}
+
+/// Requests for ranges, and objects of which only a part is held.
+mod range {
+    mod browser;
+    mod changing;
+    mod experiment;
+    mod odd_ranges;
+    mod one_generation;
+    mod parts;
+    mod range_faults;
+    mod range_gaps;
+    mod range_guests;
+    mod range_life;
+    mod range_volume;
+    mod ranges;
+    mod scattered;
+}
+
+/// How bodies go out to clients.
+mod send {
+    mod rates;
+    mod slow_readers;
+}
+
+/// What memory and volumes keep, and what drives do to it.
+mod store {
+    mod admission;
+    mod disk;
+    mod drives;
+    mod held;
+    mod memory;
+    mod volumes;
+}
+
+/// What purges and unsafe requests take out of the cache.
+mod invalidate {
+    mod invalidation;
+    mod purge;
+    mod sweeping;
+}
+
+/// What the operator is told of a running Weir, and tells it.
+mod operate {
+    pub(crate) mod accounts;
+    mod control;
+    mod events;
+    mod listing;
+    mod observe;
+}
+
+/// The process itself: it starts, reloads, is upgraded and ends.
+mod run {
+    mod exchanged;
+    mod file_size;
+    mod load;
+    mod service;
+    mod start;
+    mod starts;
+    mod upgrade;
+}

@@ -5,9 +5,9 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_policy::{Answer, BodyEnd, CacheRules, Consult, RequestView, answer, consult, storable};
 
 use super::{Form, Multipart};
-use crate::clock;
 use crate::deliver::source::Source;
 use crate::deliver::{Body, Cut, bytes_of};
+use weir_clock as clock;
 
 /// The form of these ranges of 1000 bytes.
 fn form(range: &'static str, content_type: Option<&'static str>) -> Form {

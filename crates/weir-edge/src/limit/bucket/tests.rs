@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::clock;
+use weir_clock as clock;
 
 /// A writer that does what it is told, and comes late by turns: the times and sizes of what it wrote.
 fn write(rate: u64, burst: u64, time: Duration, piece: u64, late: &[Duration]) -> Vec<(Duration, u64)> {

@@ -1,4 +1,5 @@
 //! What is read again is what was written, or nothing.
+
 use super::{from_bytes, read, to_bytes, write};
 use crate::admission::{Extent, Sketch};
 use crate::samples::Folder;

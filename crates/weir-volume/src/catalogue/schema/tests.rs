@@ -1,4 +1,5 @@
 //! The rows' bytes.
+
 use super::{Marker, Named, Row, key_of, of_site, of_tag, read_key};
 use crate::Place;
 

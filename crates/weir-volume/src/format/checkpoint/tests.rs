@@ -1,4 +1,5 @@
 //! A checkpoint's bytes: golden file, cuts and flips, and an index that changes meanwhile.
+
 use std::collections::BTreeMap;
 
 use weir_disk::Disk;

@@ -1,4 +1,5 @@
 //! Heads written down and read back: golden file, round trip, damage, clocks that jump.
+
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;

@@ -1,5 +1,6 @@
 //! Promises of the journal's reader that hold for any bytes: no panic, frames that are written anew read the same, and what
 //! was torn off takes frames away and changes none.
+
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{FRAME_HEADER_BYTES, Superblock, header, read};

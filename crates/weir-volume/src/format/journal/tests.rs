@@ -1,4 +1,5 @@
 //! The journal's bytes: golden file, cuts and flips.
+
 use std::sync::Arc;
 
 use weir_disk::Disk;

@@ -1,5 +1,6 @@
 //! Promises of the reader of records that hold for any bytes: no panic, nothing outside of the bytes, and what was read is
 //! what would be written at that place, and at no other.
+
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{Described, Header, Kind, Place, Table, UNIT_BYTES, describe, seed};

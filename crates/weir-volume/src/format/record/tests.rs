@@ -1,4 +1,5 @@
 //! Records' bytes: golden file, round trip, damage.
+
 use proptest::prelude::*;
 use xxhash_rust::xxh3::xxh3_64;
 

@@ -1,4 +1,5 @@
 //! The files that say one number each.
+
 use super::{OPENED, SWEPT};
 use crate::format::superblock::Superblock;
 use crate::testing::{CrashDisk, Fault};

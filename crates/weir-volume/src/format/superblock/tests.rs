@@ -1,4 +1,5 @@
 //! The superblock's bytes.
+
 use super::{NotAVolume, SUPERBLOCK_BYTES, Superblock};
 
 fn superblock() -> Superblock {

@@ -1,4 +1,5 @@
 //! Two copies of the superblock, damaged in every way.
+
 use super::*;
 use crate::settings::Clock;
 use crate::testing::CrashDisk;

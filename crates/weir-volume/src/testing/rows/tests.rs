@@ -1,4 +1,5 @@
 //! The double keeps what the trait promises, and no more.
+
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;

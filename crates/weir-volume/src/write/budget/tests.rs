@@ -1,4 +1,5 @@
 //! A budget in virtual time.
+
 use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;

@@ -1,4 +1,5 @@
 //! Giving room back: the oldest segment leaves the index in small steps, then its file goes.
+
 use std::sync::{Arc, Weak};
 
 use super::Engine;

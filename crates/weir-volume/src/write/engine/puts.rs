@@ -1,4 +1,5 @@
 //! Objects under way: bodies gathered into extents, heads published as they grow, refreshed, removed.
+
 use std::sync::Arc;
 use std::time::Duration;
 

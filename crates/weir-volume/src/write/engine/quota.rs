@@ -3,6 +3,7 @@
 //! The books say which segments have objects of an owner. The oldest of those is gone through once, and its objects are kept as a
 //! list, so that a site that is always at its quota costs a removal for each object that comes and no search. What is still
 //! arriving is left alone: it is looked at when it is there.
+
 use std::collections::{HashMap, VecDeque};
 
 use super::Engine;

@@ -1,5 +1,6 @@
 //! Counting anew what is held of each owner, entry by entry, between other work: where something left of which it is not known
 //! what it was counted for, and for whoever wants to know whether the books are right.
+
 use std::collections::VecDeque;
 
 use crossbeam_channel::Sender;

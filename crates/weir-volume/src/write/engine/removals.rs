@@ -1,4 +1,5 @@
 //! What leaves by name: removed by its owner, or found not to be what was stored.
+
 use std::sync::atomic::Ordering;
 
 use super::Engine;

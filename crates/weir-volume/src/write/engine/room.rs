@@ -1,4 +1,5 @@
 //! The ceiling: nothing is written before there is room for it.
+
 use std::time::Duration;
 
 use super::Engine;

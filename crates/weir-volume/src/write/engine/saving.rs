@@ -3,6 +3,7 @@
 //!
 //! An object keeps its number: of its records the last one counts, so that a crash at any moment leaves one of the two. What lies in
 //! the segment without a record there (a long body's middle, a body whose head was refreshed) goes with it.
+
 use std::sync::Arc;
 
 use bytes::Bytes;

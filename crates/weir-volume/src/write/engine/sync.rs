@@ -1,4 +1,5 @@
 //! Making durable: the open segment, then the journal's frame; and checkpoints, piece by piece.
+
 use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 use std::time::Duration;

@@ -1,5 +1,6 @@
 //! Telling what has left the index with a segment, before the segment's file goes: its keys lie in its records alone. They are
 //! read in the order of their places and in small steps, and only while somebody listens.
+
 use super::Engine;
 use crate::eviction::Eviction;
 use crate::index::Location;

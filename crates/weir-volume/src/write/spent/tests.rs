@@ -1,4 +1,5 @@
 //! What was written today is known after a restart, and a torn count leaves the one before.
+
 use super::SpentFile;
 use crate::testing::Folder;
 use crate::write::budget::Spent;

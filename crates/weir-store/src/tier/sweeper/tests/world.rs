@@ -1,4 +1,5 @@
 //! A store over a volume, rows and a ledger that all crash, beside a model of what may be found and what must be.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 

@@ -1,5 +1,6 @@
 //! Installations, each with a ledger, a register and a clock of its own; drives that go from one to another; and state folders in which
 //! what stands is older, another's, damaged or gone.
+
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, SystemTime};

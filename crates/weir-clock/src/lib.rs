@@ -3,6 +3,9 @@
 //! Monotonic time is the runtime's, so that a test on virtual time moves the whole data plane. Wall time is the
 //! system's; a thread may put another in its place, which goes with the monotonic one and jumps when it is told to.
 
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
 use std::cell::Cell;
 use std::future::Future;
 use std::pin::Pin;
@@ -31,7 +34,7 @@ pub fn now() -> Now {
 }
 
 /// The monotonic clock now.
-pub(crate) fn mono() -> Instant {
+pub fn mono() -> Instant {
     tokio::time::Instant::now().into_std()
 }
 
@@ -44,13 +47,13 @@ fn wall(mono: Instant) -> SystemTime {
 }
 
 /// Sets this thread's wall clock, which from now on goes with its monotonic one: a jump, where it went otherwise before.
-pub(crate) fn set_wall(to: SystemTime) {
+pub fn set_wall(to: SystemTime) {
     WALL.set(Some(Wall { since: mono(), was: to }));
 }
 
 /// A deadline that moves with every request but touches the timer wheel only when it would fire:
 /// moving it later is a store, and the timer looks at the clock when the older instant comes.
-pub(crate) struct Deadline {
+pub struct Deadline {
     at: Instant,
     armed: Instant,
     sleep: Pin<Box<Sleep>>,
@@ -58,18 +61,18 @@ pub(crate) struct Deadline {
 
 impl Deadline {
     /// A deadline `after` from now.
-    pub(crate) fn after(after: Duration) -> Deadline {
+    pub fn after(after: Duration) -> Deadline {
         let at = mono() + after;
         Deadline { at, armed: at, sleep: Box::pin(tokio::time::sleep_until(at.into())) }
     }
 
     /// Moves the deadline.
-    pub(crate) fn set(&mut self, at: Instant) {
+    pub fn set(&mut self, at: Instant) {
         self.at = at;
     }
 
     /// Ready when the deadline has passed.
-    pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if self.at < self.armed {
                 self.arm();

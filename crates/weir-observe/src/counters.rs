@@ -189,12 +189,12 @@ impl Counters {
     }
 
     /// A request for this site was written to an origin.
-    pub(super) fn origin_sent(&self, site: SiteId) {
+    pub fn origin_sent(&self, site: SiteId) {
         bump(&self.site(site).origin_requests, 1);
     }
 
     /// Bytes for this site were read from an origin.
-    pub(super) fn origin_read(&self, site: SiteId, bytes: u64) {
+    pub fn origin_read(&self, site: SiteId, bytes: u64) {
         bump(&self.site(site).origin_bytes, bytes);
     }
 

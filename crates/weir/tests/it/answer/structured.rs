@@ -6,8 +6,8 @@ use std::process::Command;
 
 use weir_testkit::{Origin, Random, Resource};
 
+use crate::answer::lint;
 use crate::house::before;
-use crate::lint;
 
 /// How many dictionaries.
 const COUNT: usize = 600;

@@ -271,8 +271,8 @@ fn sites_and_words_are_bounded() {
     observer.record(&Facts { site: last, ..hit() }, Description::default);
     observer.counters().client_bytes(last, 7);
     observer.counters().client_bytes(SiteId::NONE, 9);
-    observer.tally(last).sent();
-    observer.tally(last).received(11);
+    observer.counters().origin_sent(last);
+    observer.counters().origin_read(last, 11);
     observer.record(&Facts { site: SiteId::NONE, ..hit() }, Description::default);
     for number in 0..1_000 {
         observer.counters().error(Box::leak(format!("word-{number}").into_boxed_str()));

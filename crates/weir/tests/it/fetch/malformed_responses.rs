@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use weir_testkit::{Client, Origin, Random, Trouble, Weir};
 
+use crate::arrive::malformed_requests::change::{environment, mutate};
 use crate::house::before;
-use crate::malformed_requests::change::{environment, mutate};
 use table::{Row, rows};
 
 /// What the client must see.

@@ -395,7 +395,7 @@ impl Teller {
     fn tell_lost(&mut self) {
         let lost = self.shared.lost.swap(0, Ordering::Relaxed);
         if lost > 0 {
-            let mut map = begin("lost", crate::clock::now().wall);
+            let mut map = begin("lost", weir_clock::now().wall);
             map.insert("count".to_owned(), Value::from(lost));
             self.put(map);
         }
@@ -417,7 +417,7 @@ impl Teller {
             let was = self.stood.as_ref().and_then(|stood| stood.get(&id));
             let has_changed = self.stood.is_some() && was != Some(&state) && self.kinds & kind as u32 != 0;
             if has_changed {
-                let mut map = begin(kind.word(), crate::clock::now().wall);
+                let mut map = begin(kind.word(), weir_clock::now().wall);
                 map.extend(names.into_iter().map(|(name, value)| (name.to_owned(), Value::from(value))));
                 map.insert("state".to_owned(), Value::from(state.as_str()));
                 if let Some(was) = was {

@@ -5,12 +5,17 @@ use std::sync::Arc;
 
 use weir_upstream::Tally;
 
-use super::counters::{Counters, SiteId};
+use weir_observe::{Counters, Observer, SiteId};
 
 /// Counts for one site what goes to origins and comes from them. To be used on the worker's own thread alone.
-pub(super) struct SiteTally {
-    pub(super) counters: Arc<Counters>,
-    pub(super) site: SiteId,
+struct SiteTally {
+    counters: Arc<Counters>,
+    site: SiteId,
+}
+
+/// Counts what origins are asked for in a site's name. To be used on the worker's own thread alone.
+pub(crate) fn of_site(observer: &Observer, site: SiteId) -> Arc<dyn Tally> {
+    Arc::new(SiteTally { counters: observer.counters_shared(), site })
 }
 
 impl fmt::Debug for SiteTally {

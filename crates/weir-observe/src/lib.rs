@@ -4,6 +4,9 @@
 //! cell that one worker alone writes, a record goes into a bounded queue and is counted as lost when that is full.
 //! Formatting and writing happen on the thread `weir-log`.
 
+#![forbid(unsafe_code)]
+#![warn(missing_docs)]
+
 mod counters;
 mod events;
 mod hub;
@@ -12,7 +15,6 @@ mod lines;
 mod log;
 mod record;
 mod snapshot;
-mod tally;
 
 pub use counters::{Counters, SiteId};
 pub use events::{Event, EventKind, EventSettings, EventTarget, Events, States};

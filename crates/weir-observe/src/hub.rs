@@ -8,14 +8,12 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use parking_lot::Mutex;
-use weir_upstream::Tally;
 
 use super::counters::{Counters, SITES_MAX, SiteId, bump};
 use super::events::Events;
 use super::log::{Command, LogError, LogSettings, LogThread, OpenLogs, Shared};
 use super::record::{Description, Facts, Record};
 use super::snapshot::{self, SiteSnapshot, Snapshot};
-use super::tally::SiteTally;
 
 /// Records that wait for the log's thread, for each worker; those beyond are lost and counted.
 const QUEUE_RECORDS_MAX: usize = 4096;
@@ -166,13 +164,8 @@ impl Observer {
         &self.counters
     }
 
-    /// Counts what origins are asked for in a site's name. To be used on the worker's own thread alone.
-    pub(crate) fn tally(&self, site: SiteId) -> Arc<dyn Tally> {
-        Arc::new(SiteTally { counters: self.counters.clone(), site })
-    }
-
     /// The worker's counters, to keep.
-    pub(crate) fn counters_shared(&self) -> Arc<Counters> {
+    pub fn counters_shared(&self) -> Arc<Counters> {
         self.counters.clone()
     }
 

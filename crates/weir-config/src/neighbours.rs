@@ -1,0 +1,241 @@
+//! Words of other proxies' configurations, and keys that stand in another table: what Weir has in their place. Must not be
+//! needed to read a file that is right.
+
+use crate::shape::{CONFIG, Shape, TableShape};
+
+/// Words of nginx, Varnish, HAProxy, Apache and Squid, the keys that do the same here, and what else there is to say. A path
+/// leads from the uppermost table to the key; `NAME` stands for any name.
+const NEIGHBOURS: [(&[&str], &[&str], &str); 42] = [
+    (
+        &["rate_limit", "ratelimit", "limit_req", "limit_req_zone", "requests_per_second", "throttle"],
+        &["limits.connections_per_client", "upstream.NAME.client_share"],
+        "Weir counts no requests a second; these bound what one client may have at a time",
+    ),
+    (
+        &["limit_rate", "limit_rate_after", "bandwidth", "max_rate"],
+        &["site.rate.limit", "site.rate.burst"],
+        "",
+    ),
+    (&["limit_conn", "limit_conn_zone", "conn_limit"], &["limits.connections_per_client"], ""),
+    (&["maxconn", "worker_connections", "max_clients", "max_connections"], &["limits.connections"], ""),
+    (&["vhost", "virtualhost", "frontend", "server_block"], &["site"], ""),
+    (&["server", "servers"], &["site", "upstream.NAME.origins"], ""),
+    (
+        &["server_name", "server_names", "servername", "server_alias", "domain", "domains"],
+        &["site.hosts"],
+        "",
+    ),
+    (&["location", "locations", "path_rule", "match"], &["site.route"], ""),
+    (
+        &["backend", "backends", "proxy_pass", "proxypass", "director", "cache_peer", "balancer"],
+        &["upstream.NAME.origins", "site.upstream"],
+        "",
+    ),
+    (&["max_conns", "keepalive"], &["upstream.NAME.connections"], ""),
+    (&["max_fails"], &["upstream.NAME.eject.failures"], ""),
+    (&["fail_timeout", "slow_start"], &["upstream.NAME.eject.time"], ""),
+    (
+        &["probe", "health_check", "healthcheck"],
+        &["upstream.NAME.eject", "health.path"],
+        "an origin is judged by the requests that it answers; `health.path` is what Weir itself answers",
+    ),
+    (&["proxy_connect_timeout", "connect_timeout"], &["upstream.NAME.connect"], ""),
+    (
+        &["proxy_read_timeout", "read_timeout", "first_byte_timeout", "timeout_server"],
+        &["upstream.NAME.first_byte"],
+        "",
+    ),
+    (&["between_bytes_timeout"], &["upstream.NAME.between_bytes"], ""),
+    (
+        &["keepalive_timeout", "timeout_idle", "timeout_client"],
+        &["limits.idle", "upstream.NAME.pool_idle"],
+        "",
+    ),
+    (&["client_header_timeout", "request_timeout"], &["limits.head_time"], ""),
+    (&["send_timeout"], &["limits.send_stall"], ""),
+    (&["client_max_body_size", "max_body_size", "body_limit"], &["limits.body"], ""),
+    (
+        &["large_client_header_buffers", "client_header_buffer_size", "max_header_size"],
+        &["limits.head", "limits.line"],
+        "",
+    ),
+    (&["proxy_next_upstream", "max_retries"], &["upstream.NAME.retries"], ""),
+    (&["proxy_ssl_verify", "ssl_verify"], &["upstream.NAME.tls.verify"], ""),
+    (
+        &["ssl", "ssl_certificate", "ssl_certificate_key", "certificate", "tls_certificate"],
+        &["listen", "trusted_proxies"],
+        "Weir does not end TLS: put a terminator in front (examples/behind-nginx.toml)",
+    ),
+    (
+        &["set_real_ip_from", "real_ip", "real_ip_header", "use_proxy"],
+        &["trusted_proxies", "listen.proxy_protocol"],
+        "",
+    ),
+    (&["proxy_cache_path", "storage", "cache_dir", "max_size", "disk"], &["cache.volume"], ""),
+    (&["malloc", "cache_mem", "memory_size"], &["cache.memory"], ""),
+    (&["proxy_cache_valid", "default_ttl", "cache_valid", "cachedefaultexpire"], &["site.ttl"], ""),
+    (
+        &["force_ttl", "cache_ttl", "proxy_ignore_headers", "ignore_headers", "edge_ttl"],
+        &["site.ttl_override"],
+        "",
+    ),
+    (&["expires", "max_age"], &["site.browser_ttl"], ""),
+    (
+        &["grace", "proxy_cache_use_stale", "proxy_cache_background_update", "stale_while_revalidate"],
+        &["site.stale.while_revalidate", "site.stale.if_error"],
+        "",
+    ),
+    (&["stale_if_error", "keep"], &["site.stale.if_error"], ""),
+    (&["proxy_cache_key", "cache_key", "hash_data"], &["site.key"], ""),
+    (&["ignore_query", "query_string", "strip_query", "querystring"], &["site.key.query"], ""),
+    (&["proxy_cache_bypass", "proxy_no_cache", "no_cache", "pass", "cachedisable"], &["site.bypass"], ""),
+    (&["slice", "proxy_cache_slice"], &["site.range.chunk"], ""),
+    (&["proxy_cache_purge", "acl", "ban", "purgers"], &["site.purge.allow"], "`weir purge` needs no key"),
+    (&["add_header", "resp_headers", "header_set"], &["site.response_headers"], ""),
+    (&["proxy_set_header", "req_headers", "requestheader"], &["site.request_headers"], ""),
+    (&["return", "synth", "rewrite", "redirects"], &["site.route.redirect", "site.route.answer"], ""),
+    (&["error_page", "errorfile", "errordocument"], &["site.error_pages"], ""),
+    (
+        &["gzip", "brotli", "compress", "compression", "do_gzip"],
+        &["upstream.NAME.via"],
+        "Weir compresses nothing, and keeps what the origin codes (docs/guide/behind.md)",
+    ),
+];
+
+/// What to write in place of a key that is none here; none where nobody has it.
+pub(crate) fn in_place_of(word: &str) -> Option<String> {
+    let word = word.to_ascii_lowercase().replace('-', "_");
+    let (_, keys, more) = NEIGHBOURS.iter().find(|(words, ..)| words.contains(&&*word))?;
+    let keys: Vec<String> = keys.iter().map(|key| place_of(key)).collect();
+    let more = if more.is_empty() { String::new() } else { format!("; {more}") };
+    Some(format!("Weir has {} for it{more}", keys.join(" and ")))
+}
+
+/// In which other tables a key stands, where they are few.
+pub(crate) fn tables_of(key: &str) -> Option<String> {
+    const PLACES_MAX: usize = 3;
+    let mut places = Vec::new();
+    let Shape::Table(table) = &*CONFIG else { return None };
+    collect(table, key, "", &mut places);
+    let last = places.pop()?;
+    if places.len() >= PLACES_MAX {
+        return None;
+    }
+    let first = if places.is_empty() { String::new() } else { format!("{} or ", places.join(", ")) };
+    Some(format!("`{key}` stands in {first}{last}"))
+}
+
+/// The headers of all tables that have this key.
+fn collect(table: &TableShape, key: &str, path: &str, places: &mut Vec<String>) {
+    if table.keys.iter().any(|(known, _)| known == key) {
+        places.push(if path.is_empty() { "the uppermost table".to_owned() } else { place_of(path) });
+    }
+    let named = table.other.iter().map(|shape| ("NAME", &**shape));
+    for (name, shape) in table.keys.iter().map(|(name, shape)| (name.as_str(), shape)).chain(named) {
+        if let Some(inner) = table_in(shape) {
+            let path = if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") };
+            collect(inner, key, &path, places);
+        }
+    }
+}
+
+/// How a key is written: `` `body` of `[limits]` ``, or the header of a table that has a header of its own.
+fn place_of(path: &str) -> String {
+    let mut header: Vec<&str> = Vec::new();
+    let mut segments = path.split('.').peekable();
+    let (mut shape, mut is_list) = (&*CONFIG, false);
+    while let Some(segment) = segments.peek() {
+        let Some((inner, is_list_inside)) = child(shape, segment).and_then(as_header) else { break };
+        // What stands below a site or an upstream is written within its table.
+        if header.len() >= 2 || (!header.is_empty() && !is_list_inside && *segment != "NAME") {
+            break;
+        }
+        header.push(segment);
+        (shape, is_list) = (inner, is_list_inside);
+        segments.next();
+    }
+    let key: Vec<&str> = segments.collect();
+    let written = write_header(&header, is_list);
+    match (key.is_empty(), header.is_empty()) {
+        (true, _) => format!("`{written}`"),
+        (false, true) => format!("`{}` in the uppermost table", key.join(".")),
+        (false, false) => format!("`{}` of `{written}`", key.join(".")),
+    }
+}
+
+/// A table's header.
+pub(crate) fn write_header(path: &[impl AsRef<str>], is_list: bool) -> String {
+    let path: Vec<&str> = path.iter().map(AsRef::as_ref).collect();
+    let path = path.join(".");
+    if is_list { format!("[[{path}]]") } else { format!("[{path}]") }
+}
+
+/// The table in a shape, and whether it stands in a list.
+fn as_header(shape: &Shape) -> Option<(&Shape, bool)> {
+    match shape {
+        Shape::Table(_) => Some((shape, false)),
+        Shape::List { item, .. } if matches!(**item, Shape::Table(_)) => Some((item, true)),
+        _ => None,
+    }
+}
+
+fn child<'s>(shape: &'s Shape, name: &str) -> Option<&'s Shape> {
+    let table = table_in(shape)?;
+    let key = table.keys.iter().find(|(key, _)| key == name);
+    key.map(|(_, shape)| shape).or_else(|| table.other.as_deref().filter(|_| name == "NAME"))
+}
+
+/// The table that may stand there, alone or in a list.
+fn table_in(shape: &Shape) -> Option<&TableShape> {
+    match shape {
+        Shape::Table(table) => Some(table),
+        Shape::List { item, .. } => table_in(item),
+        Shape::Either(shapes) => shapes.iter().find_map(table_in),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_that_is_named_is_there() {
+        for (words, keys, _) in &NEIGHBOURS {
+            assert!(!keys.is_empty(), "{words:?}");
+            for key in *keys {
+                let found = key.split('.').try_fold(&*CONFIG, |shape, name| child(shape, name));
+                assert!(found.is_some(), "{words:?} name `{key}`, which is no key");
+            }
+            for word in *words {
+                let others = NEIGHBOURS.iter().filter(|(words, ..)| words.contains(word)).count();
+                assert_eq!(others, 1, "{word}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_place_is_written_as_in_a_file() {
+        for (path, expect) in [
+            ("trusted_proxies", "`trusted_proxies` in the uppermost table"),
+            ("limits.body", "`body` of `[limits]`"),
+            ("site.stale.if_error", "`stale.if_error` of `[[site]]`"),
+            ("site.route", "`[[site.route]]`"),
+            ("site.route.redirect", "`redirect` of `[[site.route]]`"),
+            ("upstream.NAME.eject.time", "`eject.time` of `[upstream.NAME]`"),
+            ("cache.volume", "`[[cache.volume]]`"),
+        ] {
+            assert_eq!(place_of(path), expect);
+        }
+    }
+
+    #[test]
+    fn a_neighbours_word_and_a_key_of_another_table_are_known() {
+        let word = in_place_of("rate-limit").unwrap();
+        assert!(word.contains("`connections_per_client` of `[limits]`"), "{word}");
+        assert_eq!(in_place_of("memory"), None);
+        assert_eq!(tables_of("send_stall").as_deref(), Some("`send_stall` stands in `[limits]`"));
+        let rule = tables_of("ttl").unwrap();
+        assert_eq!(rule, "`ttl` stands in `[defaults]`, `[[site]]` or `[[site.route]]`");
+    }
+}
