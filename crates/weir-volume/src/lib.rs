@@ -61,11 +61,11 @@ pub use threads::Busy;
 pub use usage::{Health, VolumeUsage};
 pub use volume::{Put, Volume};
 pub use weir_disk::{Disk, DiskFile, OsDisk, Room};
-pub use write::budget::{DayBudget, Spent};
+pub use write::budget::DayBudget;
 pub use write::put::{Ended, Fate};
 pub use write::reinsert;
 pub use write::running::Named;
-pub use write::spent::SpentFile;
+pub use write::spent::{Spent, SpentFile};
 
 /// The unit in which a body is held: 64 KiB, aligned.
 pub const BLOCK_BYTES: usize = 65536;

@@ -4,6 +4,7 @@
 //! record, whole. Where there is no checkpoint that can be read, the index is made anew from all segments: heads are
 //! checked, bodies in the newest segment too; all others when they are read, as ever.
 
+mod error;
 pub(crate) mod identity;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -12,6 +13,9 @@ use std::sync::atomic::Ordering;
 
 use weir_disk::{Disk, DiskFile, read_exact_at};
 
+pub use self::error::OpenError;
+use self::error::failed;
+use self::identity::superblock_of;
 use crate::format::checkpoint;
 use crate::format::journal;
 use crate::format::journal::{Change, Frame};
@@ -19,45 +23,18 @@ use crate::format::record::preamble;
 use crate::format::record::preamble::SEGMENT_HEADER_BYTES;
 use crate::format::record::{ExtentRef, Kind, Place, UNIT_BYTES};
 use crate::format::single::SWEPT;
-use crate::format::superblock::{NotAVolume, Superblock};
+use crate::format::superblock::Superblock;
 use crate::index::segment;
 use crate::index::segment::{Charge, Geometry, Segment, Segments, Space};
-use crate::index::stocks::{Books, Counted, Rows};
+use crate::index::stocks::{Counted, Rows};
 use crate::index::{Index, KeyHash, Location};
 use crate::numbers::Durable;
 use crate::read::scan::{Depth, Found, scan};
-use crate::recover::identity::superblock_of;
 use crate::settings::{JOURNAL_BYTES_MAX, SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
 use crate::shared::{Read, Shared};
 use crate::usage::Counters;
+use crate::write::books::Books;
 use crate::write::engine::{Engine, Start};
-
-/// Why a volume cannot be opened. Nothing of it was changed.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Its size is no size.
-    #[error("a volume has between {SIZE_BYTES_MIN} and {SIZE_BYTES_MAX} bytes, not {0}")]
-    Size(u64),
-    /// There is a superblock, and it cannot be used.
-    #[error("the volume cannot be used; move its folder away to begin anew")]
-    Superblock(#[source] NotAVolume),
-    /// There are segments, but no superblock.
-    #[error("the folder has segments and no superblock; move it away to begin anew")]
-    NoSuperblock,
-    /// The drive failed.
-    #[error("opening the volume: {act}")]
-    Drive {
-        /// What was tried.
-        act: &'static str,
-        /// Why it failed.
-        #[source]
-        source: io::Error,
-    },
-}
-
-pub(super) fn failed(act: &'static str) -> impl Fn(io::Error) -> OpenError {
-    move |source| OpenError::Drive { act, source }
-}
 
 /// What opening a volume found.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

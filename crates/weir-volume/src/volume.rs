@@ -1,5 +1,7 @@
 //! A volume as the rest of the store sees it.
 
+mod budget;
+pub(crate) mod log;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -14,8 +16,8 @@ use tokio::sync::oneshot;
 use weir_disk::Disk;
 use weir_policy::{CacheKey, Intervals};
 
+use crate::format::record::Place;
 use crate::index::KeyHash;
-use crate::read::log::LOG_BEGIN;
 use crate::read::reader::{Candidate, Part, Position, ReadError, Record, Wait};
 use crate::read::verify::{Verified, verify, walk};
 use crate::read::waits::{Answer, Waits};
@@ -25,10 +27,10 @@ use crate::shared::Shared;
 use crate::stock::Stock;
 use crate::threads::{Busy, Readers, start_writer};
 use crate::usage::{Counters, Health, VolumeUsage};
-use crate::write::engine::{End, Put as Started};
 use crate::write::intake::{Command, Intake};
 use crate::write::put::{Ended, Fate};
 use crate::write::running::{Named, Running};
+use crate::write::storing::{End, Put as Started};
 
 /// A volume, open. Dropping it writes what waits, and ends its threads.
 #[derive(Debug)]
@@ -344,7 +346,7 @@ impl Volume {
     /// # Errors
     /// [`ReadError::Device`] where the drive fails.
     pub fn walk(&self, each: impl FnMut(&Record) -> ControlFlow<()>) -> Result<u64, ReadError> {
-        walk(&self.shared, LOG_BEGIN, each)
+        walk(&self.shared, Place::BEGIN, each)
     }
 
     /// What it holds of each owner of keys (of each site): objects, partial ones included, and bytes of bodies. Exact at every

@@ -19,7 +19,7 @@ use super::schema;
 use super::schema::{MARKER, Marker, Named, Row, key_of};
 use crate::format::codec;
 use crate::key::split as split_key;
-use crate::read::log::{LOG_BEGIN, Logged};
+use crate::volume::log::Logged;
 use crate::{Charge, Place, ReadError, Volume};
 
 /// Records a batch.
@@ -138,7 +138,7 @@ impl Catalogue {
     /// What it takes, and how far it is.
     pub fn usage(&self) -> CatalogueUsage {
         let usage = self.rows.usage();
-        let covered = self.state.lock().covered.unwrap_or(LOG_BEGIN);
+        let covered = self.state.lock().covered.unwrap_or(Place::BEGIN);
         CatalogueUsage {
             disk_bytes: usage.disk_bytes,
             memory_bytes: usage.memory_bytes,
@@ -248,14 +248,14 @@ impl Catalogue {
             if keys.len() < CLEARED_AT_ONCE { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         let mut changes: Vec<Change<'_>> = keys.iter().map(|key| Change::Remove { key }).collect();
-        let marker = Marker { volume: self.volume.id(), covered: LOG_BEGIN }.to_bytes();
+        let marker = Marker { volume: self.volume.id(), covered: Place::BEGIN }.to_bytes();
         let is_last = keys.len() < CLEARED_AT_ONCE;
         if is_last {
             changes.push(Change::Put { key: MARKER, value: &marker });
         }
         self.rows.apply(&changes)?;
         if is_last {
-            self.state.lock().covered = Some(LOG_BEGIN);
+            self.state.lock().covered = Some(Place::BEGIN);
         }
         Ok(Progress::More)
     }

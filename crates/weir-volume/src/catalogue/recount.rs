@@ -8,7 +8,7 @@ use super::cover::{Catalogue, Uncovered, rows_of};
 use super::rows::Change;
 use super::schema;
 use super::schema::{MARKER, Row};
-use crate::read::log::Logged;
+use crate::volume::log::Logged;
 use crate::{Place, ReadError, Record};
 
 /// Rows that are looked at before those of no use are taken away.

@@ -58,6 +58,9 @@ pub struct Place {
 }
 
 impl Place {
+    /// Where the log begins.
+    pub(crate) const BEGIN: Place = Place { segment: 0, unit: 0 };
+
     pub(crate) fn offset(self) -> u64 {
         u64::from(self.unit) * UNIT_BYTES
     }

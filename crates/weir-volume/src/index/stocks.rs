@@ -12,10 +12,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use smallvec::SmallVec;
 
-use crate::format::record::{Described, ExtentRef, Kind, Place};
-use crate::index::Location;
-use crate::read::reader::{ReadError, Wait};
-use crate::shared::Shared;
+use crate::format::record::ExtentRef;
+use crate::index::segment::Segments;
 use crate::stock::Stock;
 
 /// What a cell of the table takes in memory, in bytes, about.
@@ -26,20 +24,20 @@ pub(crate) const CELL_BYTES: u64 = 64;
 pub(crate) struct Counted {
     pub(crate) owner: u64,
     /// The segment of its record.
-    segment: u64,
+    pub segment: u64,
     /// Bytes of its body by the segment that has them.
     parts: SmallVec<[(u64, u64); 2]>,
 }
 
 impl Counted {
     /// An object whose record lies in `segment`, with those of its extents that are there.
-    pub(crate) fn new(shared: &Shared, owner: u64, segment: u64, extents: &[ExtentRef]) -> Counted {
+    pub(crate) fn new(segments: &Segments, owner: u64, segment: u64, extents: &[ExtentRef]) -> Counted {
         let mut parts: SmallVec<[(u64, u64); 2]> = SmallVec::new();
         for extent in extents {
             let (number, bytes) = (extent.place.segment, u64::from(extent.length));
             match parts.iter_mut().rev().find(|(segment, _)| *segment == number) {
                 Some((_, own)) => *own += bytes,
-                None if shared.segments.has(number) => parts.push((number, bytes)),
+                None if segments.has(number) => parts.push((number, bytes)),
                 None => {}
             }
         }
@@ -47,7 +45,7 @@ impl Counted {
     }
 
     /// What it is in each segment.
-    fn cells(&self) -> impl Iterator<Item = (u64, Stock)> + '_ {
+    pub(crate) fn cells(&self) -> impl Iterator<Item = (u64, Stock)> + '_ {
         let own = std::iter::once((self.segment, Stock { objects: 1, bytes: 0 }));
         own.chain(self.parts.iter().map(|(segment, bytes)| (*segment, Stock { objects: 0, bytes: *bytes })))
     }
@@ -63,32 +61,10 @@ impl Counted {
     }
 
     /// What is left of it: without what lay in segments that are gone.
-    fn there(&self, shared: &Shared) -> Counted {
+    pub(crate) fn there(&self, segments: &Segments) -> Counted {
         let mut left = self.clone();
-        left.parts.retain(|(segment, _)| shared.segments.has(*segment));
+        left.parts.retain(|(segment, _)| segments.has(*segment));
         left
-    }
-}
-
-impl Shared {
-    /// What the record there counts for. Its body is not looked at.
-    ///
-    /// # Errors
-    /// [`ReadError`]: its description cannot be read.
-    pub(crate) fn counted_at(&self, location: Location) -> Result<Counted, ReadError> {
-        let (segment, place) = self.segments.at(location).ok_or(ReadError::Gone)?;
-        self.described(&segment, place, Wait::Device, |described, _| self.counted(described, place))?
-            .ok_or(ReadError::Gone)
-    }
-
-    /// What a record counts for that lies there; `None` where it is none of an object.
-    pub(crate) fn counted(&self, described: &Described<'_>, place: Place) -> Option<Counted> {
-        let extents = match described.header.kind {
-            Kind::Head => described.extents(),
-            Kind::Object => vec![ExtentRef { offset: 0, length: described.header.count, place }],
-            Kind::Extent | Kind::Gone => return None,
-        };
-        Some(Counted::new(self, (self.owner_of)(described.key), place.segment, &extents))
     }
 }
 
@@ -97,13 +73,13 @@ impl Shared {
 pub(crate) struct Rows(BTreeMap<u64, HashMap<u64, Stock>>);
 
 impl Rows {
-    fn add(&mut self, counted: &Counted) {
+    pub(crate) fn add(&mut self, counted: &Counted) {
         for (segment, stock) in counted.cells().filter(|(_, stock)| !stock.is_empty()) {
             *self.0.entry(segment).or_default().entry(counted.owner).or_default() += stock;
         }
     }
 
-    fn subtract(&mut self, counted: &Counted) {
+    pub(crate) fn subtract(&mut self, counted: &Counted) {
         for (segment, stock) in counted.cells() {
             let Some(row) = self.0.get_mut(&segment) else { continue };
             let Some(cell) = row.get_mut(&counted.owner) else { continue };
@@ -166,225 +142,12 @@ impl Rows {
     }
 
     /// What all segments hold, by owner.
-    fn totals(&self) -> HashMap<u64, Stock> {
+    pub(crate) fn totals(&self) -> HashMap<u64, Stock> {
         let mut totals: HashMap<u64, Stock> = HashMap::new();
         for (owner, stock) in self.0.values().flatten() {
             *totals.entry(*owner).or_default() += *stock;
         }
         totals
-    }
-}
-
-/// The writer's books.
-#[derive(Debug, Default)]
-pub(crate) struct Books {
-    pub(crate) rows: Rows,
-    /// Cells that have changed since the last frame.
-    dirty: BTreeSet<(u64, u64)>,
-    /// What was counted of records that were not synced yet: what is lost with them.
-    fresh: HashMap<Location, Counted>,
-    /// The segment that is being dropped: it counts no more.
-    leaving: Option<u64>,
-    recount: Option<Recount>,
-}
-
-/// A count of memory's index from its beginning, while it goes on changing: what lies before the cursor is followed.
-#[derive(Debug)]
-pub(crate) struct Recount {
-    rows: Rows,
-    /// What begins before it has been counted.
-    pub(crate) cursor: Place,
-}
-
-impl Books {
-    pub(crate) fn new(rows: Rows) -> Books {
-        Books { rows, ..Books::default() }
-    }
-
-    /// An entry has come into the index.
-    pub(crate) fn count(&mut self, shared: &Shared, location: Location, counted: &Counted) {
-        self.rows.add(counted);
-        self.dirty.extend(counted.cells().map(|(segment, _)| (segment, counted.owner)));
-        self.fresh.insert(location, counted.clone());
-        self.tell(shared, counted, |total, stock| *total += stock);
-        if let Some(recount) = self.recount.as_mut().filter(|recount| recount.has(shared, location, counted))
-        {
-            recount.rows.add(counted);
-        }
-    }
-
-    /// An entry has left the index.
-    pub(crate) fn uncount(&mut self, shared: &Shared, location: Location, counted: &Counted) {
-        self.uncount_in_memory(shared, location, counted);
-        self.uncount_in_journal(shared, counted);
-    }
-
-    /// An entry has left the index in memory; the journal does not say so yet.
-    pub(crate) fn uncount_in_memory(&mut self, shared: &Shared, location: Location, counted: &Counted) {
-        self.fresh.remove(&location);
-        self.tell(shared, counted, |total, stock| *total -= stock);
-        if let Some(recount) = self.recount.as_mut().filter(|recount| recount.has(shared, location, counted))
-        {
-            recount.rows.subtract(counted);
-        }
-    }
-
-    /// What left the index in memory before is said to the journal now.
-    pub(crate) fn uncount_in_journal(&mut self, shared: &Shared, counted: &Counted) {
-        self.rows.subtract(counted);
-        let cells = counted.cells().filter(|(segment, _)| shared.segments.has(*segment));
-        self.dirty.extend(cells.map(|(segment, _)| (segment, counted.owner)));
-    }
-
-    fn tell(&self, shared: &Shared, counted: &Counted, act: impl Fn(&mut Stock, Stock)) {
-        let mut all = Stock::default();
-        let there = counted.cells().filter(|(segment, _)| Some(*segment) != self.leaving);
-        there.filter(|(segment, _)| shared.segments.has(*segment)).for_each(|(_, stock)| all += stock);
-        shared.stocks.change(counted.owner, |total| act(total, all));
-    }
-
-    /// What was written until now is on the device.
-    pub(crate) fn settle_fresh(&mut self) {
-        self.fresh.clear();
-    }
-
-    /// Takes back what was counted of records that are lost.
-    pub(crate) fn forget(&mut self, shared: &Shared, is_lost: impl Fn(Location) -> bool) {
-        let lost: Vec<Location> = self.fresh.keys().copied().filter(|location| is_lost(*location)).collect();
-        for location in lost {
-            if let Some(counted) = self.fresh.get(&location).cloned() {
-                self.uncount(shared, location, &counted);
-            }
-        }
-    }
-
-    /// A segment is on its way out: what lies in it is not held any more. `owed` are removals that were taken off already.
-    pub(crate) fn begin_dropping<'a>(
-        &mut self,
-        shared: &Shared,
-        number: u64,
-        owed: impl Iterator<Item = &'a Counted>,
-    ) {
-        self.leaving = Some(number);
-        for (owner, stock) in self.rows.row(number) {
-            shared.stocks.change(owner, |total| *total -= stock);
-        }
-        for counted in owed {
-            let own = counted.cells().filter(|(segment, _)| *segment == number);
-            own.for_each(|(_, stock)| shared.stocks.change(counted.owner, |total| *total += stock));
-        }
-    }
-
-    /// A segment is no more. What it held, if it was not being dropped, was nothing.
-    pub(crate) fn drop_segment(&mut self, number: u64) {
-        self.rows.drop_row(number);
-        self.dirty.retain(|(segment, _)| *segment != number);
-        self.leaving = self.leaving.filter(|leaving| *leaving != number);
-        if let Some(recount) = &mut self.recount {
-            recount.rows.drop_row(number);
-        }
-    }
-
-    pub(crate) fn is_leaving(&self, segment: u64) -> bool {
-        self.leaving == Some(segment)
-    }
-
-    /// Whether there is something that the journal does not have.
-    pub(crate) fn is_dirty(&self) -> bool {
-        !self.dirty.is_empty()
-    }
-
-    /// How many cells have changed since the last frame.
-    pub(crate) fn dirty_len(&self) -> usize {
-        self.dirty.len()
-    }
-
-    /// The cells that have changed since the last frame, as they are now.
-    pub(crate) fn dirty_cells(&self) -> impl Iterator<Item = (u64, u64, Stock)> + '_ {
-        self.dirty.iter().map(|(segment, owner)| (*segment, *owner, self.rows.get(*segment, *owner)))
-    }
-
-    /// The journal has them.
-    pub(crate) fn settle_dirty(&mut self, shared: &Shared) {
-        self.dirty.clear();
-        shared.stocks.set_cells(self.rows.len() as u64);
-    }
-}
-
-impl Recount {
-    /// Whether an entry is among what was counted.
-    fn has(&self, shared: &Shared, location: Location, counted: &Counted) -> bool {
-        let unit = shared.segments.geometry.unit(location);
-        Place { segment: counted.segment, unit } < self.cursor
-    }
-}
-
-impl Books {
-    /// Begins to count anew, or begins that again.
-    pub(crate) fn begin_recount(&mut self) {
-        self.recount = Some(Recount { rows: Rows::default(), cursor: crate::read::log::LOG_BEGIN });
-    }
-
-    /// What was counted until now is forgotten; the books stay as they are.
-    pub(crate) fn give_up_recount(&mut self) {
-        self.recount = None;
-    }
-
-    /// Where a recount is, if one is under way.
-    pub(crate) fn recounted_to(&self) -> Option<Place> {
-        self.recount.as_ref().map(|recount| recount.cursor)
-    }
-
-    /// Goes on behind an entry, with what was found there.
-    pub(crate) fn recounted(&mut self, counted: Option<&Counted>, cursor: Place) {
-        if let Some(recount) = &mut self.recount {
-            recount.cursor = cursor;
-            if let Some(counted) = counted {
-                recount.rows.add(counted);
-            }
-        }
-    }
-
-    /// All was counted: sets right what differs. Returns of how many owners that was anything. `owed` as for
-    /// [`Books::begin_dropping`]; no segment is being dropped.
-    pub(crate) fn end_recount<'a>(
-        &mut self,
-        shared: &Shared,
-        owed: impl Iterator<Item = &'a Counted>,
-    ) -> u64 {
-        let Some(Recount { mut rows, .. }) = self.recount.take() else { return 0 };
-        let mut differing = shared.stocks.correct(rows.totals());
-        // The journal still has what is owed.
-        owed.for_each(|counted| rows.add(&counted.there(shared)));
-        let cells = |rows: &Rows| rows.cells().into_iter().collect::<BTreeSet<_>>();
-        for (segment, owner, _) in cells(&rows).symmetric_difference(&cells(&self.rows)) {
-            self.dirty.insert((*segment, *owner));
-            differing.insert(*owner);
-        }
-        self.rows = rows;
-        differing.len() as u64
-    }
-
-    /// Counts all that the index has, at once: before anything is changed. False where the drive has failed.
-    pub(crate) fn recount_all(&mut self, shared: &Shared) -> bool {
-        self.begin_recount();
-        let mut is_whole = true;
-        for shard in 0..shared.index.shards() {
-            for entry in shared.index.shard(shard) {
-                match shared.counted_at(Location::of(entry)) {
-                    Ok(counted) => self.recounted(Some(&counted), crate::read::log::LOG_BEGIN),
-                    Err(error) => is_whole &= !matches!(error, ReadError::Device(_)),
-                }
-            }
-        }
-        self.end_recount(shared, std::iter::empty());
-        is_whole
-    }
-
-    /// Lets the totals be what the rows say: where nothing is being dropped and nothing is owed.
-    pub(crate) fn publish(&self, shared: &Shared) {
-        shared.stocks.correct(self.rows.totals());
-        shared.stocks.set_cells(self.rows.len() as u64);
     }
 }
 
@@ -396,7 +159,7 @@ pub(crate) struct Totals {
 }
 
 impl Totals {
-    fn change(&self, owner: u64, act: impl FnOnce(&mut Stock)) {
+    pub(crate) fn change(&self, owner: u64, act: impl FnOnce(&mut Stock)) {
         let mut owners = self.owners.lock();
         let total = owners.entry(owner).or_default();
         act(total);
@@ -406,7 +169,7 @@ impl Totals {
     }
 
     /// Sets all of them; the owners of whom something else was said.
-    fn correct(&self, totals: HashMap<u64, Stock>) -> BTreeSet<u64> {
+    pub(crate) fn correct(&self, totals: HashMap<u64, Stock>) -> BTreeSet<u64> {
         let mut owners = self.owners.lock();
         let before = std::mem::replace(&mut *owners, totals);
         let all = before.keys().chain(owners.keys());
@@ -423,7 +186,7 @@ impl Totals {
         self.owners.lock().get(&owner).copied().unwrap_or_default()
     }
 
-    fn set_cells(&self, cells: u64) {
+    pub(crate) fn set_cells(&self, cells: u64) {
         self.cells.store(cells, std::sync::atomic::Ordering::Relaxed);
     }
 

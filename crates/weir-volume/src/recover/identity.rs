@@ -6,10 +6,10 @@ use std::path::Path;
 
 use weir_disk::{Disk, read_exact_at};
 
+use super::error::{OpenError, failed};
 use crate::format::superblock::{NEW_PATH, NotAVolume, PATHS, SUPERBLOCK_BYTES, Superblock};
 use crate::index::segment;
 use crate::random;
-use crate::recover::{OpenError, failed};
 use crate::settings::VolumeSettings;
 
 /// The longest superblock that is read.

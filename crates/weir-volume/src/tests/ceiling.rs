@@ -7,8 +7,8 @@ use weir_disk::Room;
 use super::world::{Crash, Random, World, settings};
 use crate::read::reader::{Part, Position, Wait};
 use crate::testing::CrashDisk;
-use crate::write::engine::End;
 use crate::write::put::Ended;
+use crate::write::storing::End;
 
 const MIB: u64 = 1 << 20;
 

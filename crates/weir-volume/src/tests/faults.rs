@@ -8,8 +8,8 @@ use super::world::{Crash, Random, World, settings};
 use crate::settings::{FULL_PAUSE, READ_ERRORS_MAX, WRITE_ERRORS_MAX};
 use crate::testing::{CrashDisk, Fault};
 use crate::usage::Health;
-use crate::write::engine::End;
 use crate::write::put::Ended;
+use crate::write::storing::End;
 
 /// A course in which one operation fails; afterwards all is as it should be, also after a power cut.
 fn course(seed: u64, n: u64, fault: Fault) -> bool {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::world::{Crash, Random, World, settings};
 use crate::testing::{CrashDisk, Fault};
-use crate::write::engine::End;
+use crate::write::storing::End;
 
 const SEEDS: u64 = 100;
 

@@ -9,8 +9,8 @@ use super::world::{Crash, Random, World, owner_of, settings};
 use crate::stock::Stock;
 use crate::testing::CrashDisk;
 use crate::testing::samples;
-use crate::write::engine::End;
 use crate::write::put::Ended;
+use crate::write::storing::End;
 
 const MIB: u64 = 1 << 20;
 

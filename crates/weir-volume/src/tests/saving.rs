@@ -7,8 +7,8 @@ use super::power::act;
 use super::world::{Crash, Random, World, head, settings};
 use crate::settings::EXTENT_DELAY;
 use crate::testing::{CrashDisk, Fault};
-use crate::write::engine::End;
 use crate::write::reinsert::allowance_bytes;
+use crate::write::storing::End;
 
 const KIB: u64 = 1 << 10;
 const SEGMENT: u64 = 128 * KIB;

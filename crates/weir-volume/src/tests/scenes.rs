@@ -7,8 +7,8 @@ use crate::format::record::Kind;
 use crate::read::reader::{Part, Position, Wait};
 use crate::settings::{EXTENT_DELAY, HEAD_BYTES_MAX, SYNC_INTERVAL};
 use crate::testing::CrashDisk;
-use crate::write::engine::End;
 use crate::write::put::Ended;
+use crate::write::storing::End;
 
 const MIB: u64 = 1 << 20;
 
@@ -261,7 +261,7 @@ fn keys_of_eight_kilobytes_and_long_heads() {
     let long = bytes::Bytes::from(vec![b'h'; 100_000]);
     let put = |head: bytes::Bytes, fate: &std::sync::Arc<crate::write::put::Fate>| {
         let key = key.clone();
-        crate::write::engine::Put::new(key.digest, key.full, head, 0, Some(0), std::sync::Arc::clone(fate))
+        crate::write::storing::Put::new(key.digest, key.full, head, 0, Some(0), std::sync::Arc::clone(fate))
     };
     world.engine.begin(77, put(long.clone(), &fate));
     world.engine.end(77, key.digest, End::Whole(0));

@@ -9,7 +9,7 @@ use crate::settings::EXTENT_DELAY;
 use crate::stock::Stock;
 use crate::testing::CrashDisk;
 use crate::testing::samples;
-use crate::write::engine::End;
+use crate::write::storing::End;
 
 const MIB: u64 = 1 << 20;
 

@@ -10,7 +10,7 @@ use super::world::{Crash, Random, World, owner_of, settings};
 use crate::eviction::{Eviction, EvictionListener};
 use crate::testing::samples;
 use crate::testing::{CrashDisk, Fault};
-use crate::write::engine::End;
+use crate::write::storing::End;
 
 const KIB: u64 = 1 << 10;
 const SEGMENT: u64 = 128 * KIB;

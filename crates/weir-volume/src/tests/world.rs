@@ -19,9 +19,10 @@ use crate::shared::Shared;
 use crate::stock::Stock;
 use crate::testing::CrashDisk;
 use crate::testing::samples;
-use crate::write::engine::{End, Engine, Put};
+use crate::write::engine::Engine;
 use crate::write::intake::Intake;
 use crate::write::put::{Ended, Fate};
+use crate::write::storing::{End, Put};
 
 /// splitmix64.
 #[derive(Debug, Clone)]

@@ -8,17 +8,12 @@
 //! The count is written down ahead of what is written to the volume, a step at a time (*granted*): whoever kills the
 //! process, a count that is found is never less than what was written. An orderly end writes down what it was.
 
-use std::fs::File;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use parking_lot::Mutex;
 
-use crate::shared::Shared;
-use crate::usage::Counters;
-use crate::volume::Volume;
-use crate::write::spent::SpentFile;
+use crate::write::spent::{Spent, SpentFile};
 
 /// The length of a day in seconds.
 const DAY_S: u64 = 86_400;
@@ -31,33 +26,24 @@ const STEPS_A_DAY: u64 = 64;
 /// The longest step.
 const STEP_BYTES_MAX: u64 = 64 << 20;
 /// No budget.
-const UNLIMITED: u64 = u64::MAX;
+pub(crate) const UNLIMITED: u64 = u64::MAX;
 
 /// The budget of a volume and what is used of it.
 #[derive(Debug)]
 pub(crate) struct WriteBudget {
-    limit_bytes: AtomicU64,
+    pub(crate) limit_bytes: AtomicU64,
     /// What others write to the volume.
-    beside_bytes: AtomicU64,
+    pub(crate) beside_bytes: AtomicU64,
     /// Added to all that was written it makes what was written today; wraps.
-    offset: AtomicU64,
-    day: AtomicU64,
-    second: AtomicU64,
+    pub(crate) offset: AtomicU64,
+    pub(crate) day: AtomicU64,
+    pub(crate) second: AtomicU64,
     /// Bodies that were not stored, or not to their end, since the budget was used up.
-    refused: AtomicU64,
+    pub(crate) refused: AtomicU64,
     /// What may be used today before more is written down; with a budget alone.
-    granted: AtomicU64,
+    pub(crate) granted: AtomicU64,
     /// Where it is written down. The volume's writer takes it, and no request does.
-    count: Mutex<Option<SpentFile>>,
-}
-
-/// What is written of a day's count, to be carried over a restart.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Spent {
-    /// Days since 1970, in UTC.
-    pub day: u64,
-    /// Bytes written in it.
-    pub bytes: u64,
+    pub(crate) count: Mutex<Option<SpentFile>>,
 }
 
 /// What a volume may still write today.
@@ -87,25 +73,25 @@ impl WriteBudget {
         }
     }
 
-    fn limit_bytes(&self) -> u64 {
+    pub(crate) fn limit_bytes(&self) -> u64 {
         self.limit_bytes.load(Ordering::Relaxed)
     }
 
     /// What was written since the day began, `written` being all that the volume has written since it was opened.
-    fn used_bytes(&self, written: u64) -> u64 {
+    pub(crate) fn used_bytes(&self, written: u64) -> u64 {
         let all = written + self.beside_bytes.load(Ordering::Relaxed);
         all.wrapping_add(self.offset.load(Ordering::Relaxed))
     }
 
     /// Whether `bytes` more of bodies may be written, `waiting` being what is to be written already.
-    fn allows(&self, written: u64, waiting: u64, bytes: u64) -> bool {
+    pub(crate) fn allows(&self, written: u64, waiting: u64, bytes: u64) -> bool {
         let limit = self.limit_bytes();
         limit == UNLIMITED
             || self.used_bytes(written).saturating_add(waiting).saturating_add(bytes) <= for_bodies(limit)
     }
 
     /// How many parts of the day's budget are used before their time: 0 where it is on time.
-    fn ahead(&self, written: u64, waiting: u64) -> u64 {
+    pub(crate) fn ahead(&self, written: u64, waiting: u64) -> u64 {
         let limit = self.limit_bytes();
         if limit == UNLIMITED {
             return 0;
@@ -114,20 +100,20 @@ impl WriteBudget {
     }
 
     /// Whether more than half of what may be written by now is.
-    fn is_half_spent(&self, written: u64, waiting: u64) -> bool {
+    pub(crate) fn is_half_spent(&self, written: u64, waiting: u64) -> bool {
         let limit = self.limit_bytes();
         limit != UNLIMITED && (self.used_bytes(written) + waiting) * 2 > self.allowed(limit)
     }
 
     /// What of a limit may be written by now where it is spread over the day, the part that may be spent before its time included.
-    fn allowed(&self, limit: u64) -> u64 {
+    pub(crate) fn allowed(&self, limit: u64) -> u64 {
         let second = self.second.load(Ordering::Relaxed);
         let due = u128::from(for_bodies(limit)) * u128::from(second) / u128::from(DAY_S);
         due as u64 + part(limit)
     }
 
     /// Says what time it is. A new day begins with nothing used; a clock that is set back begins none.
-    fn tick(&self, wall: SystemTime, written: u64) {
+    pub(crate) fn tick(&self, wall: SystemTime, written: u64) {
         let since = wall.duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs();
         let day = since / DAY_S;
         self.second.store(since % DAY_S, Ordering::Relaxed);
@@ -146,14 +132,14 @@ impl WriteBudget {
 
     /// What was written on the day before the volume was opened, where that is the same day. One that lies ahead, since the
     /// clock was set back, counts as this one.
-    fn carry(&self, spent: Spent) {
+    pub(crate) fn carry(&self, spent: Spent) {
         if spent.day >= self.day.load(Ordering::Relaxed) {
             self.offset.fetch_add(spent.bytes, Ordering::Relaxed);
         }
     }
 
     /// Writes more down, where that is needed, before so much is used today.
-    fn grant(&self, used: u64) {
+    pub(crate) fn grant(&self, used: u64) {
         let limit = self.limit_bytes();
         if limit != UNLIMITED && used > self.granted.load(Ordering::Relaxed) {
             self.note(used.saturating_add(step(limit)));
@@ -162,7 +148,7 @@ impl WriteBudget {
 
     /// Writes down what is to be carried over, `used` being what is used today: with a budget as much as is granted, and no more
     /// often than half a step is used.
-    fn renew(&self, used: u64) {
+    pub(crate) fn renew(&self, used: u64) {
         let limit = self.limit_bytes();
         if limit == UNLIMITED {
             return self.note(used);
@@ -175,7 +161,7 @@ impl WriteBudget {
     }
 
     /// Writes down what counts as used today. Where that cannot be written a restart forgets it.
-    fn note(&self, bytes: u64) {
+    pub(crate) fn note(&self, bytes: u64) {
         let mut count = self.count.lock();
         if let Some(file) = count.as_mut() {
             let _ = file.write(Spent { day: self.day.load(Ordering::Relaxed), bytes });
@@ -197,105 +183,6 @@ fn part(limit_bytes: u64) -> u64 {
 /// What bodies may take of a budget.
 fn for_bodies(limit_bytes: u64) -> u64 {
     limit_bytes - limit_bytes / KEPT_BACK_PART
-}
-
-impl Shared {
-    fn written_bytes(&self) -> u64 {
-        let Counters { body_bytes, head_bytes, journal_bytes, checkpoint_bytes, .. } = &self.counters;
-        let all = [body_bytes, head_bytes, journal_bytes, checkpoint_bytes];
-        all.iter().map(|count| count.load(Ordering::Relaxed)).sum()
-    }
-
-    /// Whether `bytes` of bodies may be written today, beside `waiting` that are to be written already.
-    pub(crate) fn may_spend(&self, waiting: u64, bytes: u64) -> bool {
-        let may = self.write_budget.allows(self.written_bytes(), waiting, bytes);
-        if !may {
-            Counters::add(&self.write_budget.refused, 1);
-        }
-        may
-    }
-
-    /// Says that `bytes` are about to be written. May block.
-    pub(crate) fn grant(&self, bytes: u64) {
-        self.write_budget.grant(self.used_bytes().saturating_add(bytes));
-    }
-
-    fn used_bytes(&self) -> u64 {
-        self.write_budget.used_bytes(self.written_bytes())
-    }
-
-    /// Whether `bytes` may be written today of what is held already.
-    pub(crate) fn has_left(&self, bytes: u64) -> bool {
-        self.write_budget.allows(self.written_bytes(), 0, bytes)
-    }
-
-    pub(crate) fn budget(&self) -> DayBudget {
-        let (limit, written) = (self.write_budget.limit_bytes(), self.written_bytes());
-        DayBudget {
-            limit_bytes: (limit != UNLIMITED).then_some(limit),
-            used_bytes: self.write_budget.used_bytes(written),
-            is_used_up: !self.write_budget.allows(written, 0, 1),
-            refused: self.write_budget.refused.load(Ordering::Relaxed),
-        }
-    }
-}
-
-impl Volume {
-    /// What may still be written today.
-    pub fn budget(&self) -> DayBudget {
-        self.shared.budget()
-    }
-
-    /// Changes what may be written in a day, in bytes; what was written today counts.
-    pub fn set_budget(&self, limit_bytes: Option<u64>) {
-        self.shared.write_budget.limit_bytes.store(limit_bytes.unwrap_or(UNLIMITED), Ordering::Relaxed);
-    }
-
-    /// Says what time it is, and what others have written beside since the volume was opened.
-    pub fn tick_budget(&self, wall: SystemTime, beside_bytes: u64) {
-        self.shared.write_budget.beside_bytes.store(beside_bytes, Ordering::Relaxed);
-        self.shared.write_budget.tick(wall, self.shared.written_bytes());
-    }
-
-    /// Where the count is written down, and what was found there of the days before the volume was opened: to be said once,
-    /// after the first tick.
-    pub fn carry_budget(&self, file: SpentFile, found: Option<Spent>) {
-        if let Some(spent) = found {
-            self.shared.write_budget.carry(spent);
-        }
-        *self.shared.write_budget.count.lock() = Some(file);
-        self.shared.write_budget.renew(self.shared.used_bytes());
-    }
-
-    /// Writes down what is to be carried over a restart.
-    pub fn renew_budget(&self) {
-        self.shared.write_budget.renew(self.shared.used_bytes());
-    }
-
-    /// Where that is written down, if it is not durable yet: to be synced by who asks, while others may write there.
-    pub fn unsynced_budget(&self) -> Option<Arc<File>> {
-        self.shared.write_budget.count.lock().as_mut().and_then(SpentFile::unsynced)
-    }
-
-    /// Writes down what was written today, and no more: nothing more is written from here on.
-    pub(crate) fn settle_budget(&self) {
-        self.shared.write_budget.note(self.shared.used_bytes());
-    }
-
-    /// Whether `bytes` of a body may be begun today.
-    pub(crate) fn may_spend(&self, bytes: u64) -> bool {
-        self.shared.may_spend(self.waiting_bytes(), bytes)
-    }
-
-    /// Whether more than half of what may be written by now is.
-    pub fn is_budget_half_spent(&self) -> bool {
-        self.shared.write_budget.is_half_spent(self.shared.written_bytes(), self.waiting_bytes())
-    }
-
-    /// How many twenty-fourths of the day's budget are used before their time.
-    pub fn budget_ahead(&self) -> u64 {
-        self.shared.write_budget.ahead(self.shared.written_bytes(), self.waiting_bytes())
-    }
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ mod room;
 mod saving;
 mod sync;
 mod told;
-
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -28,20 +27,17 @@ use crate::format::record::preamble;
 use crate::format::record::preamble::SEGMENT_HEADER_BYTES;
 use crate::format::record::{Header, Place, Table, UNIT_BYTES, describe};
 use crate::index::segment::{Charge, Segment, path};
-use crate::index::stocks::{Books, Counted};
+use crate::index::stocks::Counted;
 use crate::index::{KeyHash, Location};
+use crate::numbers::Durable;
 use crate::settings::{EXTENT_BYTES_MAX, FULL_PAUSE};
 use crate::shared::Shared;
 use crate::usage::{Counters, Health};
+use crate::write::books::Books;
 use crate::write::intake::{Command, Waiting};
 use crate::write::put::Ended;
-
-use crate::numbers::Durable;
-pub(crate) use evict::Dropping;
-pub(crate) use puts::{End, Put};
-use recount::Recounting;
-use removals::Owed;
-use saving::Saving;
+use crate::write::storing::Put;
+use crate::write::tasks::{Dropping, Lists, Owed, Recounting, Saving};
 
 static PADDING: [u8; UNIT_BYTES as usize] = [0; UNIT_BYTES as usize];
 
@@ -87,7 +83,7 @@ pub(crate) struct Engine {
     puts: HashMap<u64, Put>,
     dropping: Option<Dropping>,
     /// What goes first of those who are at their quota.
-    oldest_of: quota::Lists,
+    oldest_of: Lists,
     /// What is wanted of the segment that is dropped next.
     saving: Option<Saving>,
     /// Removals that could not be written into the log; tried again before anything more is made durable.
@@ -151,7 +147,7 @@ impl Engine {
             puts: HashMap::new(),
             dropping: None,
             saving: None,
-            oldest_of: quota::Lists::new(),
+            oldest_of: Lists::new(),
             owed: Vec::new(),
             said: Vec::new(),
             stuck: Vec::new(),
@@ -426,7 +422,7 @@ impl Engine {
     }
 
     pub(crate) fn dropping_for_tests(&self) -> Option<u64> {
-        self.dropping.as_ref().map(evict::Dropping::number)
+        self.dropping.as_ref().map(Dropping::number)
     }
 
     pub(crate) fn skip_segments_for_tests(&mut self, next: u64) {

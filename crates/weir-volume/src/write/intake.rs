@@ -11,8 +11,8 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::format::record::Place;
 use crate::index::{KeyHash, Location};
-use crate::write::engine::{End, Put};
 use crate::write::put::Fate;
+use crate::write::storing::{End, Put};
 
 /// What a command takes of the queue beside its bytes.
 const COMMAND_BYTES: u64 = 512;

@@ -11,12 +11,19 @@ use std::sync::Arc;
 use weir_disk::scratch;
 use xxhash_rust::xxh3::xxh3_64;
 
-use super::budget::Spent;
-
 const SPENT_MAGIC: &[u8; 8] = b"WeirSpt\n";
 const VERSION: u64 = 1;
 /// A count of what was written: magic, version, serial, volume (two), day, bytes, checksum.
 const SLOT_BYTES: usize = 64;
+
+/// What is written of a day's count, to be carried over a restart.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Spent {
+    /// Days since 1970, in UTC.
+    pub day: u64,
+    /// Bytes written in it.
+    pub bytes: u64,
+}
 
 /// What was written to a volume today, in two slots that are written by turns: a torn one leaves the other.
 #[derive(Debug)]

@@ -3,29 +3,14 @@
 use std::sync::{Arc, Weak};
 
 use super::Engine;
-use super::told::Untold;
 use crate::format::journal::Change;
 use crate::index::segment::{Segment, path};
 use crate::shared::Shared;
 use crate::usage::Counters;
+use crate::write::tasks::{Dropping, Untold};
 
 /// How many shards one step goes through: some tens of microseconds.
 const SHARDS_A_STEP: usize = if cfg!(test) { 24 } else { 256 };
-
-/// A segment that is on its way out.
-#[derive(Debug)]
-pub(crate) struct Dropping {
-    number: u64,
-    next_shard: usize,
-    gone: u64,
-    untold: Untold,
-}
-
-impl Dropping {
-    pub(super) fn number(&self) -> u64 {
-        self.number
-    }
-}
 
 impl Engine {
     /// One step of dropping. True while there is more to do.
@@ -67,7 +52,9 @@ impl Engine {
         let is_open = self.open.as_ref().is_some_and(|open| open.segment.number == number);
         let is_dropping = self.dropping.as_ref().is_some_and(|dropping| dropping.number == number);
         let is_needed = has_gone && self.shared.segments.oldest() != Some(number);
-        let is_read = |put: &super::Put| put.extents.iter().any(|extent| extent.place.segment == number);
+        let is_read = |put: &crate::write::storing::Put| {
+            put.extents.iter().any(|extent| extent.place.segment == number)
+        };
         if is_open || is_dropping || is_needed || self.puts.values().any(is_read) {
             return;
         }

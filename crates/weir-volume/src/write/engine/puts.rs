@@ -8,188 +8,19 @@ use weir_policy::{Interval, Intervals};
 
 use super::Engine;
 use crate::BLOCK_BYTES;
-use crate::format::record::{ExtentRef, Header, Kind, LENGTH_UNKNOWN, Table, block_sums};
+use crate::format::record::{ExtentRef, Header, Kind, Table, block_sums};
 use crate::index::stocks::Counted;
-use crate::index::{KeyHash, Location};
-use crate::settings::{EXTENT_DELAY, EXTENTS_MAX, HEAD_BYTES_MAX, KEY_BYTES_MAX};
+use crate::settings::{EXTENTS_MAX, HEAD_BYTES_MAX, KEY_BYTES_MAX};
 use crate::write::intake::Waiting;
 use crate::write::put::{Ended, Fate};
+use crate::write::storing::{End, Put, Run};
 
 /// How often bodies that wait are looked at.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
 /// A head is written again when so many times its own length has come since: about 3 % of all that is written.
 const HEAD_PER_BODY: u64 = 32;
-/// An extent that is written because time is up has at least this part of what is held, so that a slow body of any
-/// length has few.
-const EXTENT_PART: u64 = 64;
 /// How many runs of one body wait at a time.
 const RUNS_MAX: usize = 16;
-/// What is written early when too much waits, in bytes at least.
-const PRESSED_BYTES_MIN: u64 = 4096;
-
-/// How a put ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The body has come whole; its length.
-    Whole(u64),
-    /// What has come is kept as a partial object.
-    Rest,
-    /// What has come is dropped.
-    Abandon,
-}
-
-/// An object that is being stored.
-#[derive(Debug)]
-pub(crate) struct Put {
-    pub(super) digest: u128,
-    pub(super) key: Bytes,
-    pub(super) head: Bytes,
-    pub(super) stamp: u64,
-    pub(super) length: Option<u64>,
-    pub(super) fate: Arc<Fate>,
-    /// What is written, sorted by offset, none overlapping.
-    pub(super) extents: Vec<ExtentRef>,
-    /// The record that the index has.
-    pub(super) published: Option<Location>,
-    /// What that record was counted for.
-    pub(super) counted: Counted,
-    held: Intervals,
-    /// What waits to be written, by the runs in which it comes: transfers of several gaps have one each.
-    waiting: Vec<Run>,
-    /// Written since the last head.
-    unpublished_bytes: u64,
-}
-
-/// Bytes of a body, one behind the other, that are not written yet.
-#[derive(Debug, Default)]
-struct Run {
-    offset: u64,
-    bytes: u64,
-    since: Duration,
-    pieces: Vec<Bytes>,
-    /// What they take of the queue.
-    charge: Option<Waiting>,
-}
-
-impl Put {
-    pub(crate) fn new(
-        digest: u128,
-        key: Bytes,
-        head: Bytes,
-        stamp: u64,
-        length: Option<u64>,
-        fate: Arc<Fate>,
-    ) -> Put {
-        Put {
-            digest,
-            key,
-            head,
-            stamp,
-            length,
-            fate,
-            extents: Vec::new(),
-            published: None,
-            counted: Counted::default(),
-            held: Intervals::new(),
-            waiting: Vec::new(),
-            unpublished_bytes: 0,
-        }
-    }
-
-    fn hash(&self) -> KeyHash {
-        KeyHash::of(self.digest)
-    }
-
-    /// The bytes of key and head.
-    pub(crate) fn described_bytes(&self) -> u64 {
-        (self.key.len() + self.head.len()) as u64
-    }
-
-    fn header(&self, object: u64, kind: Kind) -> Header {
-        Header {
-            kind,
-            key_bytes: 0,
-            number: object,
-            stamp: self.stamp,
-            digest: self.digest,
-            span: self.length.unwrap_or(LENGTH_UNKNOWN),
-            head_bytes: 0,
-            count: 0,
-        }
-    }
-
-    fn head_record_bytes(&self) -> u64 {
-        let table = Table::Extents(&self.extents);
-        self.header(0, Kind::Head).fit(&self.key, &self.head, table).record_bytes()
-    }
-
-    /// Whether what waits is to be written now.
-    fn is_due(&self, now: Duration, is_pressed: bool) -> bool {
-        let bytes = self.waiting_bytes();
-        let since = self.waiting.iter().map(|run| run.since).min().unwrap_or(now);
-        let waits = now.saturating_sub(since);
-        let least = (self.held.length() / EXTENT_PART).max(BLOCK_BYTES as u64);
-        (waits >= EXTENT_DELAY && bytes >= least) || (is_pressed && bytes >= PRESSED_BYTES_MIN)
-    }
-}
-
-impl Put {
-    fn waiting_bytes(&self) -> u64 {
-        self.waiting.iter().map(|run| run.bytes).sum()
-    }
-
-    /// The run that `offset` goes on with.
-    fn run_at(&self, offset: u64) -> Option<usize> {
-        self.waiting.iter().position(|run| run.offset + run.bytes == offset)
-    }
-
-    /// Takes up to `bytes` off the front of a run.
-    fn split(&mut self, run: usize, bytes: u64) -> Option<(u64, Vec<Bytes>)> {
-        Some(self.waiting.get_mut(run)?.split(bytes))
-    }
-}
-
-impl Run {
-    fn take(&mut self, charge: Option<Waiting>) {
-        match (&mut self.charge, charge) {
-            (Some(own), Some(more)) => own.merge(more),
-            (None, charge) => self.charge = charge,
-            (Some(_), None) => {}
-        }
-    }
-
-    /// Gives back the queue's room of what was written.
-    fn settle(&mut self) {
-        let bytes = self.bytes;
-        if bytes == 0 {
-            self.charge = None;
-        } else if let Some(charge) = &mut self.charge {
-            charge.shrink_to(bytes);
-        }
-    }
-
-    /// Takes `bytes` off the front.
-    fn split(&mut self, bytes: u64) -> (u64, Vec<Bytes>) {
-        let offset = self.offset;
-        let mut taken = Vec::new();
-        let mut left = bytes.min(self.bytes);
-        self.offset += left;
-        self.bytes -= left;
-        let mut rest = Vec::new();
-        for mut piece in std::mem::take(&mut self.pieces) {
-            let count = (piece.len() as u64).min(left) as usize;
-            if count > 0 {
-                taken.push(piece.split_to(count));
-                left -= count as u64;
-            }
-            if !piece.is_empty() {
-                rest.push(piece);
-            }
-        }
-        self.pieces = rest;
-        (offset, taken)
-    }
-}
 
 impl Engine {
     /// Begins an object. What ends it is told by its fate.
@@ -225,7 +56,7 @@ impl Engine {
             fate.end(Ended::OverQuota);
             return;
         }
-        let counted = Counted::new(&self.shared, owner, record.segment(), &record.extents);
+        let counted = Counted::new(&self.shared.segments, owner, record.segment(), &record.extents);
         let mut put = Put::new(digest, record.key, record.head, record.stamp, record.length, fate);
         (put.published, put.counted) = (Some(record.location), counted);
         put.extents = record.extents;
@@ -358,7 +189,7 @@ impl Engine {
             Ok(place) => {
                 // Some of it may have gone to make room for the head.
                 let owner = (self.shared.owner_of)(&put.key);
-                let counted = Counted::new(&self.shared, owner, place.segment, &put.extents);
+                let counted = Counted::new(&self.shared.segments, owner, place.segment, &put.extents);
                 let older = put.published.map(|location| (location, &put.counted));
                 put.published = Some(self.index_record(put.hash(), place, older, &counted));
                 put.counted = counted;
@@ -455,8 +286,12 @@ impl Engine {
         match self.append(header, &key, &head, Table::Blocks(&sums), pieces) {
             Ok(place) => {
                 let whole = ExtentRef { offset: 0, length: count as u32, place };
-                let counted =
-                    Counted::new(&self.shared, (self.shared.owner_of)(&key), place.segment, &[whole]);
+                let counted = Counted::new(
+                    &self.shared.segments,
+                    (self.shared.owner_of)(&key),
+                    place.segment,
+                    &[whole],
+                );
                 let location = self.index_record(hash, place, None, &counted);
                 if let Some(put) = self.puts.get_mut(&object) {
                     (put.published, put.counted) = (Some(location), counted);

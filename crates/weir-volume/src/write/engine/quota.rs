@@ -4,7 +4,7 @@
 //! list, so that a site that is always at its quota costs a removal for each object that comes and no search. What is still
 //! arriving is left alone: it is looked at when it is there.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 
 use super::Engine;
 use crate::eviction::Eviction;
@@ -12,26 +12,12 @@ use crate::format::record::Place;
 use crate::index::Location;
 use crate::read::verify::entries_of;
 use crate::usage::Counters;
+use crate::write::tasks::Oldest;
 
 /// How many records one step looks at, or removes.
 const RECORDS_A_STEP: usize = 64;
 /// Lists of so many owners are kept.
 const LISTS_MAX: usize = 64;
-
-/// The oldest content of an owner that is at its quota.
-#[derive(Debug, Default)]
-pub(super) struct Oldest {
-    segment: u64,
-    /// Up to here the segment was listed.
-    listed_to: u32,
-    /// Not looked at yet, with their shards.
-    unknown: VecDeque<(usize, u64)>,
-    /// The owner's.
-    own: VecDeque<(usize, u64)>,
-}
-
-/// By owner.
-pub(super) type Lists = HashMap<u64, Oldest>;
 
 impl Engine {
     /// Removes some of what is held beyond a quota. True while there is more to do at once.

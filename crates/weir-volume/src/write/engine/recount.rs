@@ -1,8 +1,6 @@
 //! Counting anew what is held of each owner, entry by entry, between other work: where something left of which it is not known
 //! what it was counted for, and for whoever wants to know whether the books are right.
 
-use std::collections::VecDeque;
-
 use crossbeam_channel::Sender;
 
 use super::Engine;
@@ -11,20 +9,10 @@ use crate::index::Location;
 use crate::read::reader::ReadError;
 use crate::read::verify::entries_of;
 use crate::usage::Health;
+use crate::write::tasks::Recounting;
 
 /// How many records one step looks at: some hundreds of microseconds where they lie in the page cache.
 const RECORDS_A_STEP: usize = if cfg!(test) { 4 } else { 64 };
-
-/// A recount under way, or wanted.
-#[derive(Debug, Default)]
-pub(super) struct Recounting {
-    /// Something left that nobody could count: what differs is no wonder.
-    is_repair: bool,
-    /// Who wants to know.
-    asked: Vec<Sender<u64>>,
-    /// Entries of the segment that is gone through, with their shards, in order.
-    batch: VecDeque<(usize, u64)>,
-}
 
 impl Engine {
     /// Something left the index of which it is not known what it was counted for.

@@ -5,20 +5,10 @@ use std::sync::atomic::Ordering;
 use super::Engine;
 use crate::format::journal::Change;
 use crate::format::record::{Header, Kind, Place, Table};
-use crate::index::stocks::Counted;
 use crate::index::{KeyHash, Location, Locations};
 use crate::usage::Counters;
 use crate::write::put::Ended;
-
-/// A removal that is in force in memory and that the log does not have yet.
-#[derive(Debug)]
-pub(super) struct Owed {
-    object: u64,
-    digest: u128,
-    locations: Locations,
-    /// What they were counted for, as far as that is known.
-    pub(super) counted: Vec<Counted>,
-}
+use crate::write::tasks::{Dropping, Owed};
 
 impl Engine {
     /// Takes an object out, for good: also when the index is lost.
@@ -112,7 +102,7 @@ impl Engine {
     /// What is neither in the index nor said to be gone, after a frame that has said the rest.
     pub(super) fn settle_limbo(&self) {
         let owed = self.owed.iter().flat_map(|owed| owed.locations.iter().copied());
-        let dropping = self.dropping.as_ref().map(super::evict::Dropping::number);
+        let dropping = self.dropping.as_ref().map(Dropping::number);
         self.shared.limbo.settle(owed, dropping.into_iter());
     }
 

@@ -17,6 +17,7 @@ use crate::read::verify::entries_of;
 use crate::usage::Counters;
 use crate::write::put::{Ended, Fate};
 use crate::write::reinsert::{Wanted, allowance_bytes, choose, uses_after};
+use crate::write::tasks::Saving;
 
 /// How many that were used are looked at, those first that were used most.
 const LOOKED_AT_MAX: usize = 4096;
@@ -26,17 +27,6 @@ const LOOKED_AT_ONCE: usize = 64;
 const DESCRIPTION_BYTES: u64 = 512;
 /// How much is written in one step, in bytes, beside the last object of it.
 const STEP_BYTES: u64 = 1 << 20;
-
-/// The oldest segment, and what of it is to be kept.
-#[derive(Debug)]
-pub(super) struct Saving {
-    number: u64,
-    /// Used, and not looked at yet; the most used last.
-    used: Vec<(u8, KeyHash, Location)>,
-    found: Vec<(KeyHash, Location, Wanted)>,
-    /// Chosen, the best one last.
-    chosen: Option<Vec<(KeyHash, Location, Wanted)>>,
-}
 
 impl Engine {
     /// Begins to save what is wanted of a segment.
@@ -170,8 +160,8 @@ impl Engine {
         let place = self.append(header, &record.key, &record.head, Table::Blocks(&sums), body)?;
         let whole = ExtentRef { offset: 0, length: count, place };
         let owner = (self.shared.owner_of)(&record.key);
-        let counted = Counted::new(&self.shared, owner, place.segment, &[whole]);
-        let older = Counted::new(&self.shared, owner, record.segment(), &record.extents);
+        let counted = Counted::new(&self.shared.segments, owner, place.segment, &[whole]);
+        let older = Counted::new(&self.shared.segments, owner, record.segment(), &record.extents);
         self.index_record(KeyHash::of(record.digest), place, Some((record.location, &older)), &counted);
         Ok(())
     }
@@ -191,11 +181,5 @@ impl Engine {
             }
         }
         Some(parts)
-    }
-}
-
-impl Saving {
-    pub(super) fn number(&self) -> u64 {
-        self.number
     }
 }

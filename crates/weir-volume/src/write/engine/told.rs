@@ -5,32 +5,10 @@ use super::Engine;
 use crate::eviction::Eviction;
 use crate::index::Location;
 use crate::read::reader::{ReadError, Wait};
+use crate::write::tasks::Untold;
 
 /// How many records one step reads.
 const HEADS_A_STEP: usize = if cfg!(test) { 5 } else { 64 };
-/// How many records of a segment are read at most where whoever stores waits for it to go.
-const HEADS_AT_ONCE_MAX: usize = 1024;
-
-/// What has left the index with a segment and was not told yet; the first one last.
-#[derive(Debug, Default)]
-pub(super) struct Untold(Vec<Location>);
-
-impl Untold {
-    pub(super) fn add(&mut self, location: Location) {
-        self.0.push(location);
-    }
-
-    /// No more will be added.
-    pub(super) fn arrange(&mut self) {
-        self.0.sort_unstable_by(|left, right| right.cmp(left));
-    }
-
-    /// Leaves no more than may be read at once; how many are left out.
-    fn shorten(&mut self) -> u64 {
-        let excess = self.0.len().saturating_sub(HEADS_AT_ONCE_MAX);
-        self.0.drain(..excess).count() as u64
-    }
-}
 
 impl Engine {
     /// Tells some more of it. True while there is more.

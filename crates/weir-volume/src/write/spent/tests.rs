@@ -1,8 +1,7 @@
 //! What was written today is known after a restart, and a torn count leaves the one before.
 
-use super::SpentFile;
+use super::{Spent, SpentFile};
 use crate::testing::Folder;
-use crate::write::budget::Spent;
 
 #[test]
 fn what_was_written_today_is_known_after_a_restart() {

@@ -33,9 +33,6 @@ pub(crate) struct Logged<'a> {
     pub(crate) head: &'a [u8],
 }
 
-/// Where the log begins.
-pub(crate) const LOG_BEGIN: Place = Place { segment: 0, unit: 0 };
-
 impl Volume {
     /// Which volume it is.
     pub fn id(&self) -> u128 {
@@ -148,7 +145,7 @@ impl Volume {
     pub fn durable_end(&self) -> Place {
         let newest =
             self.shared.segments.all().values().map(|segment| (segment.number, segment.durable())).max();
-        newest.map_or(LOG_BEGIN, |(segment, end)| Place { segment, unit: (end / UNIT_BYTES) as u32 })
+        newest.map_or(Place::BEGIN, |(segment, end)| Place { segment, unit: (end / UNIT_BYTES) as u32 })
     }
 
     /// Whether another segment or two find room without one being dropped; false once much was dropped for want of room.
