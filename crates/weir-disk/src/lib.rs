@@ -7,7 +7,6 @@
 #![warn(missing_docs)]
 
 mod os;
-pub mod scratch;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 #[cfg(test)]
@@ -72,6 +71,65 @@ pub trait Disk: Send + Sync + Debug {
     /// Those of the device.
     fn sync_folder(&self, folder: &str) -> io::Result<()>;
 
+    /// Which file has that name: two are the same where these are; `None` where there is none.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    fn identity(&self, path: &str) -> io::Result<Option<Identity>>;
+
+    /// The whole of a file; `None` where there is none.
+    ///
+    /// # Errors
+    /// It cannot be read, or is longer than `bytes_max`.
+    fn read(&self, path: &str, bytes_max: u64) -> io::Result<Option<Vec<u8>>> {
+        let file = match self.open(path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let length = file.length()?;
+        if length > bytes_max {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        let mut bytes = vec![0; length as usize];
+        let count = read_at_most(&*file, &mut bytes, 0)?;
+        bytes.truncate(count);
+        Ok(Some(bytes))
+    }
+
+    /// Puts a file with this content in the place of the one of that name, which stays until the new one is durable. The
+    /// new one is durable when this returns, and is returned open.
+    ///
+    /// # Errors
+    /// Those of the file system: the old one stays, or the new one counts.
+    fn replace(&self, path: &str, bytes: &[u8]) -> io::Result<Arc<dyn DiskFile>> {
+        let (new, file) = create_beside(self, path)?;
+        file.write_all_at(&[bytes], 0)?;
+        file.sync_data()?;
+        self.rename(&new, path)?;
+        self.sync_folder(parent(path))?;
+        Ok(file)
+    }
+
+    /// Makes these bytes the whole of a small file, in place: durable when this returns. It costs one sync where the file is
+    /// there.
+    ///
+    /// # Errors
+    /// Those of the file system: the file has what it had, these bytes, or neither.
+    fn overwrite(&self, path: &str, bytes: &[u8]) -> io::Result<()> {
+        let (file, is_new) = match self.open(path) {
+            Ok(file) => (file, false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (self.create(path)?, true),
+            Err(error) => return Err(error),
+        };
+        file.write_all_at(&[bytes], 0)?;
+        if file.length()? != bytes.len() as u64 {
+            file.truncate(bytes.len() as u64)?;
+        }
+        file.sync_data()?;
+        if is_new { self.sync_folder(parent(path)) } else { Ok(()) }
+    }
+
     /// How much room there is.
     ///
     /// # Errors
@@ -96,6 +154,9 @@ pub trait Disk: Send + Sync + Debug {
         true
     }
 }
+
+/// Which file it is, whatever name it has.
+pub type Identity = (u64, u64);
 
 /// An open file. Its offsets and lengths are in bytes.
 pub trait DiskFile: Send + Sync + Debug {
@@ -130,6 +191,12 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Those of the file system.
     fn length(&self) -> io::Result<u64>;
 
+    /// Which file it is.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    fn identity(&self) -> io::Result<Identity>;
+
     /// Cuts the file.
     ///
     /// # Errors
@@ -142,16 +209,54 @@ pub trait DiskFile: Send + Sync + Debug {
 /// # Errors
 /// `UnexpectedEof` where the file ends before; those of the device.
 pub fn read_exact_at(file: &dyn DiskFile, into: &mut [u8], offset: u64) -> io::Result<()> {
+    match read_at_most(file, into, offset)? {
+        count if count == into.len() => Ok(()),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
+    }
+}
+
+/// Fills `into` as far as the file goes; how many bytes that is.
+fn read_at_most(file: &dyn DiskFile, into: &mut [u8], offset: u64) -> io::Result<usize> {
     let mut done = 0;
     while done < into.len() {
         match file.read_at(&mut into[done..], offset + done as u64) {
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(0) => break,
             Ok(count) => done += count,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => return Err(error),
         }
     }
-    Ok(())
+    Ok(done)
+}
+
+/// The folder of a path.
+fn parent(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// How many names are tried for a file that is not finished.
+const NAMES_MAX: u32 = 4;
+
+/// Makes a file beside the one that it is to replace. Where its name is a folder's, or something is mounted there, it gets
+/// another one.
+fn create_beside<D: Disk + ?Sized>(disk: &D, path: &str) -> io::Result<(String, Arc<dyn DiskFile>)> {
+    let mut tried = 1;
+    loop {
+        let name = match tried {
+            1 => format!("{path}.new"),
+            more => format!("{path}.new-{more}"),
+        };
+        match disk.create(&name) {
+            Ok(file) => return Ok((name, file)),
+            Err(error) if tried < NAMES_MAX && is_taken(&error) => tried += 1,
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+fn is_taken(error: &io::Error) -> bool {
+    use io::ErrorKind::{IsADirectory, PermissionDenied, ResourceBusy};
+    matches!(error.kind(), IsADirectory | PermissionDenied | ResourceBusy)
 }
 
 /// Takes `count` written bytes off the front of `slices`.

@@ -1,5 +1,7 @@
 //! The two disks behave alike, and the double loses what it says it loses.
 
+use rustix::fs::{CWD, FileType, Mode, mknodat};
+
 use super::{Disk, OsDisk, read_exact_at};
 use crate::testing::{CrashDisk, Fault, Folder};
 
@@ -121,4 +123,79 @@ fn after_a_power_cut_nothing_works_until_the_restart() {
     disk.restart();
     disk.list("").unwrap();
     file.length().unwrap_err();
+}
+
+/// Whatever has the name of a file that is not finished is in nobody's way.
+#[test]
+fn a_file_is_replaced_beside_whatever_lies_there() {
+    let folder = Folder::new("replace");
+    let path = folder.path();
+    let disk = OsDisk::at(path);
+    let write = |bytes: &[u8]| {
+        disk.replace("x", bytes).unwrap();
+        assert_eq!(std::fs::read(path.join("x")).unwrap(), bytes);
+        assert_eq!(disk.read("x", 10).unwrap().unwrap(), bytes);
+    };
+    std::fs::write(path.join("x.new"), "left behind").unwrap();
+    write(b"1");
+    mknodat(CWD, path.join("x.new"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    write(b"2");
+    assert!(!path.join("x.new").exists());
+    std::fs::create_dir_all(path.join("x.new/somebody's")).unwrap();
+    write(b"3");
+    std::fs::create_dir_all(path.join("x.new-2")).unwrap();
+    write(b"4");
+    assert!(path.join("x.new/somebody's").is_dir() && path.join("x.new-2").is_dir());
+    disk.overwrite("x", b"longer than it was").unwrap();
+    disk.overwrite("x", b"short").unwrap();
+    assert_eq!(disk.read("x", 5).unwrap().unwrap(), b"short");
+    assert_eq!(disk.read("x", 4).unwrap_err().kind(), std::io::ErrorKind::FileTooLarge);
+}
+
+#[test]
+fn what_is_no_file_is_said_and_not_waited_for() {
+    let folder = Folder::new("kinds");
+    let path = folder.path();
+    let disk = OsDisk::at(path);
+    assert!(disk.read("none", 10).unwrap().is_none() && disk.identity("none").unwrap().is_none());
+    mknodat(CWD, path.join("pipe"), FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+    let _listener = std::os::unix::net::UnixListener::bind(path.join("socket")).unwrap();
+    std::fs::create_dir(path.join("folder")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", path.join("device")).unwrap();
+    for (name, what) in
+        [("pipe", "named pipe"), ("socket", "socket"), ("folder", "folder"), ("device", "device")]
+    {
+        let error = disk.read(name, 10).unwrap_err().to_string();
+        assert!(error.contains(what) && error.contains("move it away"), "{error}");
+    }
+}
+
+/// The power goes at every operation of a replacement: the old content is there, or the new one, whole.
+#[test]
+fn a_replacement_is_whole_or_not_at_all() {
+    for cut in 0..10 {
+        for seed in 0..40 {
+            let disk = CrashDisk::new(seed);
+            disk.replace("x", b"the old content").unwrap();
+            disk.fail_at(cut, Fault::PowerCut);
+            let written = disk.replace("x", b"another content that is longer");
+            disk.restart();
+            let content = disk.read("x", 100).unwrap().unwrap();
+            match written {
+                Ok(_) => assert_eq!(content, b"another content that is longer"),
+                Err(_) => {
+                    assert!(content == b"the old content" || content == b"another content that is longer")
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn who_has_lost_its_power_does_nothing_more() {
+    let disk = CrashDisk::new(1);
+    let (old, file) = (disk.process(), disk.process().replace("x", b"old").unwrap());
+    disk.cut(7);
+    assert!(old.replace("x", b"late").is_err() && file.write_all_at(&[b"late"], 0).is_err());
+    assert_eq!(disk.process().read("x", 10).unwrap().unwrap(), b"old");
 }

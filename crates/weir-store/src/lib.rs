@@ -38,6 +38,7 @@ mod volumes;
 mod watch;
 mod writer;
 
+pub use weir_disk::{Disk, OsDisk};
 pub use weir_volume as volume;
 pub use weir_volume::catalogue;
 pub use weir_volume::{Bears, Durable, Eviction, EvictionListener, Opening, Reached, Stock};
@@ -49,8 +50,8 @@ pub use generation::{Generation, Retirement};
 pub use head::{Head, HeadRef, Printed};
 pub use index::{DigestMap, Folded, VARIANTS_MAX};
 pub use ledger::{
-    Acknowledge, Asking, Force, Judged, Ledger, LedgerFiles, LedgerFolder, LedgerState, MARKS_MAX, Mark,
-    OpenError, PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Past, Scope, Stamp, Successor, Unreadable, Unwritten,
+    Acknowledge, Asking, Force, Judged, Ledger, LedgerState, MARKS_MAX, Mark, OpenError, PREFIX_BYTES_MAX,
+    PREFIX_LENGTHS_MAX, Past, Scope, Stamp, Successor, Unreadable, Unwritten,
 };
 pub use listing::{LISTED_MAX, LOOKED_MAX, Listed, Listing, Page, Unlisted};
 pub use register::{Arrival, Arriving, Distrust, Register};

@@ -8,12 +8,11 @@
 
 mod text;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
-use weir_disk::scratch::{self, Scratch};
+use weir_disk::Disk;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::ledger::{Ledger, Past, Stamp};
@@ -21,7 +20,6 @@ use crate::volume::{Bears, Opening, Reached, random};
 
 /// Its name in the state folder.
 const NAME: &str = "volumes";
-const NEW_NAME: &str = "volumes.new";
 /// No ledger gets so far: a volume that says so was written by none.
 const NUMBER_MAX: u64 = 1 << 63;
 /// How many volumes are remembered that nobody expects back.
@@ -34,7 +32,7 @@ const BYTES_MAX: u64 = 1 << 20;
 /// The volumes that the house knows.
 #[derive(Debug)]
 pub struct Register {
-    folder: PathBuf,
+    disk: Arc<dyn Disk>,
     state: Mutex<State>,
     own: Mutex<Announced>,
 }
@@ -172,10 +170,9 @@ impl Register {
     ///
     /// # Errors
     /// The file is there and cannot be read.
-    pub fn open(folder: &Path) -> io::Result<(Register, bool)> {
-        let (state, is_damaged) = load(folder)?;
-        let register =
-            Register { folder: folder.to_owned(), state: Mutex::new(state), own: Mutex::default() };
+    pub fn open(disk: Arc<dyn Disk>) -> io::Result<(Register, bool)> {
+        let (state, is_damaged) = load(&*disk)?;
+        let register = Register { disk, state: Mutex::new(state), own: Mutex::default() };
         Ok((register, is_damaged))
     }
 
@@ -185,7 +182,7 @@ impl Register {
     /// As [`Register::open`].
     pub fn reload(&self) -> io::Result<()> {
         let mut state = self.state.lock();
-        (*state, _) = load(&self.folder)?;
+        (*state, _) = load(&*self.disk)?;
         Ok(())
     }
 
@@ -400,10 +397,7 @@ impl Register {
             return Ok(());
         }
         *state = State { is_unwritten: true, ..wanted };
-        let mut new = Scratch::create(&self.folder, NEW_NAME, state.to_text().as_bytes())?;
-        new.file.sync_all()?;
-        new.rename(self.folder.join(NAME))?;
-        File::open(&self.folder)?.sync_all()?;
+        self.disk.replace(NAME, state.to_text().as_bytes())?;
         state.is_unwritten = false;
         Ok(())
     }
@@ -442,11 +436,13 @@ fn distrust(
 }
 
 /// What the file says, and whether it is damaged.
-fn load(folder: &Path) -> io::Result<(State, bool)> {
-    let Some(file) = scratch::open(&folder.join(NAME))? else { return Ok((State::default(), false)) };
-    let mut bytes = Vec::new();
-    file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    let state = State::read(&bytes).filter(|_| bytes.len() as u64 <= BYTES_MAX);
+fn load(disk: &dyn Disk) -> io::Result<(State, bool)> {
+    let state = match disk.read(NAME, BYTES_MAX) {
+        Ok(None) => return Ok((State::default(), false)),
+        Ok(Some(bytes)) => State::read(&bytes),
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => None,
+        Err(error) => return Err(error),
+    };
     let is_damaged = state.is_none();
     Ok((state.unwrap_or_default(), is_damaged))
 }

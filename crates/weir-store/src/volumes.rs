@@ -163,7 +163,7 @@ impl Store {
         let tier = Tier::new(volume, rows, seating, outdone, clock);
         tier.set_aside(self.shelf.charge(memory_bytes));
         // Before anything is stored there: what of the day's budget is left.
-        tier.open_budget(self.shelf.settings.admission.folder.as_deref());
+        tier.open_budget(self.shelf.settings.admission.disk.as_deref());
         admission::thread::start(&self.shelf, clock).map_err(AttachError::Thread)?;
         self.shelf.tiers.attach(&tier)?;
         let own = Arc::clone(&tier);

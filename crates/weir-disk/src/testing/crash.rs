@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use crate::{Disk, DiskFile, Room};
+use crate::{Disk, DiskFile, Identity, Room};
 
 const SECTOR_BYTES: usize = 512;
 /// A read of so many bytes counts as one by whole blocks.
@@ -66,6 +66,15 @@ struct State {
     operations: u64,
     writes: u64,
     faults: Vec<(u64, Fault)>,
+    /// From that operation on all fail.
+    fails_from: Option<(u64, Fault)>,
+    syncs: u64,
+    /// Operations that only read count as none.
+    spares_reads: bool,
+    /// Operations wait until they are released.
+    is_held: bool,
+    /// How often the power has gone.
+    life: u64,
     is_down: bool,
     /// What is done at the moment counts as no operation.
     is_looked_at: bool,
@@ -81,6 +90,9 @@ struct State {
 #[derive(Debug, Clone)]
 pub struct CrashDisk {
     state: Arc<Mutex<State>>,
+    released: Arc<Condvar>,
+    /// Nothing is done for it once the power has gone since.
+    life: Option<u64>,
 }
 
 impl CrashDisk {
@@ -97,6 +109,11 @@ impl CrashDisk {
             operations: 0,
             writes: 0,
             faults: Vec::new(),
+            fails_from: None,
+            syncs: 0,
+            spares_reads: false,
+            is_held: false,
+            life: 0,
             is_down: false,
             is_looked_at: false,
             room,
@@ -105,7 +122,7 @@ impl CrashDisk {
             read_bytes: 0,
             most_read_bytes: 0,
         };
-        CrashDisk { state: Arc::new(Mutex::new(state)) }
+        CrashDisk { state: Arc::new(Mutex::new(state)), released: Arc::default(), life: None }
     }
 
     /// Lets the `n`-th operation from now on (the next one is 0) end in a fault.
@@ -115,9 +132,81 @@ impl CrashDisk {
         state.faults.push((at, fault));
     }
 
+    /// Lets all operations from the `n`-th from now on end in a fault.
+    pub fn fail_from(&self, n: u64, fault: Fault) {
+        let mut state = self.state.lock();
+        state.fails_from = Some((state.operations + n, fault));
+    }
+
     /// Forgets the faults that are still to come.
     pub fn fail_no_more(&self) {
-        self.state.lock().faults.clear();
+        let mut state = self.state.lock();
+        state.faults.clear();
+        state.fails_from = None;
+    }
+
+    /// The disk as one process has it: once the power has gone nothing more is done for it, whoever still has it.
+    #[must_use]
+    pub fn process(&self) -> CrashDisk {
+        CrashDisk { life: Some(self.state.lock().life), ..self.clone() }
+    }
+
+    /// The power goes now, whatever is under way, and comes back; what is kept follows from the seed.
+    pub fn cut(&self, seed: u64) {
+        let mut state = self.state.lock();
+        state.random = seed;
+        state.restart();
+        drop(state);
+        self.released.notify_all();
+    }
+
+    /// Lets operations wait until [`CrashDisk::let_go`].
+    pub fn hold(&self) {
+        self.state.lock().is_held = true;
+    }
+
+    /// Lets those go on that wait.
+    pub fn let_go(&self) {
+        self.state.lock().is_held = false;
+        self.released.notify_all();
+    }
+
+    /// How many syncs of files there were.
+    pub fn syncs(&self) -> u64 {
+        self.state.lock().syncs
+    }
+
+    /// Puts another file there, or none, durably: behind the back of whoever has it open.
+    pub fn put(&self, path: &str, bytes: Option<&[u8]>) {
+        let mut state = self.state.lock();
+        state.names.remove(path);
+        state.durable_names.remove(path);
+        state.namings.retain(|naming| !naming.is_of(path));
+        if let Some(bytes) = bytes {
+            let file = state.next_file;
+            state.next_file += 1;
+            let content = Content { durable: bytes.to_vec(), seen: bytes.to_vec(), ..Content::default() };
+            state.files.insert(file, content);
+            state.names.insert(path.to_owned(), file);
+            state.durable_names.insert(path.to_owned(), file);
+        }
+    }
+
+    /// The state, for an operation: once it is not held, where the power has not gone for whoever asks.
+    fn lock(&self) -> io::Result<MutexGuard<'_, State>> {
+        let mut state = self.state.lock();
+        while state.is_held {
+            self.released.wait(&mut state);
+        }
+        match self.life {
+            Some(life) if life != state.life => Err(io::Error::other("this process has lost its power")),
+            _ => Ok(state),
+        }
+    }
+
+    /// From now on what only reads counts as no operation, and does not fail.
+    pub fn spare_reads(&self) {
+        self.state.lock().spares_reads = true;
     }
 
     /// How many operations there were.
@@ -218,6 +307,15 @@ impl CrashDisk {
     }
 }
 
+impl Naming {
+    fn is_of(&self, path: &str) -> bool {
+        match self {
+            Naming::Made { path: own, .. } | Naming::Taken { path: own } => own == path,
+            Naming::Renamed { from, to, .. } => from == path || to == path,
+        }
+    }
+}
+
 impl State {
     fn random(&mut self) -> u64 {
         // splitmix64 (Steele, Lea, Flood, OOPSLA '14).
@@ -242,14 +340,24 @@ impl State {
         if self.is_down {
             return Err(io::Error::other("the power is gone"));
         }
-        let Some(at) = self.faults.iter().position(|(n, _)| *n == number) else { return Ok(()) };
-        match self.faults.swap_remove(at).1 {
+        let once = self.faults.iter().position(|(n, _)| *n == number);
+        let ever = self.fails_from.filter(|(from, _)| number >= *from).map(|(_, fault)| fault);
+        let Some(fault) = once.map(|at| self.faults.swap_remove(at).1).or(ever) else { return Ok(()) };
+        match fault {
             Fault::Io => Err(io::Error::other("the device fails")),
             Fault::Full => Err(io::ErrorKind::StorageFull.into()),
             Fault::PowerCut => {
                 self.is_down = true;
                 Err(io::Error::other("the power goes"))
             }
+        }
+    }
+
+    /// As [`State::begin`], for what only reads.
+    fn begin_read(&mut self) -> io::Result<()> {
+        match self.spares_reads && !self.is_down {
+            true => Ok(()),
+            false => self.begin(),
         }
     }
 
@@ -266,7 +374,8 @@ impl State {
     }
 
     fn restart(&mut self) {
-        self.is_down = false;
+        (self.is_down, self.is_held, self.fails_from) = (false, false, None);
+        self.life += 1;
         self.faults.clear();
         let namings = std::mem::take(&mut self.namings);
         // A journalling file system keeps the names in order; we also try others.
@@ -348,7 +457,7 @@ fn write(bytes: &mut Vec<u8>, offset: u64, written: &[u8]) {
 
 impl Disk for CrashDisk {
     fn create(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let mut state = self.state.lock();
+        let mut state = self.lock()?;
         state.begin()?;
         let file = state.next_file;
         state.next_file += 1;
@@ -360,15 +469,15 @@ impl Disk for CrashDisk {
     }
 
     fn open(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
-        let mut state = self.state.lock();
-        state.begin()?;
+        let mut state = self.lock()?;
+        state.begin_read()?;
         let file = state.lookup(path)?;
         drop(state);
         Ok(self.file(path, file))
     }
 
     fn unlink(&self, path: &str) -> io::Result<()> {
-        let mut state = self.state.lock();
+        let mut state = self.lock()?;
         state.begin()?;
         state.lookup(path)?;
         state.names.remove(path);
@@ -377,7 +486,7 @@ impl Disk for CrashDisk {
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        let mut state = self.state.lock();
+        let mut state = self.lock()?;
         state.begin()?;
         let file = state.lookup(from)?;
         state.names.remove(from);
@@ -387,19 +496,19 @@ impl Disk for CrashDisk {
     }
 
     fn make_folder(&self, _folder: &str) -> io::Result<()> {
-        self.state.lock().begin()
+        self.lock()?.begin()
     }
 
     fn list(&self, folder: &str) -> io::Result<Vec<String>> {
-        let mut state = self.state.lock();
-        state.begin()?;
+        let mut state = self.lock()?;
+        state.begin_read()?;
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let names = state.names.keys().filter_map(|path| path.strip_prefix(&prefix));
         Ok(names.filter(|name| !name.contains('/')).map(ToOwned::to_owned).collect())
     }
 
     fn sync_folder(&self, folder: &str) -> io::Result<()> {
-        let mut state = self.state.lock();
+        let mut state = self.lock()?;
         state.begin()?;
         let prefix = if folder.is_empty() { String::new() } else { format!("{folder}/") };
         let is_in = |path: &str| path.strip_prefix(&prefix).is_some_and(|name| !name.contains('/'));
@@ -415,8 +524,14 @@ impl Disk for CrashDisk {
         Ok(())
     }
 
+    fn identity(&self, path: &str) -> io::Result<Option<Identity>> {
+        let mut state = self.lock()?;
+        state.begin_read()?;
+        Ok(state.names.get(path).map(|file| (0, *file)))
+    }
+
     fn room(&self) -> io::Result<Room> {
-        let mut state = self.state.lock();
+        let mut state = self.lock()?;
         state.begin()?;
         Ok(state.room)
     }
@@ -434,9 +549,23 @@ struct Handle {
 }
 
 impl CrashFile {
+    fn read<T>(&self, act: impl FnOnce(&mut State, &mut Content) -> io::Result<T>) -> io::Result<T> {
+        let mut state = self.0.disk.lock()?;
+        state.begin_read()?;
+        self.act(state, act)
+    }
+
     fn with<T>(&self, act: impl FnOnce(&mut State, &mut Content) -> io::Result<T>) -> io::Result<T> {
-        let mut state = self.0.disk.state.lock();
+        let mut state = self.0.disk.lock()?;
         state.begin()?;
+        self.act(state, act)
+    }
+
+    fn act<T>(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        act: impl FnOnce(&mut State, &mut Content) -> io::Result<T>,
+    ) -> io::Result<T> {
         let Some(mut content) = state.files.remove(&self.0.file) else {
             return Err(io::Error::other("opened before the power went"));
         };
@@ -457,7 +586,7 @@ impl Drop for Handle {
 
 impl DiskFile for CrashFile {
     fn read_at(&self, into: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.with(|state, content| {
+        self.read(|state, content| {
             let start = (offset as usize).min(content.seen.len());
             let count = into.len().min(content.seen.len() - start);
             into[..count].copy_from_slice(&content.seen[start..start + count]);
@@ -482,7 +611,10 @@ impl DiskFile for CrashFile {
             let mut state = self.0.disk.state.lock();
             state.writes += 1;
             let next = state.operations;
-            state.faults.iter().any(|(n, fault)| *n == next && *fault != Fault::Io) && !state.is_down
+            let ever = state.fails_from.is_some_and(|(from, fault)| next >= from && fault != Fault::Io);
+            let once = state.faults.iter().any(|(n, fault)| *n == next && *fault != Fault::Io);
+            let is_of_now = self.0.disk.life.is_none_or(|life| life == state.life);
+            (once || ever) && !state.is_down && is_of_now
         };
         if down_or_full {
             // The write under way when the power goes, or when the file system is full, may have gone in part.
@@ -504,7 +636,8 @@ impl DiskFile for CrashFile {
     }
 
     fn sync_data(&self) -> io::Result<()> {
-        let synced = self.with(|_, content| {
+        let synced = self.with(|state, content| {
+            state.syncs += 1;
             for change in std::mem::take(&mut content.pending) {
                 apply(&mut content.durable, &change);
             }
@@ -522,7 +655,11 @@ impl DiskFile for CrashFile {
     }
 
     fn length(&self) -> io::Result<u64> {
-        self.with(|_, content| Ok(content.seen.len() as u64))
+        self.read(|_, content| Ok(content.seen.len() as u64))
+    }
+
+    fn identity(&self) -> io::Result<Identity> {
+        Ok((0, self.0.file))
     }
 
     fn truncate(&self, length: u64) -> io::Result<()> {

@@ -3,16 +3,14 @@
 //! It only ever costs by being lost: a sketch that is not there, torn, or of another size is an empty one.
 //! `docs/format/admission.md` draws it byte by byte. It is read and written by threads that may block.
 
-use std::io::{self, Read};
-use std::path::Path;
+use std::io;
 
-use weir_disk::scratch::{self, Scratch};
+use weir_disk::Disk;
 use xxhash_rust::xxh3::xxh3_64;
 
 use super::sketch::{Extent, Sketch};
 
 const SKETCH: &str = "frequencies";
-const SKETCH_NEW: &str = "frequencies.new";
 const SKETCH_MAGIC: &[u8; 8] = b"WeirFrq\n";
 /// The version of both.
 const VERSION: u64 = 1;
@@ -47,22 +45,18 @@ pub(super) fn from_bytes(bytes: &[u8], wanted: Extent) -> Option<Sketch> {
     (is_wanted && is_whole).then(|| Sketch::restored(wanted, (noted, age), &mut words))
 }
 
-/// The sketch that is kept in a folder, where it is one of that size.
-pub(super) fn read(folder: &Path, wanted: Extent) -> Option<Sketch> {
+/// The sketch that is kept in the state folder, where it is one of that size.
+pub(super) fn read(disk: &dyn Disk, wanted: Extent) -> Option<Sketch> {
     let most = wanted.memory_bytes() + 8 * (SKETCH_HEADER_WORDS as u64 + 2);
-    let mut bytes = Vec::new();
-    scratch::open(&folder.join(SKETCH)).ok()??.take(most).read_to_end(&mut bytes).ok()?;
-    from_bytes(&bytes, wanted)
+    from_bytes(&disk.read(SKETCH, most).ok()??, wanted)
 }
 
 /// Writes the sketch down, in place of the one before.
 ///
 /// # Errors
 /// As the system says: the one before stays.
-pub(super) fn write(folder: &Path, sketch: &Sketch) -> io::Result<()> {
-    let mut new = Scratch::create(folder, SKETCH_NEW, &to_bytes(sketch))?;
-    new.file.sync_data()?;
-    new.rename(folder.join(SKETCH))
+pub(super) fn write(disk: &dyn Disk, sketch: &Sketch) -> io::Result<()> {
+    disk.replace(SKETCH, &to_bytes(sketch)).map(drop)
 }
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
 //! Where it is asked what may go down, and said what was asked for; and a volume's budget, from day to day.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use weir_disk::Disk;
 use weir_policy::{CacheKey, Variant};
 
 use super::{SharedPut, Stowing, Tier};
@@ -145,9 +145,9 @@ impl Tier {
     }
 
     /// Takes up the day's budget where it was left before.
-    pub(crate) fn open_budget(&self, folder: Option<&Path>) {
+    pub(crate) fn open_budget(&self, disk: Option<&dyn Disk>) {
         self.tick_budget();
-        let opened = folder.and_then(|folder| SpentFile::open(folder, self.volume.id()).ok());
+        let opened = disk.and_then(|disk| SpentFile::open(disk, self.volume.id()).ok());
         if let Some((file, found)) = opened {
             self.volume.carry_budget(file, found);
         }

@@ -13,16 +13,15 @@ use crate::format::superblock::{FILE_HEADER_BYTES, Superblock, VERSION};
 #[derive(Debug)]
 pub(crate) struct Single {
     path: &'static str,
-    new_path: &'static str,
     magic: &'static [u8; 8],
 }
 
 /// Up to which mark of the ledger the volume was swept, so that this is durable before a mark is retired. What is there and was asked
 /// for before that number was judged by all marks up to it: what they made dead was taken out, durably. 0 makes things die, never live.
-pub(crate) const SWEPT: Single = Single { path: "swept", new_path: "swept.new", magic: b"WeirSwp\n" };
+pub(crate) const SWEPT: Single = Single { path: "swept", magic: b"WeirSwp\n" };
 
 /// By which opening it was used last: of two copies one has another number (`register`).
-pub(crate) const OPENED: Single = Single { path: "opened", new_path: "opened.new", magic: b"WeirOpn\n" };
+pub(crate) const OPENED: Single = Single { path: "opened", magic: b"WeirOpn\n" };
 
 impl Single {
     fn to_bytes(&self, superblock: &Superblock, number: u64) -> Vec<u8> {
@@ -49,11 +48,7 @@ impl Single {
     /// # Errors
     /// Those of the drive: the old number stays, or the new one counts.
     pub(crate) fn write(&self, disk: &dyn Disk, superblock: &Superblock, number: u64) -> io::Result<()> {
-        let file = disk.create(self.new_path)?;
-        file.write_all_at(&[&self.to_bytes(superblock, number)], 0)?;
-        file.sync_data()?;
-        disk.rename(self.new_path, self.path)?;
-        disk.sync_folder("")
+        disk.replace(self.path, &self.to_bytes(superblock, number)).map(drop)
     }
 
     /// Takes the number away, durably, so that it is 0; that needs no room.

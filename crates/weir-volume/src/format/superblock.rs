@@ -7,8 +7,6 @@ use crate::format::take;
 
 /// Where its two copies lie in the volume's folder.
 pub(crate) const PATHS: [&str; 2] = ["superblock", "superblock-2"];
-/// Where one is written before it has its name.
-pub(crate) const NEW_PATH: &str = "superblock.new";
 /// Its length in bytes.
 pub(crate) const SUPERBLOCK_BYTES: usize = 72;
 /// What every segment and journal begins with, in bytes.

@@ -7,7 +7,7 @@ use std::path::Path;
 use weir_disk::{Disk, read_exact_at};
 
 use super::error::{OpenError, failed};
-use crate::format::superblock::{NEW_PATH, NotAVolume, PATHS, SUPERBLOCK_BYTES, Superblock};
+use crate::format::superblock::{NotAVolume, PATHS, SUPERBLOCK_BYTES, Superblock};
 use crate::index::segment;
 use crate::random;
 use crate::settings::VolumeSettings;
@@ -79,11 +79,7 @@ fn read(disk: &dyn Disk, path: &str) -> Result<Option<Superblock>, OpenError> {
 fn write(disk: &dyn Disk, path: &str, superblock: &Superblock) -> io::Result<()> {
     let bytes = superblock.to_bytes();
     assert_eq!(bytes.len(), SUPERBLOCK_BYTES);
-    let file = disk.create(NEW_PATH)?;
-    file.write_all_at(&[&bytes], 0)?;
-    file.sync_data()?;
-    disk.rename(NEW_PATH, path)?;
-    disk.sync_folder("")
+    disk.replace(path, &bytes).map(drop)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use weir_disk::{Disk, DiskFile, Room};
+use weir_disk::{Disk, DiskFile, Identity, Room};
 
 use super::real::{check, clock, store};
 use crate::settings::VolumeSettings;
@@ -58,6 +58,10 @@ impl Disk for Sealed {
         Ok(())
     }
 
+    fn identity(&self, path: &str) -> io::Result<Option<Identity>> {
+        self.disk.identity(path)
+    }
+
     fn room(&self) -> io::Result<Room> {
         self.disk.room()
     }
@@ -90,6 +94,10 @@ impl DiskFile for SealedFile {
 
     fn length(&self) -> io::Result<u64> {
         self.0.length()
+    }
+
+    fn identity(&self) -> io::Result<Identity> {
+        self.0.identity()
     }
 
     fn truncate(&self, _: u64) -> io::Result<()> {

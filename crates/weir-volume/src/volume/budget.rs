@@ -1,9 +1,10 @@
 //! Asking the write budget, and telling it what was written.
 
-use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
+
+use weir_disk::DiskFile;
 
 use super::Volume;
 use crate::shared::Shared;
@@ -85,7 +86,7 @@ impl Volume {
     }
 
     /// Where that is written down, if it is not durable yet: to be synced by who asks, while others may write there.
-    pub fn unsynced_budget(&self) -> Option<Arc<File>> {
+    pub fn unsynced_budget(&self) -> Option<Arc<dyn DiskFile>> {
         self.shared.write_budget.count.lock().as_mut().and_then(SpentFile::unsynced)
     }
 

@@ -2,13 +2,10 @@
 //!
 //! A count that is lost is none: that costs only what the budget would have refused. `docs/format/admission.md` draws the file.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
-use std::path::Path;
 use std::sync::Arc;
 
-use weir_disk::scratch;
+use weir_disk::{Disk, DiskFile, read_exact_at};
 use xxhash_rust::xxh3::xxh3_64;
 
 const SPENT_MAGIC: &[u8; 8] = b"WeirSpt\n";
@@ -28,7 +25,7 @@ pub struct Spent {
 /// What was written to a volume today, in two slots that are written by turns: a torn one leaves the other.
 #[derive(Debug)]
 pub struct SpentFile {
-    file: Arc<File>,
+    file: Arc<dyn DiskFile>,
     volume: u128,
     serial: u64,
     written: Spent,
@@ -40,24 +37,22 @@ impl SpentFile {
     ///
     /// # Errors
     /// As the system says.
-    pub fn open(folder: &Path, volume: u128) -> io::Result<(SpentFile, Option<Spent>)> {
-        let path = folder.join(format!("written-{volume:032x}"));
-        match scratch::check(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).mode(0o600).open(path)?;
+    pub fn open(disk: &dyn Disk, volume: u128) -> io::Result<(SpentFile, Option<Spent>)> {
+        let path = format!("written-{volume:032x}");
+        let file = match disk.open(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => disk.create(&path)?,
+            opened => opened?,
+        };
         let mut newest = None;
         for slot in 0..2u64 {
             let mut bytes = [0; SLOT_BYTES];
-            if file.read_exact_at(&mut bytes, slot * SLOT_BYTES as u64).is_ok() {
+            if read_exact_at(&*file, &mut bytes, slot * SLOT_BYTES as u64).is_ok() {
                 newest = newest.max(from_slot(&bytes, volume));
             }
         }
         let (serial, day, bytes) = newest.unwrap_or_default();
         let spent = Spent { day, bytes };
-        let file = SpentFile { file: Arc::new(file), volume, serial, written: spent, is_synced: true };
+        let file = SpentFile { file, volume, serial, written: spent, is_synced: true };
         Ok((file, newest.map(|_| spent)))
     }
 
@@ -71,13 +66,13 @@ impl SpentFile {
         }
         let serial = self.serial + 1;
         let slot = to_slot(self.volume, serial, spent);
-        self.file.write_all_at(&slot, serial % 2 * SLOT_BYTES as u64)?;
+        self.file.write_all_at(&[&slot], serial % 2 * SLOT_BYTES as u64)?;
         (self.serial, self.written, self.is_synced) = (serial, spent, false);
         Ok(())
     }
 
     /// The file, where something that was written down is still to be synced: by who asks, once.
-    pub fn unsynced(&mut self) -> Option<Arc<File>> {
+    pub fn unsynced(&mut self) -> Option<Arc<dyn DiskFile>> {
         (!std::mem::replace(&mut self.is_synced, true)).then(|| self.file.clone())
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{from_bytes, read, to_bytes, write};
 use crate::admission::{Extent, Sketch};
-use crate::samples::Folder;
 use crate::volume::testing::samples::golden_of;
+use weir_disk::testing::{CrashDisk, Fault};
 
 fn extent() -> Extent {
     Extent::of(1024, u64::MAX)
@@ -23,21 +23,37 @@ fn noted() -> Sketch {
 
 #[test]
 fn a_sketch_is_the_same_after_a_restart() {
-    let folder = Folder::new("sketch");
+    let disk = CrashDisk::new(1);
     let sketch = noted();
     sketch.grow_old();
     (1..50).for_each(|number| sketch.note(digest(number)));
-    write(folder.path(), &sketch).unwrap();
-    write(folder.path(), &sketch).unwrap();
-    let again = read(folder.path(), extent()).unwrap();
+    write(&disk, &sketch).unwrap();
+    write(&disk, &sketch).unwrap();
+    let again = read(&disk, extent()).unwrap();
     assert_eq!(again.course(), sketch.course());
     assert!(again.words().eq(sketch.words()));
 }
 
+/// The power goes at every operation of a writing: the sketch of before is read, or the new one.
+#[test]
+fn a_sketch_is_whole_after_any_power_cut() {
+    for cut in 0..8 {
+        for seed in 0..20 {
+            let disk = CrashDisk::new(seed);
+            write(&disk, &Sketch::new(extent())).unwrap();
+            disk.fail_at(cut, Fault::PowerCut);
+            let written = write(&disk, &noted());
+            disk.restart();
+            let uses = read(&disk, extent()).unwrap().frequency(digest(10));
+            assert!(uses == noted().frequency(digest(10)) || uses == 0 && written.is_err(), "{uses}");
+        }
+    }
+}
+
 #[test]
 fn a_lost_torn_or_other_sketch_is_none() {
-    let folder = Folder::new("sketch");
-    assert!(read(folder.path(), extent()).is_none());
+    let disk = CrashDisk::new(1);
+    assert!(read(&disk, extent()).is_none());
     let bytes = to_bytes(&noted());
     assert!(from_bytes(&bytes, extent()).is_some());
     for end in (0..bytes.len()).step_by(97) {

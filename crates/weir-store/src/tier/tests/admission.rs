@@ -20,7 +20,7 @@ fn open(folder: &Folder, mode: AdmissionMode, write_budget_bytes: Option<u64>) -
     std::fs::create_dir_all(&state).unwrap();
     let disk = Arc::new(OsDisk::take(&folder.path().join("volume")).unwrap());
     let (volume, _) = Volume::open(disk, &settings).unwrap();
-    let admission = AdmissionSettings { mode, folder: Some(state), volumes_bytes: DISK };
+    let admission = AdmissionSettings { mode, disk: Some(Arc::new(OsDisk::at(&state))), volumes_bytes: DISK };
     let settings = Settings { admission, ..Settings::of(MEMORY) };
     Store::with_volume(settings, Ledger::new(MARKS_MAX), volume, None, now).unwrap()
 }
@@ -29,7 +29,7 @@ fn open(folder: &Folder, mode: AdmissionMode, write_budget_bytes: Option<u64>) -
 fn what_was_used_most_before_the_volume_came_goes_down_without_another_use() {
     for mode in [AdmissionMode::Always, AdmissionMode::Auto, AdmissionMode::Second] {
         let folder = Folder::new("admission");
-        let admission = AdmissionSettings { mode, folder: None, volumes_bytes: DISK };
+        let admission = AdmissionSettings { mode, disk: None, volumes_bytes: DISK };
         let settings = Settings { admission, ..Settings::of(MEMORY) };
         let store = Store::with(settings);
         store.expect_volumes();

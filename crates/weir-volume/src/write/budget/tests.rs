@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime};
 
 use proptest::prelude::*;
+use weir_disk::OsDisk;
 
 use super::{DAY_S, PARTS_A_DAY, STEPS_A_DAY, Spent, WriteBudget, for_bodies};
 use crate::testing::Folder;
@@ -45,7 +46,7 @@ proptest! {
         let (mut time, mut today, mut day, mut kills) = (20_000 * DAY_S, 0, 20_000, 0);
         for life in lives {
             let purse = WriteBudget::new(Some(LIMIT));
-            let (file, found) = SpentFile::open(folder.path(), 1).unwrap();
+            let (file, found) = SpentFile::open(&OsDisk::at(folder.path()), 1).unwrap();
             purse.tick(at(0, time), 0);
             if let Some(found) = found {
                 purse.carry(found);
@@ -86,8 +87,8 @@ fn what_is_granted_is_written_down_seldom_and_an_orderly_end_says_what_was_writt
     let folder = Folder::new("purse");
     let purse = WriteBudget::new(Some(LIMIT));
     purse.tick(at(20_000, 0), 0);
-    *purse.count.lock() = Some(SpentFile::open(folder.path(), 1).unwrap().0);
-    let found = || SpentFile::open(folder.path(), 1).unwrap().1;
+    *purse.count.lock() = Some(SpentFile::open(&OsDisk::at(folder.path()), 1).unwrap().0);
+    let found = || SpentFile::open(&OsDisk::at(folder.path()), 1).unwrap().1;
     let (mut told, mut changes) = (None, 0);
     for written in (0..LIMIT).step_by(1000) {
         purse.grant(purse.used_bytes(written) + 1000);
