@@ -1,7 +1,7 @@
 //! Promises of the PROXY header's reader that hold for any bytes: no panic, a header is whole only when all of it
 //! is there, limits kept, and bytes that came later never change what was said of the earlier ones.
 
-use weir_edge::listen::{Parsed, V2_BYTES_MAX, parse};
+use weir_front::listen::{Parsed, V2_BYTES_MAX, parse};
 
 /// Any bytes as the start of a connection.
 pub fn proxy_header(data: &[u8]) {

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use weir_policy::{
     Answer, BodyEnd, CacheKey, CacheRules, Consult, Failure, Freshness, Now, RequestView, Stored, Verdict,
     accept_encoding, answer, conditional, consult, error_reusable, forwarded, freshen, freshness,
-    invalidation, is_hop_by_hop, matches, storable, verdict, write_key,
+    invalidation, is_hop_by_hop, matches, storable, unreachable_window, verdict, write_key,
 };
 
 /// Any bytes as three heads, an empty line between them: a request, the response to it, and a 304 for that. The
@@ -80,7 +80,11 @@ fn walk(view: &RequestView<'_>, status: StatusCode, said: &HeaderMap, news: &Hea
         assert!(is_sent || !sent || ask.directives.min_fresh_s.is_some(), "what was too old is sent later");
         is_sent = sent;
         check(freshness(&stored, now));
-        let _ = error_reusable(&ask, &stored, Failure::NoAnswer, now);
+        let excused = error_reusable(&ask, &stored, Failure::NoAnswer, &rules.stale, now);
+        if freshness(&stored, now).staleness() >= unreachable_window(&stored, &rules.stale) {
+            let is_excused = excused.is_some_and(|(reusable, _)| !reusable.freshness().is_fresh());
+            assert!(!is_excused || ask.directives.if_error_s.is_some(), "it goes out past all windows");
+        }
     }
     for length in [0, 1, 1000] {
         let parts: Vec<_> = match answer(&get, &ask, &stored, Some(length)) {

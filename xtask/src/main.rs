@@ -25,7 +25,12 @@ fn main() -> Result<()> {
             print!("{}", tidy::circles(&tidy::root(), std::env::args().nth(2).as_deref())?);
             Ok(())
         }
-        Some("ratchet") => tidy::write_ratchets(&tidy::root()),
+        Some("lines") => {
+            let folder = std::env::args().nth(2).unwrap_or_default();
+            tidy::lines(&tidy::root(), &folder)?.iter().for_each(|line| println!("{line}"));
+            Ok(())
+        }
+        Some("ratchet") => tidy::write_ratchets(&tidy::root(), &std::env::args().skip(2).collect::<Vec<_>>()),
         Some("simulate") => {
             let seed = std::env::args().nth(2).map_or(Ok(simulate::SEED), |seed| seed.parse())?;
             print!("{}", simulate::table(seed));
@@ -34,6 +39,6 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
-        other => bail!("say `tidy`, `circles`, `ratchet` or `simulate`, not {other:?}"),
+        other => bail!("say `tidy`, `circles`, `lines`, `ratchet` or `simulate`, not {other:?}"),
     }
 }

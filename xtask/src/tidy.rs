@@ -3,9 +3,10 @@
 //! A rule is a function from one file to its offences ([`rules`]); the direction of imports is one of the whole
 //! workspace ([`rooms`]). They read text, not syntax: rustfmt's layout is what makes that enough. What is counted with
 //! exceptions that may only shrink ([`ratchet`]) is: circles of imports ([`circles`]) and parameters ([`parameters`]),
-//! which do need syntax ([`syntax`]).
+//! which do need syntax ([`syntax`]); words and the width of lines ([`wording`]). Pages are listed ([`indexes`]).
 
 mod circles;
+mod indexes;
 mod parameters;
 mod ratchet;
 mod rooms;
@@ -14,12 +15,14 @@ mod source;
 mod syntax;
 #[cfg(test)]
 mod tests;
+mod wording;
 
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 
 pub(crate) use circles::table as circles;
+use ratchet::{Counts, Ratchet};
 use source::{Offence, Source, sources};
 
 /// The workspace's folder.
@@ -37,6 +40,7 @@ pub(crate) fn judge(root: &Path) -> Result<Vec<Offence>> {
     for source in &sources {
         offences.extend(rules::ALL.iter().flat_map(|rule| rule(source)));
     }
+    offences.extend(indexes::judge(&sources));
     for (ratchet, found) in counted(root, &sources)? {
         offences.extend(ratchet.judge(&ratchet.read(root)?, &found));
     }
@@ -44,16 +48,34 @@ pub(crate) fn judge(root: &Path) -> Result<Vec<Offence>> {
 }
 
 /// What the ratchets bound, as it is now.
-fn counted(root: &Path, sources: &[Source]) -> Result<Vec<(ratchet::Ratchet, ratchet::Counts)>> {
-    let found =
-        vec![(ratchet::CIRCLES, circles::largest(root)?), (ratchet::PARAMETERS, parameters::count(sources)?)];
+fn counted(root: &Path, sources: &[Source]) -> Result<Vec<(Ratchet, Counts)>> {
+    let found = vec![
+        (ratchet::CIRCLES, circles::largest(root)?),
+        (ratchet::PARAMETERS, parameters::count(sources)?),
+        (ratchet::WORDS, wording::by_folder(sources, &wording::avoided(root)?)),
+        (ratchet::WIDTHS, wording::by_folder(sources, &wording::wide())),
+    ];
     Ok(found)
 }
 
-/// Writes the tables of the ratchets again.
+/// Writes the tables of the ratchets again: those named, or all.
 ///
 /// # Errors
 /// Something that may only shrink has grown.
-pub(crate) fn write_ratchets(root: &Path) -> Result<()> {
-    counted(root, &sources(root)?)?.iter().try_for_each(|(ratchet, found)| ratchet.write(root, found))
+pub(crate) fn write_ratchets(root: &Path, names: &[String]) -> Result<()> {
+    let is_named = |name: &str| names.is_empty() || names.iter().any(|other| other == name);
+    let counted = counted(root, &sources(root)?)?;
+    let mut named = counted.iter().filter(|(ratchet, _)| is_named(ratchet.name));
+    named.try_for_each(|(ratchet, found)| ratchet.write(root, found))
+}
+
+/// The lines of a folder with avoided words, or too wide.
+///
+/// # Errors
+/// Where the tree cannot be read.
+pub(crate) fn lines(root: &Path, folder: &str) -> Result<Vec<Offence>> {
+    let sources = sources(root)?;
+    let mut found = wording::places(&sources, &wording::avoided(root)?, folder);
+    found.extend(wording::places(&sources, &wording::wide(), folder));
+    Ok(found)
 }

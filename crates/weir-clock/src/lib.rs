@@ -13,7 +13,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant, SystemTime};
 
 use tokio::time::Sleep;
-use weir_policy::Now;
+pub use weir_policy::Now;
 
 thread_local! {
     /// This thread's wall clock, where it is not the system's.

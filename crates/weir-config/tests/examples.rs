@@ -19,5 +19,5 @@ fn every_example_loads() {
             .unwrap_or_else(|mistakes| panic!("{}:\n{mistakes}", path.display()));
         assert!(weir_config::show(&loaded).contains("otherwise"), "{}", path.display());
     }
-    assert!(count >= 7, "only {count} examples");
+    assert!(count >= 11, "only {count} examples");
 }

@@ -20,6 +20,7 @@ pub mod status;
 mod admin;
 mod answer;
 mod clock;
+mod digits;
 mod metrics;
 mod places;
 mod socket;
@@ -27,10 +28,9 @@ mod socket;
 pub use client::{AskError, Asked};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
 pub use plane::{
-    AskedOrigin, CacheUse, CachedObject, CatalogueUse, DataPlane, Explained, Inventory, LedgerState,
-    ListOrder, Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Purged, Question,
-    SelectingField, Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState,
-    Verified, VolumeUse,
+    CacheUse, CachedObject, CatalogueUse, DataPlane, Explained, Inventory, LedgerState, ListOrder, Listing,
+    OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Purged, Question, SelectingField,
+    Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,
 };
 pub use serve::{AdminListener, ControlThread, ServeError};
 pub use sites::{

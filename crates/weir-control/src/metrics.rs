@@ -203,7 +203,7 @@ fn sites(out: &mut Out, snapshot: &Snapshot) -> fmt::Result {
 
 fn held(out: &mut Out, held: &[(String, Holding)]) -> fmt::Result {
     let each = held.iter().flat_map(|(site, held)| {
-        let tiers = [("memory", held.memory), ("volume", held.volume), ("both", held.both)];
+        let tiers = [("memory", held.memory), ("volume", held.volume), ("both", held.total)];
         tiers.map(|(tier, stock)| (vec![("site", site.as_str()), ("tier", tier)], stock))
     });
     let each: Vec<_> = each.collect();
@@ -308,9 +308,9 @@ fn origins(out: &mut Out, inventory: &Inventory) -> fmt::Result {
         ("weir_origin_asked", "requests sent to the origin, retries included", |origin| origin.requests),
         ("weir_origin_failures", "requests that failed by the origin's fault", |origin| origin.failures),
         ("weir_origin_retries", "requests tried anew after failing at the origin", |origin| origin.retries),
-        ("weir_origin_connects", "connections made to the origin", |origin| origin.connects),
+        ("weir_origin_connects", "connections made to the origin", |origin| origin.connections_opened),
         ("weir_origin_reuses", "requests sent on a connection that had served before", |origin| {
-            origin.reuses
+            origin.connections_reused
         }),
         ("weir_origin_busy", "requests turned away because all connections were in use", |origin| {
             origin.busy
@@ -330,7 +330,7 @@ fn origins(out: &mut Out, inventory: &Inventory) -> fmt::Result {
         ("weir_origin_connections_open", "connections open now", |origin| origin.connections_open as f64),
         ("weir_origin_connections_idle", "connections idle now", |origin| origin.connections_idle as f64),
         ("weir_origin_streams", "tunnels and event streams open now", |origin| origin.streams as f64),
-        ("weir_origin_waiting", "requests waiting for a connection now", |origin| origin.waiting as f64),
+        ("weir_origin_waiting", "requests waiting for a connection now", |origin| origin.queued as f64),
     ];
     for (name, help, value) in levels {
         out.gauges(name, help, each_origin(inventory).map(|(labels, origin)| (labels, value(origin))))?;

@@ -135,8 +135,12 @@ pub struct CachedObject {
     pub site: Option<String>,
     /// The status.
     pub status: u16,
-    /// Bytes of its body, where they are known.
-    pub bytes: Option<u64>,
+    /// The length of its body in bytes, where it is known.
+    pub body_bytes: Option<u64>,
+    /// Bytes of the body that are held, in memory and on the volume together.
+    pub held_bytes: u64,
+    /// Whether it is held in part: some of the body is missing.
+    pub part: bool,
     /// When the response came, RFC 3339.
     pub stored: String,
     /// Its age in seconds (RFC 9111 §4.2.3).
@@ -154,23 +158,23 @@ pub struct CachedObject {
 pub struct Verified {
     /// Objects whose every byte is what was stored.
     pub objects: u64,
-    /// Those of them that are not held whole.
-    pub partial: u64,
+    /// Those of them that are held in part.
+    pub parts: u64,
     /// The bytes of their bodies.
     pub body_bytes: u64,
     /// Objects that were not what was stored, and were dropped.
     pub damaged: u64,
     /// Objects that went, or moved, while they were looked for.
     pub moved: u64,
-    /// Sites of which something else is held than was counted; that was set right.
+    /// Sites whose counts of what is held were wrong, and were corrected.
     #[serde(default)]
-    pub stocks_wrong: u64,
+    pub counts_corrected: u64,
     /// Rows that the catalogue lacked, and that were added.
     #[serde(default)]
-    pub rows_missing: u64,
-    /// Rows of the catalogue that were of no use any more, and were taken away.
+    pub rows_added: u64,
+    /// Rows of the catalogue that were of no use any more, and were removed.
     #[serde(default)]
-    pub rows_superfluous: u64,
+    pub rows_removed: u64,
 }
 
 /// What is called when a purge is durable: the number of its largest mark, or why it is not.
@@ -207,6 +211,7 @@ pub enum PurgeScope {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Purged {
     /// The number of its mark in the ledger; the largest, where there are several.
+    #[serde(with = "crate::digits")]
     pub mark: u64,
     /// What was purged.
     pub scope: PurgeScope,
@@ -290,7 +295,7 @@ pub struct VolumeUse {
     pub state: String,
     /// Why, where it is not up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub why: Option<String>,
+    pub reason: Option<String>,
     /// In how many seconds it is tried again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_s: Option<u64>,
@@ -314,9 +319,9 @@ pub struct VolumeUse {
     /// Bytes of memory that its index takes, beyond the cache's.
     pub index_bytes: u64,
     /// Bytes of bodies written.
-    pub body_bytes: u64,
+    pub written_body_bytes: u64,
     /// Bytes written beside them: heads, checksums, journal, checkpoints.
-    pub other_bytes: u64,
+    pub written_overhead_bytes: u64,
     /// The most that is written to it in a day of UTC, where there is a most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_budget_bytes: Option<u64>,
@@ -325,16 +330,16 @@ pub struct VolumeUse {
     pub written_today_bytes: u64,
     /// Nothing is stored before midnight, UTC: the budget is used up.
     #[serde(default)]
-    pub is_budget_used_up: bool,
+    pub write_budget_used_up: bool,
     /// Objects that were not stored for that.
     #[serde(default)]
     pub budget_refused: u64,
-    /// Objects that went down while they arrived.
+    /// Objects that were written while they arrived.
     #[serde(default)]
     pub admitted: u64,
-    /// Objects that went down from memory later.
+    /// Objects that were written later, out of memory.
     #[serde(default)]
-    pub promoted: u64,
+    pub written_later: u64,
     /// Objects that made room for others.
     pub evicted: u64,
     /// Objects that were taken out since a purge had made them dead.
@@ -382,15 +387,17 @@ pub struct CatalogueUse {
     /// Bytes of the log that are not taken in yet.
     pub behind_bytes: u64,
     /// Whether it failed, and is not used until a restart.
-    pub is_broken: bool,
+    pub broken: bool,
 }
 
 /// Where the ledger of purges and invalidations stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerState {
     /// Its number: that of the newest mark, or of the start.
+    #[serde(with = "crate::digits")]
     pub number: u64,
     /// All marks up to this number are on disk.
+    #[serde(with = "crate::digits")]
     pub durable: u64,
     /// How many marks are kept.
     pub marks: u64,
@@ -424,10 +431,10 @@ pub struct OriginState {
     pub failures: u64,
     /// Requests tried anew after failing here.
     pub retries: u64,
-    /// Connections made.
-    pub connects: u64,
+    /// Connections opened.
+    pub connections_opened: u64,
     /// Requests sent on a connection that had served before.
-    pub reuses: u64,
+    pub connections_reused: u64,
     /// Requests turned away because all connections were in use.
     pub busy: u64,
     /// Times that it was left out after failures.
@@ -437,7 +444,7 @@ pub struct OriginState {
     /// Connections idle now.
     pub connections_idle: usize,
     /// Requests waiting for a connection now.
-    pub waiting: usize,
+    pub queued: usize,
     /// Tunnels and event streams now.
     pub streams: usize,
 }
@@ -479,20 +486,20 @@ pub struct Explained {
     pub key: Option<String>,
     /// What of the query is neither in the key nor sent to the origin.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub dropped: Vec<String>,
+    pub query_dropped: Vec<String>,
     /// Fields of the request that are not in the key and select no variant.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub not_in_key: Vec<String>,
     /// What the origin would be asked for, were it asked.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub asked: Option<AskedOrigin>,
+    pub origin_request: Option<OriginRequest>,
     /// What would be done: `hit`, `stale`, `revalidate`, `miss`, `pass`, `local` or `gateway-timeout`.
     pub verdict: String,
     /// Why, in the word of the access log; empty for a hit.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Why, in a sentence.
-    pub because: String,
+    pub explanation: String,
     /// What `Cache-Status` would say; what the origin answers is added to it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cache_status: Option<String>,
@@ -531,7 +538,7 @@ pub struct Setting {
 
 /// A request to an origin.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct AskedOrigin {
+pub struct OriginRequest {
     /// Method, path and query.
     pub line: String,
     /// Its fields, without those that are made anew for each request.
@@ -553,25 +560,25 @@ pub struct StoredVariant {
     /// Where the lifetime comes from.
     pub source: String,
     /// Seconds of freshness left; negative when stale.
-    pub left_s: i64,
+    pub ttl_left_s: i64,
     /// Seconds after expiry in which it goes out while it is refreshed.
     pub while_revalidate_s: u64,
     /// Seconds after expiry in which it goes out where the origin fails.
     pub if_error_s: u64,
     /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`, `suspect`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub marks: Vec<String>,
+    pub flags: Vec<String>,
     /// The fields that select it, with what they were in the request it was made for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub selecting: Vec<SelectingField>,
+    pub vary: Vec<SelectingField>,
     /// Its tags.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// The body's length, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub length: Option<u64>,
+    pub body_bytes: Option<u64>,
     /// Bytes of the body that are held.
-    pub held: u64,
+    pub held_bytes: u64,
     /// The entity tag.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub etag: Option<String>,

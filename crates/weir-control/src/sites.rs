@@ -4,6 +4,7 @@
 use std::fmt::Write;
 
 use serde::{Deserialize, Serialize};
+use weir_observe::Outcome;
 
 /// Which accounts are asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -28,14 +29,14 @@ pub struct More {
 /// The accounts of sites.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sites {
-    /// The day of UTC from which on `used` counts; absent where that is since ever.
+    /// The day of UTC from which on `used` counts; absent where that is all time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub since: Option<String>,
     /// Those of the configuration in its order, then those that it does not have any more, then `-`.
     pub sites: Vec<SiteAccount>,
     /// Whether `held` may still count what is purged: on volumes that is until it is swept.
     #[serde(default)]
-    pub unswept: bool,
+    pub sweep_pending: bool,
     /// Files of the accounts of which not all can be read; absent where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unsound: Vec<UnsoundFile>,
@@ -61,7 +62,7 @@ pub struct UnsoundFile {
     /// Bytes at its end that are the beginning of something sound.
     pub torn_bytes: u64,
     /// All of it in a sentence.
-    pub says: String,
+    pub message: String,
 }
 
 /// An account.
@@ -85,8 +86,8 @@ pub struct SiteAccount {
     pub live: Option<Stock>,
     /// What it has used since the day that was asked for.
     pub used: Used,
-    /// What it has used since ever.
-    pub ever: Used,
+    /// What it has used in all time.
+    pub all_time: Used,
     /// `used`, day by day, where that was asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub days: Vec<UsedIn>,
@@ -100,7 +101,7 @@ pub struct Holding {
     /// On volumes.
     pub volume: Stock,
     /// Both together, each object and each byte once.
-    pub both: Stock,
+    pub total: Stock,
 }
 
 /// Where the accounts of sites stand.
@@ -165,11 +166,10 @@ pub struct Used {
 }
 
 impl Used {
-    /// The share of requests that were answered from the cache, of those for which it could be asked.
+    /// The share *from the cache* ([`Outcome::hit_ratio`]), as `weir status` says it.
     pub fn hit_ratio(&self) -> Option<f64> {
-        let cached = self.hits + self.stale + self.revalidations;
-        let asked = cached + self.misses;
-        (asked > 0).then(|| cached as f64 / asked as f64)
+        let Used { hits, stale, misses, revalidations, passes, local, refused, .. } = *self;
+        Outcome::hit_ratio(&[hits, stale, misses, revalidations, passes, local, refused])
     }
 
     /// Names and numbers in the order of the CSV.
@@ -228,6 +228,20 @@ fn field(out: &mut String, value: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plane::{Inventory, Phase};
+    use crate::status::Status;
+
+    /// Both counted the share in their own way: `weir sites` left the requests out that go past the cache.
+    #[test]
+    fn the_status_and_the_sites_mean_the_same_by_from_the_cache() {
+        let requests = [30, 5, 20, 5, 40, 7, 3];
+        let snapshot = weir_observe::Snapshot { requests, ..weir_observe::Snapshot::default() };
+        let of_status = Status::of(&snapshot, Inventory::default(), Phase::Serving).requests.hit_ratio;
+        let [hits, stale, misses, revalidations, passes, local, refused] = requests;
+        let used = Used { hits, stale, misses, revalidations, passes, local, refused, ..Used::default() };
+        assert_eq!((of_status, used.hit_ratio()), (Some(0.4), Some(0.4)));
+        assert_eq!(Used { local, refused, ..Used::default() }.hit_ratio(), None);
+    }
 
     #[test]
     fn a_line_for_each_site_and_day() {
@@ -257,12 +271,5 @@ mod tests {
         assert_eq!(months(&sites), ["2026-10", "2026-11"]);
         sites.since = None;
         assert_eq!(months(&sites).len(), 3);
-    }
-
-    #[test]
-    fn a_ratio_is_of_what_the_cache_was_asked_for() {
-        assert_eq!(Used { passes: 5, ..Used::default() }.hit_ratio(), None);
-        let used = Used { hits: 2, stale: 1, revalidations: 1, misses: 4, passes: 9, ..Used::default() };
-        assert_eq!(used.hit_ratio(), Some(0.5));
     }
 }

@@ -44,7 +44,7 @@ pub struct Status {
     /// Requests.
     pub requests: Requests,
     /// Bytes of bodies.
-    pub bytes: Bytes,
+    pub body_bytes: Bytes,
     /// What the cache holds.
     pub cache: CacheUse,
     /// What each volume holds.
@@ -58,8 +58,8 @@ pub struct Status {
     pub upstreams: Vec<UpstreamState>,
     /// Errors by word.
     pub errors: BTreeMap<String, u64>,
-    /// Log records that were lost.
-    pub log_lost: u64,
+    /// Log records that were dropped.
+    pub log_dropped: u64,
     /// Requests whose handling panicked.
     pub panics: u64,
 }
@@ -107,7 +107,7 @@ pub struct Requests {
     pub outcomes: BTreeMap<String, OutcomeStatus>,
     /// By the first digit of the status: `2xx`, ...
     pub statuses: BTreeMap<String, u64>,
-    /// The share of hits, stale answers and revalidations among all that could have been one; absent without any.
+    /// The share *from the cache* ([`Outcome::hit_ratio`]); absent without any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hit_ratio: Option<f64>,
     /// Responses that were cut.
@@ -183,7 +183,7 @@ impl Status {
                 tunnels: snapshot.tunnels_open,
             },
             requests: Requests::of(snapshot),
-            bytes: Bytes {
+            body_bytes: Bytes {
                 clients: snapshot.client_bytes,
                 cached: snapshot.cached_bytes,
                 origins: snapshot.origin_bytes,
@@ -200,7 +200,7 @@ impl Status {
             },
             upstreams: inventory.upstreams,
             errors: words(&snapshot.errors),
-            log_lost: snapshot.log_lost,
+            log_dropped: snapshot.log_lost,
             panics: snapshot.panics,
         }
     }
@@ -218,11 +218,6 @@ impl Requests {
             (outcome.word().to_owned(), status)
         });
         let statuses = snapshot.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
-        let cached: u64 = [Outcome::Hit, Outcome::Stale, Outcome::Revalidated]
-            .iter()
-            .map(|from| snapshot.requests_of(*from))
-            .sum();
-        let asked = cached + snapshot.requests_of(Outcome::Miss) + snapshot.requests_of(Outcome::Pass);
         Requests {
             running: snapshot.requests_running,
             finished: snapshot.requests.iter().sum(),
@@ -232,7 +227,7 @@ impl Requests {
                     (if class == 0 { "none".to_owned() } else { format!("{class}xx") }, *count)
                 })
                 .collect(),
-            hit_ratio: (asked > 0).then(|| cached as f64 / asked as f64),
+            hit_ratio: Outcome::hit_ratio(&snapshot.requests),
             cut: snapshot.cut,
             client_gone: snapshot.client_gone,
             not_stored: words(&snapshot.not_stored),

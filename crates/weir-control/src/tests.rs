@@ -90,7 +90,7 @@ impl DataPlane for Scripted {
         Ok(Sites {
             since: order.since.clone(),
             sites: vec![SiteAccount { site, days, ..SiteAccount::default() }],
-            unswept: true,
+            sweep_pending: true,
             unsound: vec![UnsoundFile {
                 file: "2026-10.unsound-7".to_owned(),
                 month: "2026-10".to_owned(),
@@ -101,7 +101,7 @@ impl DataPlane for Scripted {
 
     fn held(&self) -> Vec<(String, Holding)> {
         let both = Stock { objects: 2, bytes: 7 };
-        vec![("a".to_owned(), Holding { both, ..Holding::default() })]
+        vec![("a".to_owned(), Holding { total: both, ..Holding::default() })]
     }
 
     fn list(&self, order: &ListOrder) -> Result<Listing, String> {
@@ -260,7 +260,7 @@ fn the_accounts_are_shown_by_both_servers() {
     let sites: Sites = serde_json::from_slice(&asked.body).unwrap();
     assert_eq!((sites.since.as_deref(), &*sites.sites[0].site), (Some("2026-11"), "a b"));
     assert_eq!(sites.sites[0].days[0].used.requests, 3);
-    assert!(sites.unswept && sites.unsound.len() == 1);
+    assert!(sites.sweep_pending && sites.unsound.len() == 1);
     let metrics = running.admin("GET /metrics").1;
     assert!(metrics.contains("\nweir_site_held_bytes{site=\"a\",tier=\"both\"} 7.0\n"), "{metrics}");
     let (status, csv) = running.admin("GET /sites?site=a&format=csv");

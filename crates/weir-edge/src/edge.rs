@@ -15,12 +15,14 @@ use weir_upstream::{Upstream, UpstreamError, UpstreamSettings, UpstreamSnapshot}
 
 use crate::explain::{self, Explanation, Question};
 use crate::list::{self, Cached, ListOrder};
-use crate::listen::{Address, BindError, Bound, Heirloom, Kept, Table, bind, seats};
 use crate::plan::Plan;
 use crate::plane::{Plane, Running};
 use crate::purge::{self, PurgeOrder};
 use crate::watch::{Leaving, tell_purge};
-use crate::worker::{self, JOIN_TIME_MAX, Manner, Order, Start};
+use weir_front::listen::{Address, BindError, Bound, Heirloom, Kept, Table, bind, seats};
+use weir_front::worker::{self, JOIN_TIME_MAX, Manner, Order, Start};
+
+use crate::service;
 use weir_observe::{Observatory, Snapshot};
 
 /// Between two looks for space that invalidations left behind.
@@ -131,16 +133,10 @@ impl Edge {
         for (core, (bound, seat)) in bound.into_iter().zip(seats).enumerate() {
             let (orders, receiver) = mpsc::unbounded_channel();
             let (count, held) = watch::channel(0);
-            let start = Start {
-                core,
-                plane: plane.clone(),
-                bound,
-                manners: manners.clone(),
-                seat,
-                orders: receiver,
-                held: count,
-            };
-            let thread = worker::start(start).map_err(StartError::Thread)?;
+            let start = Start { core, bound, manners: manners.clone(), seat, orders: receiver, held: count };
+            let plane = plane.clone();
+            let thread =
+                worker::start(start, move || service::of_worker(core, plane)).map_err(StartError::Thread)?;
             hands.push(Hand { orders, held, thread: Mutex::new(Some(thread)) });
         }
         let state = State { next_listener: listening.len(), listening, settings };
@@ -260,7 +256,7 @@ impl Edge {
     pub fn purge(&self, order: &PurgeOrder, acknowledge: Acknowledge) -> Result<(), String> {
         let marks = purge::marks(&self.plan(), order)?;
         self.plane.store.purge(&marks, weir_clock::now(), acknowledge);
-        tell_purge(&self.plane.observatory.events, &format!("{:?}", order.target), "order");
+        tell_purge(&self.plane.observatory.events, &format!("{:?}", order.target), "command");
         Ok(())
     }
 
@@ -344,7 +340,12 @@ fn open(address: &Address, workers: usize, heirlooms: &mut Vec<Heirloom>) -> Res
 }
 
 fn running(plan: Plan, upstreams: HashMap<String, Arc<Upstream>>) -> Running {
-    Running { limits: Arc::new(plan.limits()), trusted: plan.trusted(), plan: Arc::new(plan), upstreams }
+    Running {
+        limits: Arc::new(plan.limits()),
+        trusted: Arc::new(plan.trusted()),
+        plan: Arc::new(plan),
+        upstreams,
+    }
 }
 
 /// The plan's upstreams: those of `old` whose settings are the same, the others new.

@@ -4,37 +4,33 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::net::IpAddr;
-use std::rc::Rc;
 use std::sync::Arc;
-use std::time::Instant;
 
-use http::{HeaderMap, StatusCode, header};
-use weir_policy::{Now, RequestView};
+use http::{HeaderMap, header};
+use weir_clock::Now;
+use weir_front::listen::{Counted, Peer, TooMany};
+use weir_front::{Client, Done, End, PeerInfo, Request, Trust};
+use weir_observe::{Completion, Description, Facts, Outcome};
+use weir_policy::RequestView;
 use weir_store::Stamp;
-use weir_wire::{Persistence, RequestHead, Target, Version};
+use weir_wire::Target;
 
-use crate::conn::body::RequestBody;
-use crate::conn::{After, Conn};
-use crate::deliver::send::{Ended, Sent, Transfer};
-use crate::listen::{Counted, Peer, TooMany};
+use crate::core::{Core, HeldPlan};
 use crate::parts::Refill;
 use crate::plan::{Route, Site};
 use crate::present::Reader;
-use crate::transform::Trust;
+use crate::response::{self, Response};
 use crate::transform::client::client_of;
 use crate::transform::request::{From, known_id, scheme};
-use crate::worker::{HeldPlan, Worker};
-use weir_clock as clock;
-use weir_observe::{Completion, Description, Facts, Outcome, SiteId};
 
 /// Why a request ended whose client had ended its side, or left: these look alike.
 const HALF_CLOSE: &str = "half-close";
 
 /// One request under way.
-pub(crate) struct Exchange<'c> {
-    pub(crate) worker: &'c Rc<Worker>,
-    pub(crate) conn: &'c mut Conn,
-    pub(crate) head: Box<RequestHead>,
+pub(crate) struct Exchange<'c, 'k> {
+    pub(crate) core: &'c Core,
+    pub(crate) request: &'c Request,
+    pub(crate) client: &'k mut dyn Client,
     pub(crate) scheme: &'static str,
     /// When the head had been read.
     pub(crate) now: Now,
@@ -57,32 +53,40 @@ pub(crate) struct Exchange<'c> {
     /// Counted for the client that a trusted proxy names.
     counted: Option<Counted>,
     request_id: OnceCell<String>,
-    /// When the last byte of the response was written, where that is known.
-    ended: Option<Instant>,
 }
 
-impl<'c> Exchange<'c> {
-    /// Begins with a head that has just been read.
+/// What is noted of a request until its response has been sent.
+pub(crate) struct Note<'c> {
+    core: &'c Core,
+    request: &'c Request,
+    running: &'c HeldPlan,
+    scheme: &'static str,
+    now: Now,
+    site: Option<&'c Arc<Site>>,
+    route: Option<&'c Arc<Route>>,
+    facts: Facts,
+    origin: Option<Arc<str>>,
+    request_id: OnceCell<String>,
+    /// Counted until then.
+    _counted: Option<Counted>,
+}
+
+impl<'c, 'k> Exchange<'c, 'k> {
+    /// Begins with a request whose fields are those of this hop alone no more.
     pub(crate) fn begin(
-        worker: &'c Rc<Worker>,
+        core: &'c Core,
         running: &'c HeldPlan,
-        conn: &'c mut Conn,
-        mut head: Box<RequestHead>,
-    ) -> Exchange<'c> {
-        let now = clock::now();
-        // Key and variant must be of what the origin gets to see.
-        weir_policy::strip_named(&mut head.headers);
-        worker.observer.counters().request_begun();
-        conn.body = RequestBody::begin(head.framing, head.expect, &conn.limits, now.mono);
-        let listener = head.scheme.as_ref().map_or(conn.scheme, |_| conn.scheme);
-        let scheme = scheme(&head.headers, conn.trust, listener);
+        request: &'c Request,
+        client: &'k mut dyn Client,
+    ) -> Exchange<'c, 'k> {
+        core.observer.counters().request_begun();
         Exchange {
+            core,
+            scheme: scheme(&request.headers, request.peer.trust, request.peer.scheme),
+            now: request.at,
+            request,
+            client,
             running,
-            worker,
-            conn,
-            head,
-            scheme,
-            now,
             site: None,
             route: None,
             facts: Facts::default(),
@@ -94,42 +98,40 @@ impl<'c> Exchange<'c> {
             asked: None,
             counted: None,
             request_id: OnceCell::new(),
-            ended: None,
         }
+    }
+
+    /// The connection that it came over.
+    pub(crate) fn peer(&self) -> &'c PeerInfo {
+        &self.request.peer
     }
 
     /// Path and query as received; `*` for a request about the server itself.
     pub(crate) fn path_and_query(&self) -> &str {
-        match &self.head.target {
-            Target::Path(path) => path.as_str(),
-            Target::Asterisk => "*",
-        }
+        path_and_query(self.request)
     }
 
     /// The request as the policy sees it.
     pub(crate) fn view(&self) -> RequestView<'_> {
         RequestView {
-            method: &self.head.method,
+            method: &self.request.method,
             scheme: self.scheme,
-            host: self.head.host.as_str(),
+            host: self.request.host.as_str(),
             path_and_query: self.path_and_query(),
-            headers: &self.head.headers,
-            has_body: self.conn.body.is_some(),
-            is_trusted: self.conn.trust == Trust::Trusted,
+            headers: &self.request.headers,
+            has_body: self.request.has_content(),
+            is_trusted: self.request.peer.trust == Trust::Trusted,
         }
     }
 
     /// The request's id: a trusted peer's, or made now.
     pub(crate) fn request_id(&self) -> &str {
-        self.request_id.get_or_init(|| match known_id(&self.head.headers, self.conn.trust) {
-            Some(id) => id.to_owned(),
-            None => made_id(fastrand::u128(..)),
-        })
+        request_id(&self.request_id, self.request)
     }
 
     /// The client that it is of, where that can be known.
     pub(crate) fn client(&self) -> Option<Peer> {
-        client_of(self.conn.peer, &self.running.trusted, &self.head.headers)
+        client_of(self.request.peer.peer, &self.running.trusted, &self.request.headers)
     }
 
     /// Whose share of what everybody needs it takes; none where that cannot be known, and of a proxy itself.
@@ -142,11 +144,11 @@ impl<'c> Exchange<'c> {
     /// # Errors
     /// That client has as many under way as it may.
     pub(crate) fn count(&mut self) -> Result<(), TooMany> {
-        if self.conn.trust == Trust::Untrusted || self.counted.is_some() {
+        if self.request.peer.trust == Trust::Untrusted || self.counted.is_some() {
             return Ok(());
         }
         let Some(sharer) = self.sharer() else { return Ok(()) };
-        let counted = self.worker.plane.clients.count(sharer, self.conn.limits.per_client_max);
+        let counted = self.core.plane.clients.count(sharer, self.request.peer.limits.per_client_max);
         self.counted = Some(counted.ok_or(TooMany)?);
         Ok(())
     }
@@ -154,77 +156,49 @@ impl<'c> Exchange<'c> {
     /// Who sent it, for the fields towards the origin.
     pub(crate) fn from(&self) -> From<'_> {
         From {
-            address: self.conn.peer.ip(),
+            address: self.request.peer.peer.ip(),
             client: self.client().and_then(|client| client.ip()),
-            trust: self.conn.trust,
+            trust: self.request.peer.trust,
             scheme: self.scheme,
-            host: self.head.host.as_str(),
+            host: self.request.host.as_str(),
             request_id: self.request_id(),
-            own_id: &self.worker.plane.own_id,
+            own_id: &self.core.plane.own_id,
         }
     }
 
     /// Whom the response's fields are written for, and how old it is when it goes out.
     pub(crate) fn reader(&self, age_s: u64) -> Reader<'_> {
-        let own_id = &self.worker.plane.own_id;
-        Reader { scheme: self.scheme, host: self.head.host.as_str(), own_id, age_s }
+        let own_id = &self.core.plane.own_id;
+        Reader { scheme: self.scheme, host: self.request.host.as_str(), own_id, age_s }
     }
 
-    /// How the body of a response to this request is framed.
-    pub(crate) fn transfer(&self, status: StatusCode, length: Option<u64>) -> Transfer {
-        Transfer::choose(&self.head.method, status, length, self.head.version)
-    }
-
-    /// Whether the connection goes on after a response framed like this.
-    pub(crate) fn persistence(&self, transfer: Transfer) -> After {
-        let ends = self.head.persistence == Persistence::Close
-            || transfer == Transfer::Close
-            || self.worker.plane.is_draining();
-        if ends { After::Close } else { After::KeepAlive }
-    }
-
-    /// Notes what was sent and says what becomes of the connection.
-    pub(crate) fn sent(&mut self, sent: Sent, transfer: Transfer, meant: After) -> After {
-        self.facts.body_bytes = sent.body_bytes;
-        self.ended = sent.last_byte;
-        self.facts.first_byte = sent.first_byte.map(|at| at.saturating_duration_since(self.now.mono));
-        match sent.ended {
-            Ended::Whole => meant,
-            Ended::Cut(word) => {
-                self.facts.completion = Completion::Cut;
-                self.facts.detail = word;
-                self.worker.observer.counters().error(word);
-                if transfer == Transfer::Close { After::Reset } else { After::Cut }
-            }
-            Ended::ClientGone => {
-                self.facts.completion = Completion::ClientGone;
-                if self.conn.client.has_ended() {
-                    self.facts.detail = HALF_CLOSE;
-                }
-                After::Cut
-            }
-        }
-    }
-
-    /// Notes that the client has left before there was a response, or had ended its side for as long as it may (RFC 9112 §9.6).
-    pub(crate) fn left(&mut self) -> After {
+    /// The client has left before there was a response, or had ended its side for as long as it may (RFC 9112 §9.6).
+    pub(crate) fn left(&mut self) -> Response {
         self.facts.completion = Completion::ClientGone;
-        self.facts.detail = if self.conn.client.has_ended() { HALF_CLOSE } else { "client-gone" };
+        self.facts.detail = if self.client.has_ended() { HALF_CLOSE } else { "client-gone" };
         if self.facts.outcome == Outcome::Refused {
             self.facts.outcome = Outcome::Miss;
         }
-        After::Cut
+        response::none()
     }
 
-    /// Counts and logs the finished request.
-    pub(crate) fn finish(mut self) {
-        let ended = self.ended.unwrap_or_else(clock::mono);
-        self.conn.free_since = ended;
-        self.conn.client.site = SiteId::NONE;
-        self.facts.total = ended.saturating_duration_since(self.now.mono);
-        self.worker.observer.record(&self.facts, || self.describe());
-        self.worker.observer.counters().request_ended();
-        self.conn.reader.recycle(std::mem::take(&mut self.head.headers));
+    /// What is to be noted once the response has been sent.
+    pub(crate) fn note(self) -> Note<'c> {
+        let Exchange { core, request, running, scheme, now, site, route, facts, origin, .. } = self;
+        let (counted, request_id) = (self.counted, self.request_id);
+        Note {
+            core,
+            request,
+            running,
+            scheme,
+            now,
+            site,
+            route,
+            facts,
+            origin,
+            request_id,
+            _counted: counted,
+        }
     }
 
     /// A first line for the log of what the exchange was about.
@@ -232,28 +206,53 @@ impl<'c> Exchange<'c> {
         self.facts.outcome = outcome;
         self.facts.detail = detail;
     }
+}
+
+impl Note<'_> {
+    /// Counts and logs the finished request.
+    pub(crate) fn finish(mut self, done: &Done) {
+        let sent = &done.sent;
+        let facts = &mut self.facts;
+        if let Some(status) = done.status {
+            facts.status = status.as_u16();
+            facts.body_bytes = sent.body_bytes;
+            facts.first_byte = sent.first_byte.map(|at| at.saturating_duration_since(self.now.mono));
+            match sent.end {
+                End::Whole => {}
+                End::Cut(word) => {
+                    facts.completion = Completion::Cut;
+                    facts.detail = word;
+                    self.core.observer.counters().error(word);
+                }
+                End::ClientGone => facts.completion = Completion::ClientGone,
+                End::HalfClosed => {
+                    facts.completion = Completion::ClientGone;
+                    facts.detail = HALF_CLOSE;
+                }
+            }
+        }
+        facts.total = done.ended.saturating_duration_since(self.now.mono);
+        self.core.observer.record(&self.facts, || self.describe());
+        self.core.observer.counters().request_ended();
+    }
 
     fn describe(&self) -> Description {
         let field = |name| {
-            self.head.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
+            self.request.headers.get(name).map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned())
         };
         let mut description = Description {
             wall: self.now.wall,
-            client: self
-                .client()
-                .unwrap_or(self.conn.peer)
+            client: client_of(self.request.peer.peer, &self.running.trusted, &self.request.headers)
+                .unwrap_or(self.request.peer.peer)
                 .ip()
                 .map_or_else(String::new, |ip| ip.to_string()),
-            method: Some(self.head.method.clone()),
+            method: Some(self.request.method.clone()),
             scheme: self.scheme,
-            host: self.head.host.as_str().to_owned(),
-            target: self.path_and_query().to_owned(),
-            version: match self.head.version {
-                Version::Http10 => "HTTP/1.0",
-                Version::Http11 => "HTTP/1.1",
-            },
+            host: self.request.host.as_str().to_owned(),
+            target: path_and_query(self.request).to_owned(),
+            version: self.request.protocol,
             origin: self.origin.clone(),
-            request_id: self.request_id().to_owned(),
+            request_id: request_id(&self.request_id, self.request).to_owned(),
             referer: field(header::REFERER),
             user_agent: field(header::USER_AGENT),
             ..Description::default()
@@ -267,6 +266,22 @@ impl<'c> Exchange<'c> {
         }
         description
     }
+}
+
+/// Path and query as received; `*` for a request about the server itself.
+fn path_and_query(request: &Request) -> &str {
+    match &request.target {
+        Target::Path(path) => path.as_str(),
+        Target::Asterisk => "*",
+    }
+}
+
+/// The request's id: a trusted peer's, or made now.
+fn request_id<'r>(known: &'r OnceCell<String>, request: &Request) -> &'r str {
+    known.get_or_init(|| match known_id(&request.headers, request.peer.trust) {
+        Some(id) => id.to_owned(),
+        None => made_id(fastrand::u128(..)),
+    })
 }
 
 /// A request id: 32 hexadecimal digits.

@@ -20,9 +20,9 @@ use crate::plan::Route;
 use crate::plane::Plane;
 use crate::route::Via;
 use crate::told::Told;
-use crate::transform::Trust;
 use crate::transform::request::{self, From, X_REQUEST_ID};
 use weir_clock as clock;
+use weir_front::Trust;
 
 /// A request to explain.
 #[derive(Clone, Debug)]

@@ -4,16 +4,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use bytes::BytesMut;
-use tokio::sync::mpsc;
-use weir_upstream::{OutBody, OutPart};
-
-use crate::conn::Conn;
-use crate::conn::body::{BodyError, Part, Upload};
-
-/// Parts of a request body under way to an origin: the rest waits in the client's socket.
-const PARTS_MAX: usize = 4;
-
 /// Bytes that held bodies may take, of all clients together.
 #[derive(Debug)]
 pub(crate) struct HoldRoom {
@@ -33,7 +23,7 @@ impl HoldRoom {
         Arc::new(HoldRoom { used: AtomicU64::new(0), bytes_max })
     }
 
-    fn take(self: &Arc<Self>, bytes: u64) -> Option<HoldPlace> {
+    pub(crate) fn take(self: &Arc<Self>, bytes: u64) -> Option<HoldPlace> {
         let room = |used: u64| Some(used + bytes).filter(|used| *used <= self.bytes_max);
         self.used.try_update(Ordering::AcqRel, Ordering::Acquire, room).ok()?;
         Some(HoldPlace { room: Arc::clone(self), bytes })
@@ -44,45 +34,6 @@ impl Drop for HoldPlace {
     fn drop(&mut self) {
         self.room.used.fetch_sub(self.bytes, Ordering::AcqRel);
     }
-}
-
-/// What a request's body is for the origin.
-pub(crate) struct Held {
-    pub(crate) upload: Upload,
-    pub(crate) body: OutBody,
-    /// For as long as the origin takes it.
-    pub(crate) _place: Option<HoldPlace>,
-}
-
-/// Waits for the whole of a small body; of a larger one for what may be held, and the rest comes as it comes.
-///
-/// # Errors
-/// The body cannot be read on.
-pub(crate) async fn hold(conn: &mut Conn, room: &Arc<HoldRoom>) -> Result<Held, BodyError> {
-    if !conn.body.is_some() {
-        return Ok(Held { upload: Upload::none(), body: OutBody::Empty, _place: None });
-    }
-    let length = conn.body.length();
-    let wanted = length.unwrap_or(u64::MAX).min(conn.limits.body_hold_bytes as u64);
-    let place = room.take(wanted).filter(|_| wanted > 0);
-    let hold_bytes = if place.is_some() { wanted as usize } else { 0 };
-    let is_small = place.is_some() && length == Some(wanted);
-    let mut held = BytesMut::new();
-    while is_small || held.len() < hold_bytes {
-        match conn.body.next(&mut conn.client).await? {
-            Part::Data(bytes) => held.extend_from_slice(&bytes),
-            Part::End => {
-                let body = OutBody::Whole(held.freeze());
-                return Ok(Held { upload: Upload::none(), body, _place: place });
-            }
-        }
-    }
-    let (sender, parts) = mpsc::channel(PARTS_MAX);
-    if !held.is_empty() {
-        // Invariant: the channel is empty, and has room for this.
-        let _ = sender.try_send(OutPart::Data(held.freeze()));
-    }
-    Ok(Held { upload: Upload::into(sender), body: OutBody::Stream { parts, length }, _place: place })
 }
 
 #[cfg(test)]

@@ -7,7 +7,8 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
-mod conn;
+mod chunks;
+mod core;
 mod deliver;
 mod edge;
 mod exchange;
@@ -15,9 +16,10 @@ mod explain;
 mod fetch;
 mod fill;
 mod hold;
+mod job;
+mod late;
 mod limit;
 mod list;
-pub mod listen;
 mod local;
 mod lookup;
 mod outgoing;
@@ -27,22 +29,21 @@ pub mod plan;
 mod plane;
 mod present;
 mod purge;
+mod response;
 mod revalidate;
 pub mod route;
 mod serve;
+mod service;
 #[doc(hidden)]
 pub mod simulated;
 mod succession;
 mod told;
 pub mod transform;
-mod tunnel;
+mod upload;
 mod walk;
 mod watch;
-mod worker;
 
-pub use conn::ClientLimits;
 pub use edge::{Edge, StartError};
 pub use explain::{Asked, Explanation, Question, StoredVariant};
 pub use list::{Cached, ListOrder};
 pub use purge::{PurgeOrder, PurgeTarget};
-pub use succession::{Departed, Heir};

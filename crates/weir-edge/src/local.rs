@@ -4,24 +4,24 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::{ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, DATE, RETRY_AFTER};
+use http::header::{ALLOW, CACHE_CONTROL, CONTENT_RANGE, CONTENT_TYPE, DATE, RETRY_AFTER, VIA};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use weir_policy::{ContentRange, cache_status};
-use weir_wire::{Persistence, Refusal, Target, Version, print};
+use weir_clock as clock;
+use weir_front::listen::Peer;
+use weir_front::{ContentError, Done, Refused};
+use weir_observe::{Completion, Description, Facts, Outcome};
+use weir_policy::ContentRange;
+use weir_wire::{Refusal, Target};
 
-use crate::conn::body::BodyError;
-use crate::conn::{After, Conn, print_persistence};
-use crate::deliver::send::{Transfer, send};
-use crate::deliver::source::Source;
+use crate::core::Core;
 use crate::exchange::Exchange;
-use crate::fill::{OriginFailure, SharedResponse};
+use crate::fill::OriginFailure;
+use crate::late::Late;
 use crate::plan::{Answered, Route, Site};
+use crate::purge;
+use crate::response::{self, Response};
 use crate::told::Told;
 use crate::transform::request::{ends_here, is_loop};
-use crate::worker::Worker;
-use crate::{pass, purge};
-use weir_clock as clock;
-use weir_observe::{Completion, Description, Facts, Outcome};
 
 /// A response that is made here.
 pub(crate) struct Reply {
@@ -67,6 +67,21 @@ impl Reply {
         self.outcome = outcome;
         self
     }
+
+    fn into_response(self, method: &Method, own_id: &str) -> Response {
+        let mut fields = HeaderMap::with_capacity(self.headers.len() + 2);
+        let date = httpdate::fmt_http_date(clock::now().wall);
+        // Invariant: neither a date nor our own name has a byte that a field may not have.
+        if let (Ok(date), Ok(via)) =
+            (HeaderValue::try_from(date), HeaderValue::try_from(format!("1.1 {own_id}")))
+        {
+            fields.insert(DATE, date);
+            fields.extend(self.headers);
+            fields.insert(VIA, via);
+        }
+        let made = response::made(self.status, fields, Late::local(self.word, self.proxy_status));
+        response::with_bytes(made, method, self.body)
+    }
 }
 
 /// Where a request goes.
@@ -80,35 +95,35 @@ pub(crate) enum Routed<'r> {
 }
 
 /// Finds the route of a request, or what is answered without one.
-pub(crate) fn route<'r>(exchange: &mut Exchange<'r>) -> Routed<'r> {
+pub(crate) fn route<'r>(exchange: &mut Exchange<'r, '_>) -> Routed<'r> {
     let plan = &exchange.running.plan;
-    let path = match &exchange.head.target {
+    let path = match &exchange.request.target {
         Target::Path(path) => path.path(),
         Target::Asterisk => "*",
     };
     if plan.is_health(path) {
-        return Routed::Local(Box::new(health(exchange.worker)));
+        return Routed::Local(Box::new(health(exchange.core)));
     }
-    if is_loop(&exchange.head.headers, &exchange.worker.plane.own_id) {
+    if is_loop(&exchange.request.headers, &exchange.core.plane.own_id) {
         let text = "this request has been here before";
         return local(
             Reply::error(StatusCode::LOOP_DETECTED, "loop", text).proxy_status("proxy_loop_detected"),
         );
     }
-    if ends_here(&exchange.head.method, &exchange.head.headers) {
+    if ends_here(&exchange.request.method, &exchange.request.headers) {
         return local(options());
     }
-    let Some(site) = plan.site(exchange.head.host.name()) else {
+    let Some(site) = plan.site(exchange.request.host.name()) else {
         return local(Reply::error(StatusCode::MISDIRECTED_REQUEST, "unknown-host", "no site has this host"));
     };
     exchange.site = Some(site);
     exchange.facts.site = site.id;
-    exchange.conn.client.site = site.id;
+    exchange.client.count_for(site.id);
     if let Some(route) = purged_by(site, exchange, path) {
         exchange.route = Some(route);
         return Routed::Purge(route);
     }
-    let Some(route) = site.route(&exchange.head.method, exchange.scheme, path) else {
+    let Some(route) = site.route(&exchange.request.method, exchange.scheme, path) else {
         return local(Reply::error(
             StatusCode::NOT_FOUND,
             "no-route",
@@ -124,8 +139,8 @@ pub(crate) fn route<'r>(exchange: &mut Exchange<'r>) -> Routed<'r> {
 }
 
 /// The route of what a `PURGE` is about; none where the request is none, or a route's `method` asks for it.
-fn purged_by<'r>(site: &'r Site, exchange: &Exchange<'_>, path: &str) -> Option<&'r Arc<Route>> {
-    let method = &exchange.head.method;
+fn purged_by<'r>(site: &'r Site, exchange: &Exchange<'_, '_>, path: &str) -> Option<&'r Arc<Route>> {
+    let method = &exchange.request.method;
     if !purge::is_purge(method) {
         return None;
     }
@@ -155,15 +170,15 @@ fn options() -> Reply {
 }
 
 /// What a balancer in front is told.
-fn health(worker: &Worker) -> Reply {
-    if worker.plane.is_draining() {
+fn health(core: &Core) -> Reply {
+    if core.plane.is_draining() {
         return Reply::error(StatusCode::SERVICE_UNAVAILABLE, "draining", "draining").outcome(Outcome::Local);
     }
     Reply::line(StatusCode::OK, "health", "ok\n")
 }
 
-/// Sends a reply to the request of an exchange.
-pub(crate) async fn answer(exchange: &mut Exchange<'_>, mut reply: Reply) -> After {
+/// A reply as the response to the request of an exchange.
+pub(crate) fn answer(exchange: &mut Exchange<'_, '_>, mut reply: Reply) -> Response {
     let is_error = reply.status.is_client_error() || reply.status.is_server_error();
     let route = exchange.route.as_ref().filter(|_| is_error && reply.outcome != Outcome::Local);
     if let Some(page) = route.and_then(|route| route.error_page(reply.status)) {
@@ -172,46 +187,40 @@ pub(crate) async fn answer(exchange: &mut Exchange<'_>, mut reply: Reply) -> Aft
     }
     exchange.facts.outcome = reply.outcome;
     exchange.facts.detail = reply.word;
-    reply_to(exchange, reply).await
+    reply.into_response(&exchange.request.method, &exchange.core.plane.own_id)
 }
 
-async fn reply_to(exchange: &mut Exchange<'_>, reply: Reply) -> After {
-    let transfer = exchange.transfer(reply.status, Some(reply.body.len() as u64));
-    let after = exchange.persistence(transfer);
-    let own_id = exchange.worker.plane.own_id.clone();
-    let out = &mut exchange.conn.client.out;
-    print_reply(out, &reply, &own_id, transfer, after, exchange.head.version);
-    exchange.facts.status = reply.status.as_u16();
-    let sent = send(&mut exchange.conn.client, Source::Bytes(reply.body), transfer).await;
-    exchange.sent(sent, transfer, after)
+/// Refuses what is not a request as it should be; the connection is closed.
+pub(crate) fn refuse(core: &Core, why: &Refused) -> Response {
+    reply_to(why).into_response(&Method::GET, &core.plane.own_id)
 }
 
-fn print_reply(
-    out: &mut Vec<u8>,
-    reply: &Reply,
-    own_id: &str,
-    transfer: Transfer,
-    after: After,
-    version: Version,
-) {
-    print::status_line(out, reply.status);
-    print::field(out, DATE.as_str(), httpdate::fmt_http_date(clock::now().wall).as_bytes());
-    print::fields(out, &reply.headers);
-    print::field(out, "via", format!("1.1 {own_id}").as_bytes());
-    out.extend_from_slice(b"cache-status: ");
-    cache_status::local(out, reply.word);
-    out.extend_from_slice(b"\r\n");
-    if let Some(token) = reply.proxy_status {
-        print::field(out, "proxy-status", format!("weir; error={token}").as_bytes());
+/// Counts and logs a refusal that was sent.
+pub(crate) fn note_refusal(core: &Core, why: &Refused, peer: Peer, done: &Done) {
+    let (reply, now) = (reply_to(why), clock::now());
+    let facts = Facts {
+        status: reply.status.as_u16(),
+        outcome: reply.outcome,
+        detail: reply.word,
+        body_bytes: done.sent.body_bytes,
+        completion: match done.sent.first_byte {
+            Some(_) => Completion::Whole,
+            None => Completion::ClientGone,
+        },
+        ..Facts::default()
+    };
+    let client = peer.ip().map_or_else(String::new, |ip| ip.to_string());
+    core.observer.record(&facts, || Description { wall: now.wall, client, ..Description::default() });
+    core.observer.counters().request_ended();
+}
+
+fn reply_to(why: &Refused) -> Reply {
+    match why {
+        Refused::Malformed(refusal) => refused(refusal),
+        Refused::Late => {
+            Reply::error(StatusCode::REQUEST_TIMEOUT, "head-late", "the request head took too long")
+        }
     }
-    transfer.print(out);
-    print_persistence(out, after, version);
-    print::end(out);
-}
-
-/// Refuses what is not a request as it should be, and closes.
-pub(crate) async fn refuse(worker: &Worker, conn: &mut Conn, refusal: &Refusal) -> After {
-    refuse_with(worker, conn, refused(refusal)).await
 }
 
 /// The answer to what is not a request as it should be: the word, and of two values of a field that has one its name.
@@ -223,81 +232,50 @@ fn refused(refusal: &Refusal) -> Reply {
     }
 }
 
-/// A head that did not arrive in time.
-pub(crate) async fn late(worker: &Worker, conn: &mut Conn) -> After {
-    let reply = Reply::error(StatusCode::REQUEST_TIMEOUT, "head-late", "the request head took too long");
-    refuse_with(worker, conn, reply).await
-}
-
-async fn refuse_with(worker: &Worker, conn: &mut Conn, reply: Reply) -> After {
-    let now = clock::now();
-    worker.observer.counters().request_begun();
-    let transfer = Transfer::Length(reply.body.len() as u64);
-    print_reply(&mut conn.client.out, &reply, &worker.plane.own_id, transfer, After::Close, Version::Http11);
-    let sent = send(&mut conn.client, Source::Bytes(reply.body), transfer).await;
-    let facts = Facts {
-        status: reply.status.as_u16(),
-        outcome: reply.outcome,
-        detail: reply.word,
-        body_bytes: sent.body_bytes,
-        total: clock::mono().saturating_duration_since(now.mono),
-        completion: if sent.first_byte.is_some() { Completion::Whole } else { Completion::ClientGone },
-        ..Facts::default()
-    };
-    let client = conn.peer.ip().map_or_else(String::new, |ip| ip.to_string());
-    worker.observer.record(&facts, || Description { wall: now.wall, client, ..Description::default() });
-    worker.observer.counters().request_ended();
-    After::Close
-}
-
 /// The body that the client declares is larger than allowed.
-pub(crate) async fn too_large(exchange: &mut Exchange<'_>) -> After {
-    bad_body(exchange, &BodyError::TooLarge).await
+pub(crate) fn too_large(exchange: &mut Exchange<'_, '_>) -> Response {
+    bad_body(exchange, &ContentError::TooLarge)
 }
 
 /// The body of the request cannot be read on: answered, then closed.
-pub(crate) async fn bad_body(exchange: &mut Exchange<'_>, error: &BodyError) -> After {
+pub(crate) fn bad_body(exchange: &mut Exchange<'_, '_>, error: &ContentError) -> Response {
     let reply = match error {
-        BodyError::TooLarge => {
+        ContentError::TooLarge => {
             Reply::error(StatusCode::PAYLOAD_TOO_LARGE, "body-too-large", "the request body is too large")
         }
-        BodyError::TooSlow => {
+        ContentError::TooSlow => {
             Reply::error(StatusCode::REQUEST_TIMEOUT, "body-too-slow", "the request body came too slowly")
         }
-        BodyError::Malformed(refusal) => refused(refusal),
-        BodyError::Gone => return exchange.left(),
+        ContentError::Malformed(refusal) => refused(refusal),
+        ContentError::Gone => return exchange.left(),
     };
-    exchange.head.persistence = Persistence::Close;
-    match answer(exchange, reply).await {
-        After::KeepAlive => After::Close,
-        after => after,
-    }
+    Response { must_close: true, ..answer(exchange, reply) }
 }
 
 /// RFC 9111 §5.2.1.7: the client wants nothing but what is held.
-pub(crate) async fn only_if_cached(exchange: &mut Exchange<'_>) -> After {
+pub(crate) fn only_if_cached(exchange: &mut Exchange<'_, '_>) -> Response {
     let reply = Reply::error(StatusCode::GATEWAY_TIMEOUT, "only-if-cached", "nothing usable is held");
-    answer(exchange, reply.outcome(Outcome::Miss)).await
+    answer(exchange, reply.outcome(Outcome::Miss))
 }
 
 /// RFC 9110 §13.1.1.
-pub(crate) async fn precondition_failed(exchange: &mut Exchange<'_>, told: Told) -> After {
+pub(crate) fn precondition_failed(exchange: &mut Exchange<'_, '_>, told: Told) -> Response {
     told.note(&mut exchange.facts);
     let reply = Reply::error(StatusCode::PRECONDITION_FAILED, "precondition", "the precondition is false");
-    reply_to(exchange, reply).await
+    reply.into_response(&exchange.request.method, &exchange.core.plane.own_id)
 }
 
 /// RFC 9110 §15.5.17.
-pub(crate) async fn unsatisfiable(exchange: &mut Exchange<'_>, range: &ContentRange, told: Told) -> After {
+pub(crate) fn unsatisfiable(exchange: &mut Exchange<'_, '_>, range: &ContentRange, told: Told) -> Response {
     told.note(&mut exchange.facts);
     let text = "the range lies outside of the body";
     let mut reply = Reply::error(StatusCode::RANGE_NOT_SATISFIABLE, "range", text);
     reply.headers.insert(CONTENT_RANGE, range.value());
-    reply_to(exchange, reply).await
+    reply.into_response(&exchange.request.method, &exchange.core.plane.own_id)
 }
 
 /// The origin gave no response, or a broken one, and nothing was sent yet.
-pub(crate) async fn origin_failed(exchange: &mut Exchange<'_>, failure: &OriginFailure) -> After {
+pub(crate) fn origin_failed(exchange: &mut Exchange<'_, '_>, failure: &OriginFailure) -> Response {
     if failure.origin.is_some() {
         exchange.origin.clone_from(&failure.origin);
     }
@@ -308,43 +286,24 @@ pub(crate) async fn origin_failed(exchange: &mut Exchange<'_>, failure: &OriginF
     if let Some(after) = failure.retry_after {
         reply = reply.retry_after(after.as_secs().max(1));
     }
-    answer(exchange, reply.outcome(outcome)).await
+    answer(exchange, reply.outcome(outcome))
 }
 
 /// The route names an upstream that does not exist; the configuration's check should not let it through.
-pub(crate) async fn no_upstream(exchange: &mut Exchange<'_>) -> After {
+pub(crate) fn no_upstream(exchange: &mut Exchange<'_, '_>) -> Response {
     let reply = Reply::error(StatusCode::BAD_GATEWAY, "no-upstream", "this route has no upstream");
-    answer(exchange, reply.proxy_status("destination_not_found").outcome(Outcome::Local)).await
+    answer(exchange, reply.proxy_status("destination_not_found").outcome(Outcome::Local))
 }
 
 /// The client that a trusted proxy names has as many requests under way as it may (RFC 6585 §4).
-pub(crate) async fn too_many(exchange: &mut Exchange<'_>) -> After {
+pub(crate) fn too_many(exchange: &mut Exchange<'_, '_>) -> Response {
     let text = "too many requests of this client are under way";
     let reply = Reply::error(StatusCode::TOO_MANY_REQUESTS, "too-many-requests", text);
-    answer(exchange, reply.retry_after(1).outcome(Outcome::Local)).await
+    answer(exchange, reply.retry_after(1).outcome(Outcome::Local))
 }
 
 /// Something in Weir itself broke.
-pub(crate) async fn internal(exchange: &mut Exchange<'_>, word: &'static str) -> After {
+pub(crate) fn internal(exchange: &mut Exchange<'_, '_>, word: &'static str) -> Response {
     let reply = Reply::error(StatusCode::BAD_GATEWAY, word, "the proxy could not finish this request");
-    answer(exchange, reply.proxy_status("proxy_internal_error").outcome(Outcome::Miss)).await
-}
-
-/// A short error response of the origin, shared by those who waited for it.
-pub(crate) async fn shared(
-    exchange: &mut Exchange<'_>,
-    route: &Route,
-    response: &SharedResponse,
-    told: Told,
-) -> After {
-    told.note(&mut exchange.facts);
-    let transfer = exchange.transfer(response.status, Some(response.body.len() as u64));
-    let after = exchange.persistence(transfer);
-    pass::print_head(exchange, route, response.status, &response.headers, &told, transfer, after);
-    let body = match exchange.head.method {
-        Method::HEAD => Source::Empty,
-        _ => Source::Bytes(response.body.clone()),
-    };
-    let sent = send(&mut exchange.conn.client, body, transfer).await;
-    exchange.sent(sent, transfer, after)
+    answer(exchange, reply.proxy_status("proxy_internal_error").outcome(Outcome::Miss))
 }

@@ -8,7 +8,7 @@ use weir_policy::{CacheKey, matches, write_key};
 use weir_store::{Found, Generation};
 
 use crate::exchange::Exchange;
-use crate::parts;
+use crate::fill::again::strong;
 use crate::plan::Route;
 
 /// What is held for a request.
@@ -29,7 +29,7 @@ enum Looked {
 }
 
 /// Finds the generation that the request selects; the volume is asked where memory has none.
-pub(crate) async fn find(exchange: &Exchange<'_>, route: &Route) -> Held {
+pub(crate) async fn find(exchange: &Exchange<'_, '_>, route: &Route) -> Held {
     let held = match look(exchange, route) {
         Looked::Held(held) => held,
         Looked::Ask(ask) => {
@@ -40,7 +40,7 @@ pub(crate) async fn find(exchange: &Exchange<'_>, route: &Route) -> Held {
     match &held.generation {
         // What turns out to be gone is whole no more.
         Some(below)
-            if below.is_below() && below.is_whole() && !exchange.worker.plane.store.prime(below).await =>
+            if below.is_below() && below.is_whole() && !exchange.core.plane.store.prime(below).await =>
         {
             at_hand(exchange, route)
         }
@@ -49,7 +49,7 @@ pub(crate) async fn find(exchange: &Exchange<'_>, route: &Route) -> Held {
 }
 
 /// Finds the generation that the request selects in what is at hand.
-pub(crate) fn at_hand(exchange: &Exchange<'_>, route: &Route) -> Held {
+pub(crate) fn at_hand(exchange: &Exchange<'_, '_>, route: &Route) -> Held {
     match look(exchange, route) {
         Looked::Held(held) => held,
         Looked::Ask(_) => {
@@ -60,17 +60,17 @@ pub(crate) fn at_hand(exchange: &Exchange<'_>, route: &Route) -> Held {
 }
 
 /// Whether a whole is held of what the request selects.
-pub(crate) fn at_hand_is_whole(exchange: &Exchange<'_>, route: &Route) -> bool {
+pub(crate) fn at_hand_is_whole(exchange: &Exchange<'_, '_>, route: &Route) -> bool {
     at_hand(exchange, route).generation.is_some_and(|held| held.is_whole())
 }
 
-fn look(exchange: &Exchange<'_>, route: &Route) -> Looked {
-    let worker = exchange.worker;
-    let mut key = worker.key.borrow_mut();
+fn look(exchange: &Exchange<'_, '_>, route: &Route) -> Looked {
+    let core = exchange.core;
+    let mut key = core.key.borrow_mut();
     key.clear();
     let digest = write_key(&route.rules.key, &exchange.view(), &mut key);
-    let headers = &exchange.head.headers;
-    match worker.plane.store.find(digest, &key, site(exchange), &|stored| matches(&stored.variant, headers)) {
+    let headers = &exchange.request.headers;
+    match core.plane.store.find(digest, &key, site(exchange), &|stored| matches(&stored.variant, headers)) {
         Found::Ready(Some(generation)) if is_usable(&generation) && is_of_site(exchange, &generation) => {
             Looked::Held(Held { generation: Some(generation), has_siblings: false })
         }
@@ -80,9 +80,9 @@ fn look(exchange: &Exchange<'_>, route: &Route) -> Looked {
 }
 
 /// What is found first may still be filling, while an older generation is whole.
-fn among_variants(exchange: &Exchange<'_>, digest: u128, key: &[u8]) -> Held {
-    let headers = &exchange.head.headers;
-    let mut variants = exchange.worker.plane.store.variants(digest, key);
+fn among_variants(exchange: &Exchange<'_, '_>, digest: u128, key: &[u8]) -> Held {
+    let headers = &exchange.request.headers;
+    let mut variants = exchange.core.plane.store.variants(digest, key);
     variants.retain(|generation| is_usable(generation) && is_of_site(exchange, generation));
     let is_selected = |generation: &&Arc<Generation>| matches(&generation.head().stored.variant, headers);
     let whole = variants.iter().find(|generation| generation.is_whole() && is_selected(generation));
@@ -94,26 +94,28 @@ fn among_variants(exchange: &Exchange<'_>, digest: u128, key: &[u8]) -> Held {
 
 /// Whether a generation can answer: it is whole, or what is missing can be brought.
 pub(crate) fn is_usable(generation: &Generation) -> bool {
-    generation.is_whole() || parts::is_usable(generation)
+    // What is missing of a part must be told to be of the same version.
+    let is_partable = || generation.is_alone() || strong(&generation.head().stored.headers).is_some();
+    generation.is_whole() || (generation.is_part() && is_partable())
 }
 
 /// What was stored while its host belonged to another site is not that site's any more: a purge of this one would not
 /// reach it.
-pub(crate) fn is_of_site(exchange: &Exchange<'_>, generation: &Generation) -> bool {
+pub(crate) fn is_of_site(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
     generation.key().site == site(exchange)
 }
 
-fn site(exchange: &Exchange<'_>) -> u64 {
+fn site(exchange: &Exchange<'_, '_>) -> u64 {
     exchange.site.map_or(0, |site| site.mark)
 }
 
 /// The request's key where the route shows it.
-pub(crate) fn shown_key(exchange: &Exchange<'_>, route: &Route) -> Option<CacheKey> {
+pub(crate) fn shown_key(exchange: &Exchange<'_, '_>, route: &Route) -> Option<CacheKey> {
     route.show_key.then(|| key(exchange, route))
 }
 
 /// The request's key, to be kept.
-pub(crate) fn key(exchange: &Exchange<'_>, route: &Route) -> CacheKey {
+pub(crate) fn key(exchange: &Exchange<'_, '_>, route: &Route) -> CacheKey {
     let mut key = Vec::with_capacity(128);
     let digest = write_key(&route.rules.key, &exchange.view(), &mut key);
     CacheKey { digest, full: Bytes::from(key), site: site(exchange) }

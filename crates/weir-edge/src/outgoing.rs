@@ -1,44 +1,84 @@
 //! Requests towards origins: the client's fields as the transform has them, with the `Host` and the
-//! fields that the route wants.
+//! fields that the route wants; and what a fill has to know of the request that leads it.
 
-use http::header::{CONTENT_ENCODING, HOST};
-use http::{HeaderMap, HeaderValue};
-use weir_store::Generation;
+use std::sync::Arc;
 
-use crate::exchange::Exchange;
+use http::HeaderMap;
+use weir_upstream::InterimSender;
+
+use crate::exchange::{Exchange, forwarded};
+use crate::fill::again::Again;
+use crate::fill::tally;
+use crate::fill::task::{Errand, Sharing};
+use crate::fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place, PlacesMax};
+use crate::fill::witness::Witness;
 use crate::plan::Route;
 use crate::transform::request;
 
 /// The fields of a request that is passed.
-pub(crate) fn for_pass(exchange: &Exchange<'_>, route: &Route) -> HeaderMap {
-    let mut headers = request::towards_origin(&exchange.head.headers, &exchange.from());
-    finish(&mut headers, route);
+pub(crate) fn for_pass(exchange: &Exchange<'_, '_>, route: &Route) -> HeaderMap {
+    let mut headers = request::towards_origin(&exchange.request.headers, &exchange.from());
+    route.towards_origin(&mut headers);
     headers
 }
 
 /// The fields of a fill's request: nothing that belongs to one client alone.
-pub(crate) fn for_fill(exchange: &Exchange<'_>, route: &Route) -> HeaderMap {
+pub(crate) fn for_fill(exchange: &Exchange<'_, '_>, route: &Route) -> HeaderMap {
     let from = exchange.from();
-    let mut headers = request::towards_origin(&exchange.head.headers, &from);
+    let mut headers = request::towards_origin(&exchange.request.headers, &from);
     request::for_fill(&mut headers, &from, &route.rules.key.headers);
-    finish(&mut headers, route);
+    route.towards_origin(&mut headers);
     headers
 }
 
-/// The fields of a fill's request again, in nobody's name: what no client has chosen, as far as the stored response does not
-/// depend on it.
-pub(crate) fn for_nobody(fields: &HeaderMap, generation: &Generation, route: &Route) -> HeaderMap {
-    let head = generation.head();
-    let coding = head.stored.headers.get(CONTENT_ENCODING);
-    let variant = &head.stored.variant;
-    let mut headers = request::of_nobody(fields, &generation.key().full, variant, coding);
-    finish(&mut headers, route);
-    headers
+/// Where the client may be sent interim responses: HTTP/1.0 knows none (RFC 9110 §15.2).
+pub(crate) fn interim_sender(exchange: &Exchange<'_, '_>, sender: InterimSender) -> Option<InterimSender> {
+    exchange.request.takes_interim.then_some(sender)
 }
 
-fn finish(headers: &mut HeaderMap, route: &Route) {
-    if let Some(host) = route.host_to_origin() {
-        headers.insert(HOST, HeaderValue::clone(host));
+/// How this request asks the origin for a whole representation; none when the route's upstream does not
+/// exist.
+pub(crate) fn again(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option<Arc<Again>> {
+    Some(Arc::new(Again {
+        upstream: exchange.running.upstream(route)?.clone(),
+        target: forwarded(route, exchange.path_and_query()).into_owned(),
+        headers: for_fill(exchange, route),
+        tally: tally::of_site(&exchange.core.observer, exchange.facts.site),
+        witness: Witness::of(exchange.client()),
+        client: exchange.sharer(),
+    }))
+}
+
+/// A place among the fills at the upstream.
+pub(crate) fn place_among_fills(exchange: &Exchange<'_, '_>, again: &Again) -> Option<Place> {
+    let upstream = &again.upstream;
+    let all = FILLS_PER_ORIGIN_MAX * upstream.origins().len();
+    let most = PlacesMax { all, of_client: upstream.client_max(all) };
+    exchange.core.plane.desk.upstreams.place(upstream.name(), again.client, most)
+}
+
+/// What the fill has to know.
+pub(crate) fn errand(
+    exchange: &Exchange<'_, '_>,
+    route: &Arc<Route>,
+    shared: Sharing,
+    (again, place): (Arc<Again>, Place),
+) -> Errand {
+    Errand {
+        plane: exchange.core.plane.clone(),
+        observer: exchange.core.observer.clone(),
+        core: exchange.core.number,
+        route: route.clone(),
+        again,
+        scheme: exchange.scheme,
+        host: exchange.request.host.as_str().into(),
+        path_and_query: exchange.path_and_query().to_owned(),
+        client_headers: exchange.request.headers.clone(),
+        client: Witness::of(exchange.client()),
+        validating: None,
+        shared,
+        cold: None,
+        seat: Arc::default(),
+        _place: place,
     }
-    route.edit_request(headers);
 }

@@ -9,9 +9,9 @@ use smallvec::SmallVec;
 use weir_policy::{Answer, Ask, AskKind, Interval, answer};
 use weir_store::{BLOCK_BYTES, Generation, Piece};
 
+use crate::chunks::chunk_bytes;
 use crate::deliver::Cut;
 use crate::exchange::Exchange;
-use crate::fetch;
 use crate::fill::again::{Again, strong};
 use crate::fill::cold::{ASK_BYTES_MAX, ask_end};
 use crate::fill::complete;
@@ -19,8 +19,10 @@ use crate::fill::gap::{End, Errand, GapSeat, Seen};
 use crate::fill::is_windowed;
 use crate::fill::memory::Manner;
 use crate::fill::tail::Tail;
+use crate::outgoing;
 use crate::plan::Route;
 use weir_clock as clock;
+use weir_front::message;
 
 /// How many holes within one block are looked at.
 const HOLES_MAX: usize = 64;
@@ -34,11 +36,6 @@ const BREAKS_MAX: u8 = 8;
 /// How often, and how long, what is still being written to the volume is waited for: 2 s in all.
 const GOING_DOWN_WAITS_MAX: u16 = 400;
 const GOING_DOWN_WAIT: Duration = Duration::from_millis(5);
-
-/// Whether a generation may be used although it is not whole: what is missing can be told to be of the same version.
-pub(crate) fn is_usable(generation: &Generation) -> bool {
-    generation.is_part() && (generation.is_alone() || strong(&generation.head().stored.headers).is_some())
-}
 
 /// What confirming came to.
 pub(crate) enum Confirmed {
@@ -60,7 +57,7 @@ pub(crate) enum Confirmed {
 /// # Cancel safety
 /// Safe: what is on its way goes on while it is worth it.
 pub(crate) async fn confirm(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     ask: &Ask,
     generation: &Arc<Generation>,
@@ -76,7 +73,7 @@ pub(crate) async fn confirm(
     let confirmed = tokio::select! {
         biased;
         confirmed = refill.confirm(generation, missing) => confirmed,
-        () = exchange.conn.client.gone() => return Confirmed::Left,
+        () = message::gone(&mut *exchange.client) => return Confirmed::Left,
     };
     match confirmed {
         Ok(()) if generation.is_whole() => Confirmed::Held,
@@ -92,7 +89,7 @@ pub(crate) async fn confirm(
 }
 
 /// From the first that is missing of what the request wants to its end.
-pub(crate) fn missing(exchange: &Exchange<'_>, ask: &Ask, generation: &Generation) -> Option<Interval> {
+pub(crate) fn missing(exchange: &Exchange<'_, '_>, ask: &Ask, generation: &Generation) -> Option<Interval> {
     if ask.kind == AskKind::Head {
         return None;
     }
@@ -111,29 +108,29 @@ pub(crate) fn missing(exchange: &Exchange<'_>, ask: &Ask, generation: &Generatio
 
 /// The means to bring what is missing, or turns out to be missing, of a generation that does not lie in memory.
 pub(crate) fn refill(
-    exchange: &Exchange<'_>,
+    exchange: &Exchange<'_, '_>,
     route: &Arc<Route>,
     generation: &Generation,
 ) -> Option<Box<Refill>> {
     strong(&generation.head().stored.headers).filter(|_| !generation.is_alone())?;
     generation.length()?;
-    let again = fetch::again(exchange, route)?;
-    let worker = exchange.worker;
+    let again = outgoing::again(exchange, route)?;
+    let core = exchange.core;
     let errand = Errand {
-        plane: worker.plane.clone(),
-        observer: worker.observer.clone(),
-        core: worker.core,
+        plane: core.plane.clone(),
+        observer: core.observer.clone(),
+        core: core.number,
         again: again.in_nobodys_name(),
         route: route.clone(),
     };
     // Who wants the whole reads on; who asks for the rest of it, as players do, often leaves soon.
-    let ask_bytes_max = if exchange.head.headers.contains_key(RANGE) { ASK_BYTES_MAX } else { u64::MAX };
+    let ask_bytes_max = if exchange.request.headers.contains_key(RANGE) { ASK_BYTES_MAX } else { u64::MAX };
     Some(Box::new(Refill {
         errand,
         again,
         seats: SmallVec::new(),
         ask_bytes_max,
-        chunk_bytes: fetch::chunk_bytes(&exchange.head.headers, route, Some(generation)),
+        chunk_bytes: chunk_bytes(&exchange.request.headers, route, Some(generation)),
         looked_to: 0,
         is_short: false,
         keeps_to_fill: false,

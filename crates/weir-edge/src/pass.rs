@@ -2,35 +2,44 @@
 //! keep out, responses that may not be stored. It stores nothing but what a POST says is stored for the GETs to
 //! come; what an unsafe method changed is marked in the ledger (RFC 9111 §4.4).
 
+mod hold;
+mod posted;
+
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::header::{AGE, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE};
+use http::header::{AGE, AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, UPGRADE};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use tokio::sync::mpsc;
-use weir_policy::{BodyEnd, Consult, HeadEffect, RequestView, consult, head_effect, is_placed, storable};
+use weir_clock as clock;
+use weir_front::{ContentError, Switch};
+use weir_policy::{
+    BodyEnd, Consult, Failure, HeadEffect, RequestView, consult, head_effect, is_placed, storable,
+};
 use weir_store::Scope;
-use weir_upstream::{Interim, OriginError, OriginRequest, OriginResponse, OutBody, Retry, Share, Upstream};
-use weir_wire::{Framing, Target, print};
+use weir_upstream::Length;
+use weir_upstream::{
+    Interim, OriginError, OriginRequest, OriginResponse, OutBody, Retry, Share, Tunnel, Upstream,
+};
+use weir_wire::Target;
 
-use crate::conn::body::{BodyError, Upload};
-use crate::conn::client::ClientEnd;
-use crate::conn::{After, print_persistence};
-use crate::deliver::send::{Transfer, send_while};
-use crate::deliver::source::Source;
+use crate::deliver::source::{Passed, Source};
 use crate::exchange::{Exchange, forwarded};
-use crate::fetch::posted::Posted;
 use crate::fill::again::strong;
 use crate::fill::judge::strip_of_part;
 use crate::fill::tally;
 use crate::fill::witness::Witness;
 use crate::fill::{Concern, NO_ANSWER, OriginFailure};
-use crate::hold::{Held, hold};
+use crate::late::Late;
 use crate::plan::Route;
+use crate::response::{self, Response};
 use crate::told::Told;
-use crate::{fetch, limit, local, lookup, outgoing, present, tunnel};
-use weir_clock as clock;
+use crate::upload::Upload;
+
+use self::hold::{Held, hold};
+use self::posted::Posted;
+use crate::{limit, local, lookup, outgoing, present};
 
 /// When who found no place for an event stream may try again.
 const STREAM_RETRY: Duration = Duration::from_secs(5);
@@ -39,54 +48,72 @@ const STREAM_RETRY: Duration = Duration::from_secs(5);
 enum Asked {
     Answered(Box<OriginResponse>, Upload),
     Failed(OriginError),
-    Body(BodyError),
+    Body(ContentError),
     Gone,
 }
 
 /// Passes a request.
-pub(crate) async fn pass(exchange: &mut Exchange<'_>, route: &Arc<Route>, told: Told) -> After {
+pub(crate) async fn pass(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, told: Told) -> Response {
+    match try_pass(exchange, route, told).await {
+        Ok(response) => response,
+        Err(failure) => failed(exchange, &failure, told),
+    }
+}
+
+/// Tells that the origin gave no response to a request that passes.
+pub(crate) fn failed(exchange: &mut Exchange<'_, '_>, failure: &OriginFailure, told: Told) -> Response {
+    told.note(&mut exchange.facts);
+    local::origin_failed(exchange, failure)
+}
+
+/// Passes a request. Where the origin gives no response, no final one has been sent.
+///
+/// # Errors
+/// Why there is none.
+pub(crate) async fn try_pass(
+    exchange: &mut Exchange<'_, '_>,
+    route: &Arc<Route>,
+    told: Told,
+) -> Result<Response, Box<OriginFailure>> {
     if exchange.count().is_err() {
-        return local::too_many(exchange).await;
+        return Ok(local::too_many(exchange));
     }
     let Some(upstream) = exchange.running.upstream(route).cloned() else {
-        return local::no_upstream(exchange).await;
+        return Ok(local::no_upstream(exchange));
     };
-    exchange.worker.observer.counters().origin_asked();
-    exchange.asked = Some(exchange.worker.plane.store.ledger().current());
-    match ask(exchange, route, &upstream).await {
+    exchange.core.observer.counters().origin_asked();
+    exchange.asked = Some(exchange.core.plane.store.ledger().current());
+    Ok(match ask(exchange, route, &upstream).await {
         Asked::Answered(mut response, upload) => {
-            exchange.worker.plane.desk.upstreams.answered(upstream.name());
+            exchange.core.plane.desk.upstreams.answered(upstream.name());
             invalidate(exchange, route, &response);
             match response.upgraded.take() {
-                Some(tunnel) => tunnel::switch(exchange, route, *response, tunnel, told).await,
-                None => relay(exchange, route, *response, upload, told).await,
+                Some(tunnel) => switched(exchange, route, &response, tunnel, told),
+                None => relay(exchange, route, *response, upload, told),
             }
         }
-        Asked::Failed(error) => {
-            told.note(&mut exchange.facts);
-            local::origin_failed(exchange, &OriginFailure::of(&error)).await
-        }
+        Asked::Failed(error) => return Err(Box::new(OriginFailure::of(&error))),
         Asked::Body(error) => {
             told.note(&mut exchange.facts);
-            local::bad_body(exchange, &error).await
+            local::bad_body(exchange, &error)
         }
         Asked::Gone => {
             told.note(&mut exchange.facts);
             exchange.left()
         }
-    }
+    })
 }
 
 /// Sends the request, its body as it comes, and waits for the final head.
-async fn ask(exchange: &mut Exchange<'_>, route: &Arc<Route>, upstream: &Arc<Upstream>) -> Asked {
-    let Held { mut upload, body, _place } = match hold(exchange.conn, &exchange.worker.plane.hold).await {
+async fn ask(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, upstream: &Arc<Upstream>) -> Asked {
+    let Held { mut upload, body, _place } = match hold(exchange, &exchange.core.plane.hold).await {
         Ok(held) => held,
-        Err(BodyError::Gone) => return Asked::Gone,
+        Err(ContentError::Gone) => return Asked::Gone,
         Err(error) => return Asked::Body(error),
     };
     let request = request(exchange, route, body);
     let (interim, mut interims) = mpsc::unbounded_channel();
-    let mut answer = std::pin::pin!(upstream.send(request, fetch::interim_sender(exchange, interim)));
+    let mut answer = std::pin::pin!(upstream.send(request, outgoing::interim_sender(exchange, interim)));
     loop {
         tokio::select! {
             biased;
@@ -107,29 +134,29 @@ async fn ask(exchange: &mut Exchange<'_>, route: &Arc<Route>, upstream: &Arc<Ups
                     Err(error) => Asked::Failed(error),
                 };
             }
-            pumped = upload.pump(&mut exchange.conn.body, &mut exchange.conn.client) => match pumped {
+            pumped = upload.pump_to(&mut *exchange.client) => match pumped {
                 Ok(()) => {}
-                Err(BodyError::Gone) => return Asked::Gone,
+                Err(ContentError::Gone) => return Asked::Gone,
                 Err(error) => return Asked::Body(error),
             },
         }
     }
 }
 
-fn request(exchange: &Exchange<'_>, route: &Route, body: OutBody) -> OriginRequest {
-    let target = match &exchange.head.target {
+fn request(exchange: &Exchange<'_, '_>, route: &Route, body: OutBody) -> OriginRequest {
+    let target = match &exchange.request.target {
         Target::Path(path) => forwarded(route, path.as_str()).into_owned(),
         Target::Asterisk => "*".to_owned(),
     };
     OriginRequest {
-        method: exchange.head.method.clone(),
+        method: exchange.request.method.clone(),
         target: target.into(),
         headers: outgoing::for_pass(exchange, route),
         body,
-        retry: Retry::of(&exchange.head.method),
+        retry: Retry::of(&exchange.request.method),
         prefer: None,
-        upgrade: exchange.head.upgrade.clone(),
-        tally: Some(tally::of_site(&exchange.worker.observer, exchange.facts.site)),
+        upgrade: exchange.request.upgrade.clone(),
+        tally: Some(tally::of_site(&exchange.core.observer, exchange.facts.site)),
         witness: Some(Witness::of(exchange.client()).number()),
         client: exchange.sharer(),
         share: Share::Bounded,
@@ -140,7 +167,10 @@ fn request(exchange: &Exchange<'_>, route: &Route, body: OutBody) -> OriginReque
 ///
 /// # Errors
 /// The client went away.
-pub(crate) async fn send_interim(exchange: &mut Exchange<'_>, interim: &Interim) -> Result<(), ClientEnd> {
+pub(crate) async fn send_interim(
+    exchange: &mut Exchange<'_, '_>,
+    interim: &Interim,
+) -> Result<(), ContentError> {
     if interim.status == StatusCode::CONTINUE {
         return Ok(());
     }
@@ -150,39 +180,37 @@ pub(crate) async fn send_interim(exchange: &mut Exchange<'_>, interim: &Interim)
     if let Some(route) = exchange.route {
         route.strip_response(&mut headers);
     }
-    let client = &mut exchange.conn.client;
-    print::interim(&mut client.out, interim.status, &headers);
-    client.send(&[]).await
+    exchange.client.interim(interim.status, &headers).await
 }
 
 /// Passes a response on to its client as it comes.
-pub(crate) async fn relay(
-    exchange: &mut Exchange<'_>,
+pub(crate) fn relay(
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     mut response: OriginResponse,
-    mut upload: Upload,
+    upload: Upload,
     told: Told,
-) -> After {
+) -> Response {
     for _ in 0..response.times.retries {
-        exchange.worker.observer.counters().retried();
+        exchange.core.observer.counters().retried();
     }
     exchange.origin = Some(response.origin.name().into());
-    let length = match response.framing {
-        Framing::Length(length) => Some(length),
+    let length = match response.length {
+        Length::Known(length) => Some(length),
         _ => None,
     };
-    let is_get = exchange.head.method == Method::GET;
-    if is_get && !is_placed(&exchange.head.headers, response.status, &response.headers, length) {
+    let is_get = exchange.request.method == Method::GET;
+    if is_get && !is_placed(&exchange.request.headers, response.status, &response.headers, length) {
         told.note(&mut exchange.facts);
-        return local::origin_failed(exchange, &unplaced()).await;
+        return local::origin_failed(exchange, &unplaced());
     }
     let is_events = is_event_stream(&response.headers);
     if is_events && let Err(bound) = response.body.outlast() {
         told.note(&mut exchange.facts);
         let busy = OriginError::Busy { bound, retry_after: STREAM_RETRY };
-        return local::origin_failed(exchange, &OriginFailure::of(&busy)).await;
+        return local::origin_failed(exchange, &OriginFailure::of(&busy));
     }
-    let posted = fetch::posted::begin(exchange, route, &response);
+    let posted = posted::begin(exchange, route, &response);
     let told = told.answered(response.status);
     let told = match posted.as_ref().map(Posted::freshness) {
         Some(freshness) => told.stored(freshness.left_s(), freshness.source.word()),
@@ -190,31 +218,43 @@ pub(crate) async fn relay(
     };
     told.note(&mut exchange.facts);
     learn(exchange, route, &response, &told);
-    let length = match response.framing {
-        Framing::Length(length) => Some(length),
-        Framing::None => declared(&response.headers),
-        Framing::Chunked | Framing::Close => None,
+    let length = match response.length {
+        Length::None => declared(&response.headers),
+        length => length.bytes(),
     };
-    let transfer = exchange.transfer(response.status, length);
-    let after = exchange.persistence(transfer);
-    print_head(exchange, route, response.status, &response.headers, &told, transfer, after);
+    let made = relayed(exchange, route, response.status, &response.headers, told);
     let mut body = response.body;
     if is_events {
-        body.set_between_bytes(exchange.conn.limits.tunnel_idle_max);
+        body.set_between_bytes(exchange.peer().limits.tunnel_idle_max);
     }
     let pace = limit::pace(exchange, route, response.status, None);
-    let conn = &mut *exchange.conn;
-    let meanwhile = Some((&mut conn.body, &mut upload));
-    let is_counted = posted.is_some();
-    let source = match posted {
+    let source = || match posted {
         Some(posted) => posted.read(body),
-        None => Source::Origin(Box::new(body), route.clone()),
+        None => {
+            let counters = exchange.core.observer.counters_shared();
+            Source::Origin(Box::new(Passed { body, route: route.clone(), counters }))
+        }
     };
-    let sent = send_while(&mut conn.client, source, transfer, pace, meanwhile).await;
-    if !is_counted {
-        exchange.worker.observer.counters().origin_bytes(sent.body_bytes);
-    }
-    exchange.sent(sent, transfer, after)
+    let relayed = response::with_source(made, &exchange.request.method, length, source);
+    Response { upload: upload.boxed(), ..response::paced(relayed, pace) }
+}
+
+/// The response to a request for another protocol that the origin has agreed to (RFC 9110 §7.8).
+fn switched(
+    exchange: &mut Exchange<'_, '_>,
+    route: &Arc<Route>,
+    response: &OriginResponse,
+    tunnel: Tunnel,
+    told: Told,
+) -> Response {
+    exchange.origin = Some(response.origin.name().into());
+    let told = told.answered(response.status);
+    told.note(&mut exchange.facts);
+    let mut fields = present::fields(&response.headers, response.status, route, exchange.reader(0));
+    fields.remove(UPGRADE);
+    let made = response::made(StatusCode::SWITCHING_PROTOCOLS, fields, Late::told(told, None));
+    let protocol = response.headers.get(UPGRADE).cloned();
+    Response { switch: Some(Switch { protocol, stream: Box::new(tunnel) }), ..made }
 }
 
 /// The origin sent a part, and not where it belongs.
@@ -227,15 +267,16 @@ fn unplaced() -> OriginFailure {
         origin: None,
         retry_after: None,
         concern: Concern::Lead,
+        kind: Failure::Unusable,
     }
 }
 
 /// What a response that passes says about what is held or remembered: a HEAD's about the stored GET
 /// (RFC 9111 §4.3.5), unless it was asked for by who goes past the cache or is authenticated; a storable one that the
 /// key is worth another fill.
-fn learn(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse, told: &Told) {
-    let (plane, now) = (&exchange.worker.plane, clock::now());
-    if exchange.head.method == Method::HEAD {
+fn learn(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginResponse, told: &Told) {
+    let (plane, now) = (&exchange.core.plane, clock::now());
+    if exchange.request.method == Method::HEAD {
         let is_for_all =
             matches!(consult(&exchange.view(), &route.rules), Consult::Use(ask) if !ask.is_authenticated());
         let held = lookup::at_hand(exchange, route).generation.filter(|_| is_for_all);
@@ -253,17 +294,17 @@ fn learn(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse,
             }
             HeadEffect::Invalidate => plane.store.retire(&held),
         }
-    } else if exchange.head.method == Method::GET
+    } else if exchange.request.method == Method::GET
         && (told.is_of_memory() || response.status == StatusCode::PARTIAL_CONTENT)
     {
-        let end = if response.framing == Framing::Close { BodyEnd::Close } else { BodyEnd::Framed };
+        let end = if response.length == Length::UntilClose { BodyEnd::Close } else { BodyEnd::Framed };
         let (status, headers) = of_whole(response);
         let judged = storable(&exchange.view(), status, &headers, end, exchange.now, now, &route.rules);
         let digest = lookup::key(exchange, route).digest;
         if judged.is_ok() && told.is_of_memory() {
             plane.desk.memory.accept(digest, now.mono);
         }
-        let is_authenticated = exchange.head.headers.contains_key(AUTHORIZATION);
+        let is_authenticated = exchange.request.headers.contains_key(AUTHORIZATION);
         if judged.is_ok()
             && strong(&headers).is_some()
             && response.status == StatusCode::PARTIAL_CONTENT
@@ -284,31 +325,21 @@ fn of_whole(response: &OriginResponse) -> (StatusCode, Cow<'_, HeaderMap>) {
     (StatusCode::OK, Cow::Owned(headers))
 }
 
-/// Prints a response's head that is not stored.
-pub(crate) fn print_head(
-    exchange: &mut Exchange<'_>,
+/// The head of a response that is not stored.
+pub(crate) fn relayed(
+    exchange: &Exchange<'_, '_>,
     route: &Route,
     status: StatusCode,
     headers: &HeaderMap,
-    told: &Told,
-    transfer: Transfer,
-    after: After,
-) {
+    told: Told,
+) -> Response {
     let age = headers.get(AGE);
-    let age_s = age.and_then(|age| age.to_str().ok()?.parse().ok()).unwrap_or(0);
+    let age_s = u64::from(weir_policy::age_s(headers));
     let mut fields = present::fields(headers, status, route, exchange.reader(age_s));
     if let Some(age) = age {
         fields.insert(AGE, age.clone());
     }
-    let key = lookup::shown_key(exchange, route);
-    let out = &mut exchange.conn.client.out;
-    print::status_line(out, status);
-    print::fields(out, &fields);
-    told.print(out, key.as_ref());
-    transfer.print(out);
-    print_persistence(out, after, exchange.head.version);
-    print::end(out);
-    exchange.facts.status = status.as_u16();
+    response::made(status, fields, Late::told(told, lookup::shown_key(exchange, route)))
 }
 
 /// The length that a response to HEAD, or a 304, declares for the body it does not have. Where the origin names none, none is made up
@@ -324,7 +355,7 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
 
 /// Marks what an unsafe request has made invalid, where something of it may be held or is on its way. Of what is fetched from here
 /// on the request is sent after the response that is looked at here.
-fn invalidate(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResponse) {
+fn invalidate(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginResponse) {
     let view = exchange.view();
     let targets = weir_policy::invalidation(&view, response.status, &response.headers);
     for target in targets {
@@ -336,7 +367,7 @@ fn invalidate(exchange: &Exchange<'_>, route: &Arc<Route>, response: &OriginResp
         let digest = weir_policy::write_url(key, &view, &mut url);
         let site = site.map_or(0, |site| site.mark);
         // Marks are for what there is: else anybody could make so many that they concern everything.
-        let plane = &exchange.worker.plane;
+        let plane = &exchange.core.plane;
         let can_tell = key.headers.is_empty() && key.cookies.is_empty();
         if !can_tell || plane.desk.is_bringing(digest) || plane.store.may_hold(digest, &url, site) {
             plane.store.invalidate(Scope::Url { site, digest }, clock::now());

@@ -15,12 +15,12 @@ use weir_config::value::{HostPattern, ListenAddress, TrustedProxy};
 use weir_config::{Loaded, ResolvedSite};
 use weir_upstream::UpstreamSettings;
 
-use crate::conn::ClientLimits;
-use crate::listen::{Address, Trusted, UnixPeers};
+use weir_front::ClientLimits;
+use weir_front::listen::{Address, Form, Trusted, UnixPeers};
 use weir_observe::SiteId;
 
 pub use crate::route::{Answered, Page, Route};
-pub use weir_config::model::ProxyProtocol;
+use weir_config::model::ProxyProtocol;
 pub use weir_policy::site_hash;
 
 /// The mode of a unix socket's file where the configuration names none.
@@ -41,7 +41,7 @@ pub struct Plan {
     below: HashMap<Box<str>, usize>,
     default: Option<usize>,
     health_path: Option<Box<str>>,
-    listeners: Vec<(Address, Option<ProxyProtocol>)>,
+    listeners: Vec<(Address, Option<Form>)>,
     trusted: Trusted,
     limits: ClientLimits,
     drain: Duration,
@@ -160,7 +160,7 @@ impl Plan {
     }
 
     /// Where clients connect, and the PROXY protocol that is demanded there.
-    pub fn listeners(&self) -> &[(Address, Option<ProxyProtocol>)] {
+    pub fn listeners(&self) -> &[(Address, Option<Form>)] {
         &self.listeners
     }
 
@@ -200,8 +200,13 @@ pub fn address(listen: &ListenAddress) -> Address {
     }
 }
 
-fn listeners(config: &Config) -> Vec<(Address, Option<ProxyProtocol>)> {
-    config.listen.iter().map(|listen| (address(&listen.address), listen.proxy_protocol)).collect()
+fn listeners(config: &Config) -> Vec<(Address, Option<Form>)> {
+    let form = |protocol| match protocol {
+        ProxyProtocol::V1 => Form::V1,
+        ProxyProtocol::V2 => Form::V2,
+        ProxyProtocol::Any => Form::Any,
+    };
+    config.listen.iter().map(|listen| (address(&listen.address), listen.proxy_protocol.map(form))).collect()
 }
 
 /// Peers as the listeners know them.

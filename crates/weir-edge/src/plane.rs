@@ -9,12 +9,12 @@ use arc_swap::ArcSwap;
 use weir_store::Store;
 use weir_upstream::Upstream;
 
-use crate::conn::ClientLimits;
 use crate::fill::desk::Desk;
 use crate::fill::waiters::Bells;
 use crate::hold::HoldRoom;
-use crate::listen::{Clients, Trusted};
 use crate::plan::{Plan, Route};
+use weir_front::ClientLimits;
+use weir_front::listen::{Clients, Trusted};
 use weir_observe::Observatory;
 
 /// Request bodies that are held take at most this share of what the memory may hold.
@@ -26,7 +26,7 @@ pub(crate) struct Running {
     /// By name.
     pub(crate) upstreams: HashMap<String, Arc<Upstream>>,
     pub(crate) limits: Arc<ClientLimits>,
-    pub(crate) trusted: Trusted,
+    pub(crate) trusted: Arc<Trusted>,
 }
 
 impl Running {

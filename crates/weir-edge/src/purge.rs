@@ -1,27 +1,19 @@
-//! Purging: what is asked for in words becomes marks of the ledger; `PURGE url` of a client that may. It must not look at
+//! Purging: what is asked for in words becomes marks of the ledger; [`by_client`] is `PURGE url` of a client that may. It must not look at
 //! what is held: a purge costs the same however much that is.
 
+pub(crate) mod by_client;
+
 use bytes::Bytes;
-use http::header::ALLOW;
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use tokio::sync::oneshot;
+use http::{HeaderMap, Method};
 use weir_policy::tags::{TAG_BYTES_MAX, TAGS_MAX};
 use weir_policy::{KeyRules, RequestView, write_url};
-use weir_store::{Force, Mark, PREFIX_BYTES_MAX, Scope, Stamp, Unwritten};
+use weir_store::{Force, Mark, PREFIX_BYTES_MAX, Scope};
 use weir_wire::{Host, Scheme};
 
-use crate::conn::After;
-use crate::exchange::Exchange;
-use crate::local::{self, Reply};
-use crate::plan::{Plan, Route, Site};
-use crate::watch;
-use weir_clock as clock;
+use crate::plan::{Plan, Site};
 
 /// The method that purges its own URL.
 const PURGE: &str = "PURGE";
-/// What is told to those who may not purge.
-const METHODS: &str = "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS";
-
 /// What is to be purged.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PurgeTarget {
@@ -179,49 +171,6 @@ impl Place<'_> {
 /// Whether a request asks for a purge.
 pub(crate) fn is_purge(method: &Method) -> bool {
     method.as_str() == PURGE
-}
-
-/// Purges the request's own URL, in both schemes, if the client may; answers once that is durable.
-pub(crate) async fn by_client(exchange: &mut Exchange<'_>, route: &Route) -> After {
-    if !exchange.client().is_some_and(|client| route.purgers.contains(&client)) {
-        return refused(exchange).await;
-    }
-    let url = format!("{}{}", exchange.head.host.as_str(), exchange.path_and_query());
-    let order = PurgeOrder { target: PurgeTarget::Url(url), force: Force::Hard };
-    let marks = match marks(&exchange.running.plan, &order) {
-        Ok(marks) => marks,
-        Err(sentence) => {
-            let reply = Reply::error(StatusCode::BAD_REQUEST, "purge-malformed", &sentence);
-            return local::answer(exchange, reply).await;
-        }
-    };
-    let (done, written) = oneshot::channel();
-    let acknowledge = move |result: Result<Stamp, Unwritten>| drop(done.send(result));
-    exchange.worker.plane.store.purge(&marks, clock::now(), Box::new(acknowledge));
-    watch::tell_purge(&exchange.worker.plane.observatory.events, &format!("{:?}", order.target), "request");
-    let reply = match written.await {
-        Ok(Ok(stamp)) => purged(stamp),
-        Ok(Err(error)) => unwritten(&error.to_string()),
-        Err(_) => unwritten("the ledger's thread has ended"),
-    };
-    local::answer(exchange, reply).await
-}
-
-async fn refused(exchange: &mut Exchange<'_>) -> After {
-    let text = "this client may not purge here";
-    let mut reply = Reply::error(StatusCode::METHOD_NOT_ALLOWED, "purge-refused", text);
-    reply.headers.insert(ALLOW, HeaderValue::from_static(METHODS));
-    local::answer(exchange, reply).await
-}
-
-fn purged(stamp: Stamp) -> Reply {
-    let body = format!("purged: mark {}\n", stamp.number());
-    Reply::line(StatusCode::OK, "purged", body)
-}
-
-fn unwritten(why: &str) -> Reply {
-    let text = format!("purged until a restart only: {why}");
-    Reply::error(StatusCode::INTERNAL_SERVER_ERROR, "ledger-unwritten", &text)
 }
 
 #[cfg(test)]

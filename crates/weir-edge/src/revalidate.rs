@@ -4,76 +4,68 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
-use weir_policy::{Ask, Interval, RevalidateReason, Revalidation};
+use weir_policy::{Interval, RevalidateReason, Revalidation};
 use weir_store::Generation;
 
-use crate::conn::After;
 use crate::exchange::Exchange;
 use crate::fetch;
 use crate::fill::desk::Plan;
 use crate::fill::task::{self, Sharing};
 use crate::fill::witness::Witness;
+use crate::job::Job;
 use crate::lookup;
-use crate::plan::Route;
+use crate::outgoing;
+use crate::response::Response;
 use crate::told::Told;
 
 /// Asks before anything goes out.
 pub(crate) async fn now(
-    exchange: &mut Exchange<'_>,
-    route: &Arc<Route>,
-    ask: &Ask,
+    job: &mut Job<'_, '_, '_>,
     generation: Arc<Generation>,
     revalidation: Revalidation,
-) -> After {
-    let told = Told::revalidate(revalidation.why);
-    if revalidation.why != RevalidateReason::Refresh
-        && let Some(reusable) = fetch::stale::instead_of_asking(exchange, route, ask, &generation)
-    {
-        in_background(exchange, route, ask, &generation);
-        let stale = (generation, reusable);
-        return fetch::stale::stale_out(exchange, route, ask, stale, fetch::stale::STALE_IF_ERROR, told)
-            .await;
+) -> Response {
+    job.told = Told::revalidate(revalidation.why);
+    if revalidation.why == RevalidateReason::Refresh {
+        return fetch::fetch(job).await;
     }
-    let validating = match revalidation.why {
-        RevalidateReason::Refresh => None,
-        _ => Some(generation),
-    };
-    fetch::fetch(exchange, route, ask, validating, told).await
+    job.validating = Some(generation);
+    if let Some(instead) = fetch::stale::instead_of_asking(job) {
+        in_background(job);
+        return fetch::stale::stale_out(job, instead);
+    }
+    fetch::fetch(job).await
 }
 
-/// Asks without a client: the next request finds what came. An upstream that gave no answer a moment ago is asked once a
-/// spell ([`Upstreams::may_try`](crate::fill::upstreams::Upstreams::may_try)).
-pub(crate) fn in_background(
-    exchange: &Exchange<'_>,
-    route: &Arc<Route>,
-    ask: &Ask,
-    generation: &Arc<Generation>,
-) {
-    let headers: &HeaderMap = &exchange.head.headers;
+/// Asks without a client whether what the job may validate is still good: the next request finds what came. An upstream that
+/// gave no answer a moment ago is asked once a spell ([`Upstreams::may_try`](crate::fill::upstreams::Upstreams::may_try)).
+pub(crate) fn in_background(job: &Job<'_, '_, '_>) {
+    let Some(generation) = &job.validating else { return };
+    let headers: &HeaderMap = &job.request.headers;
     let whole = Interval::new(0, u64::MAX);
-    let (worker, now) = (exchange.worker, exchange.now.mono);
-    let key = (generation.key(), worker.plane.store.ledger());
-    let who = (worker.core, Witness::of(exchange.client()));
-    let Plan::Lead(lead) = worker.plane.desk.plan(who, key, whole, headers, now) else { return };
-    let found = lookup::at_hand(exchange, route).generation;
-    if found.is_none_or(|found| !Arc::ptr_eq(&found, generation) || is_fresh(exchange, &found)) {
+    let (core, now) = (job.core, job.now.mono);
+    let key = (generation.key(), core.plane.store.ledger());
+    let who = (core.number, Witness::of(job.client()));
+    let Plan::Lead(lead) = core.plane.desk.plan(who, key, whole, headers, now) else { return };
+    let found = lookup::at_hand(job, job.route).generation;
+    if found.is_none_or(|found| !Arc::ptr_eq(&found, generation) || is_fresh(job, &found)) {
         return;
     }
-    let Some(again) = fetch::again(exchange, route) else { return };
-    let Some(place) = fetch::place_among_fills(exchange, &again) else { return };
-    if !worker.plane.desk.upstreams.may_try(again.upstream.name(), now) {
+    let Some(again) = outgoing::again(job, job.route) else { return };
+    let Some(place) = outgoing::place_among_fills(job, &again) else { return };
+    if !core.plane.desk.upstreams.may_try(again.upstream.name(), now) {
         return;
     }
-    let mut errand = fetch::errand(exchange, route, Some(generation), Sharing::Shared, (again, place));
+    let mut errand = outgoing::errand(job, job.route, Sharing::Shared, (again, place));
+    errand.validating = Some(generation.clone());
     if generation.is_part() {
         // Where it has changed, the part that is wanted of it is enough.
-        errand.cold = fetch::cold(exchange, route, ask, generation.key(), Some(generation));
+        errand.cold = fetch::cold(job, generation.key());
     }
     if let Some(seat) = lead.begin() {
         task::start_in_background(errand, seat);
     }
 }
 
-fn is_fresh(exchange: &Exchange<'_>, generation: &Generation) -> bool {
+fn is_fresh(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
     weir_policy::freshness(&generation.head().stored, exchange.now).is_fresh()
 }

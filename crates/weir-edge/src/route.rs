@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::VIA;
+use http::header::{HOST, VIA};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_config::model::{Config, SchemeName};
 use weir_config::value::{HostRule, OriginScheme};
@@ -18,9 +18,9 @@ use weir_policy::{CacheRules, RequestView, is_of_content};
 
 use self::answers::LocalAnswer;
 use self::pattern::PathPattern;
-use crate::listen::Trusted;
 use crate::plan::peers;
 use crate::transform::response::{Place, location_back};
+use weir_front::listen::Trusted;
 
 /// A route, compiled.
 #[derive(Debug)]
@@ -165,6 +165,14 @@ impl Route {
     /// What the origin is told of the way that a request has come.
     pub(crate) fn via(&self) -> Via {
         self.via
+    }
+
+    /// Writes the `Host` that the origin is to get, and the fields that the route sets, into a request for it.
+    pub(crate) fn towards_origin(&self, headers: &mut HeaderMap) {
+        if let Some(host) = self.host_to_origin() {
+            headers.insert(HOST, HeaderValue::clone(host));
+        }
+        self.edit_request(headers);
     }
 
     /// Changes the fields of a request on its way to the origin.

@@ -3,29 +3,28 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::header::{CONTENT_RANGE, CONTENT_TYPE};
-use http::{HeaderMap, StatusCode};
-use weir_policy::{Answer, Ask, CacheKey, ContentRange, Freshness, Interval, Reusable, answer};
-use weir_store::{Generation, Head, Printed};
-use weir_wire::print;
+use http::{HeaderMap, HeaderValue, StatusCode};
+use weir_clock as clock;
+use weir_front::{Head, Prepared};
+use weir_policy::{Answer, ContentRange, Freshness, Interval, Reusable, answer};
+use weir_store::{Generation, Head as HeldHead, Printed};
 
-use crate::conn::{After, print_persistence};
 use crate::deliver::multipart::{Form, Multipart};
-use crate::deliver::send::{Transfer, send_at};
 use crate::deliver::source::{Held, Source};
 use crate::exchange::Exchange;
 use crate::fill::Seat;
 use crate::fill::again::Again;
 use crate::fill::tail::Tail;
+use crate::job::Job;
+use crate::late::Late;
 use crate::limit;
 use crate::local;
 use crate::lookup;
 use crate::parts;
 use crate::plan::Route;
 use crate::present::{self, Reader};
-use crate::told::Told;
-use weir_clock as clock;
+use crate::response::{self, Response};
 
 /// What is sent of a body that is not sent whole.
 enum Part {
@@ -44,95 +43,69 @@ pub(crate) enum From {
 }
 
 /// Serves what is held; `reusable` proves that the policy allowed it.
-pub(crate) async fn held(
-    exchange: &mut Exchange<'_>,
-    route: &Arc<Route>,
-    ask: &Ask,
-    generation: Arc<Generation>,
-    reusable: Reusable,
-    told: Told,
-) -> After {
-    generation_to(exchange, route, ask, generation, reusable.freshness(), From::Held, told).await
+pub(crate) fn held(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reusable: Reusable) -> Response {
+    generation_to(job, generation, reusable.freshness(), From::Held)
 }
 
 /// Serves a generation whose fill this request reads; its seat proves that it may.
-pub(crate) async fn filled(
-    exchange: &mut Exchange<'_>,
-    route: &Arc<Route>,
-    ask: &Ask,
+pub(crate) fn filled(
+    job: &mut Job<'_, '_, '_>,
     generation: Arc<Generation>,
     (seat, again): (Seat, Arc<Again>),
-    told: Told,
-) -> After {
+) -> Response {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    generation_to(exchange, route, ask, generation, freshness, From::Fill(seat, again), told).await
+    generation_to(job, generation, freshness, From::Fill(seat, again))
 }
 
 /// Serves a generation of which a part has just come, or is arriving; the seat at the fill that began it proves that this
 /// request may have it.
-pub(crate) async fn in_part(
-    exchange: &mut Exchange<'_>,
-    route: &Arc<Route>,
-    ask: &Ask,
-    generation: Arc<Generation>,
-    seat: Seat,
-    told: Told,
-) -> After {
-    exchange.had_age = seat.fill().had_age();
+pub(crate) fn in_part(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, seat: Seat) -> Response {
+    job.had_age = seat.fill().had_age();
     // Those who read it go on by themselves.
     drop(seat);
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    generation_to(exchange, route, ask, generation, freshness, From::Held, told).await
+    generation_to(job, generation, freshness, From::Held)
 }
 
 /// Serves a generation that the origin has just confirmed for this request; the seat at the fill that
 /// asked proves it.
-pub(crate) async fn confirmed(
-    exchange: &mut Exchange<'_>,
-    route: &Arc<Route>,
-    ask: &Ask,
-    generation: Arc<Generation>,
-    _seat: &Seat,
-    told: Told,
-) -> After {
+pub(crate) fn confirmed(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, _seat: &Seat) -> Response {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    let told = told.unchanged(freshness.left_s());
-    generation_to(exchange, route, ask, generation, freshness, From::Held, told).await
+    job.told = job.told.unchanged(freshness.left_s());
+    generation_to(job, generation, freshness, From::Held)
 }
 
-async fn generation_to(
-    exchange: &mut Exchange<'_>,
-    route: &Arc<Route>,
-    ask: &Ask,
+fn generation_to(
+    job: &mut Job<'_, '_, '_>,
     generation: Arc<Generation>,
     freshness: Freshness,
     from: From,
-    told: Told,
-) -> After {
-    told.note(&mut exchange.facts);
+) -> Response {
+    let told = job.told;
+    told.note(&mut job.facts);
     let head = generation.head();
-    let has_age = told.is_from_store()
-        || exchange.had_age
+    let has_age = job.told.is_from_store()
+        || job.had_age
         || matches!(&from, From::Fill(seat, _) if seat.fill().had_age());
     let age_s = has_age.then(|| freshness.age_s());
-    let answer = answer(&exchange.view(), ask, &head.stored, generation.length());
+    let answer = answer(&job.view(), &job.ask, &head.stored, generation.length());
     let (status, interval, part) = match answer {
         Answer::Full => (head.stored.status, Interval::new(0, generation.length().unwrap_or(u64::MAX)), None),
         Answer::Partial(interval, range) => (StatusCode::PARTIAL_CONTENT, interval, Some(Part::One(range))),
         Answer::Parts(parts) => {
-            let reader = exchange.reader(age_s.unwrap_or(0));
-            let mut fields = present::fields(&head.stored.headers, head.stored.status, route, reader);
+            let reader = job.reader(age_s.unwrap_or(0));
+            let mut fields = present::fields(&head.stored.headers, head.stored.status, job.route, reader);
             let form = Form::new(parts, fields.remove(CONTENT_TYPE));
             (StatusCode::PARTIAL_CONTENT, form.first(), Some(Part::Several(form)))
         }
         Answer::NotModified => (StatusCode::NOT_MODIFIED, Interval::new(0, 0), None),
         Answer::PreconditionFailed => {
             drop(head);
-            return local::precondition_failed(exchange, told).await;
+            return local::precondition_failed(job.exchange, job.told);
         }
         Answer::Unsatisfiable(range) => {
             drop(head);
-            return local::unsatisfiable(exchange, &range, told).await;
+            return local::unsatisfiable(job.exchange, &range, job.told);
         }
     };
     let length = match &part {
@@ -140,39 +113,26 @@ async fn generation_to(
         None if status == StatusCode::NOT_MODIFIED || interval.end == u64::MAX => None,
         _ => Some(interval.length()),
     };
-    let transfer = exchange.transfer(status, length);
-    let after = exchange.persistence(transfer);
-    let own_fields = exchange.own_fields.take();
-    let own_id = &exchange.worker.plane.own_id;
-    let (scheme, host) = (exchange.scheme, exchange.head.host.as_str());
-    let reader = Reader { scheme, host, own_id, age_s: age_s.unwrap_or(0) };
-    let key = lookup::shown_key(exchange, route);
-    let out = &mut exchange.conn.client.out;
-    match status {
+    let own_fields = job.own_fields.take();
+    let reader = job.reader(age_s.unwrap_or(0));
+    let head = match status {
         _ if own_fields.is_some() && status == head.stored.status => {
-            own(out, reader, route, status, own_fields.as_ref());
+            own(reader, job.route, status, own_fields)
         }
-        StatusCode::NOT_MODIFIED => not_modified(out, reader, route, &head),
-        StatusCode::PARTIAL_CONTENT => partial(out, reader, route, &head, part.as_ref()),
-        _ => whole(out, reader, route, &head),
-    }
-    finish(out, age_s, &told, key.as_ref(), transfer);
-    print_persistence(out, after, exchange.head.version);
-    print::end(out);
-    drop(head);
-    exchange.facts.status = status.as_u16();
-    let pace = limit::pace(exchange, route, status, Some(&generation));
-    let source = match transfer {
-        Transfer::Nothing(_) => Source::Empty,
-        _ => parted(source(exchange, route, generation, interval, from), part),
+        StatusCode::NOT_MODIFIED => not_modified(reader, job.route, &head),
+        StatusCode::PARTIAL_CONTENT => partial(reader, job.route, &head, part.as_ref()),
+        _ => whole(reader, job.route, &head),
     };
-    let sent = send_at(&mut exchange.conn.client, source, transfer, pace).await;
-    exchange.sent(sent, transfer, after)
+    let late = Late::told(job.told, lookup::shown_key(job.exchange, job.route)).aged(age_s);
+    let pace = limit::pace(job.exchange, job.route, status, Some(&generation));
+    let method = &job.request.method;
+    let source = || parted(source(job.exchange, job.route, generation, interval, from), part);
+    response::paced(response::with_source(response::bare(head, late), method, length, source), pace)
 }
 
 /// Where the bytes come from.
 fn source(
-    exchange: &mut Exchange<'_>,
+    exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
     generation: Arc<Generation>,
     interval: Interval,
@@ -186,7 +146,7 @@ fn source(
             Source::Held(Held::new(generation, interval, refill))
         }
         From::Fill(seat, again) => {
-            let store = exchange.worker.plane.store.clone();
+            let store = exchange.core.plane.store.clone();
             let refill = parts::refill(exchange, route, &generation);
             let tail = Tail::new(seat, generation.clone(), interval, again, store);
             Source::Held(Held::filling(generation, interval, tail, refill))
@@ -202,72 +162,58 @@ fn parted(source: Source, part: Option<Part>) -> Source {
     }
 }
 
-/// The status line and fields of a whole response, printed once for a plan.
-fn whole(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head) {
-    // What browsers are told goes with the age of each response, so it is printed anew each time.
+/// The head of a whole response, encoded once for a plan.
+fn whole(reader: Reader<'_>, route: &Route, head: &HeldHead) -> Head {
+    let status = head.stored.status;
+    // What browsers are told goes with the age of each response, so it is encoded again each time.
     let is_the_same_for_all = route.rules.browser_ttl.is_none();
-    if is_the_same_for_all
-        && let Some(printed) = &*head.printed.load()
+    if !is_the_same_for_all {
+        return Head::Made(status, present::held(&head.stored.headers, status, route, reader));
+    }
+    if let Some(printed) = &*head.printed.load()
         && printed.plan == route.print_id
     {
-        return out.extend_from_slice(&printed.head);
+        return Head::Prepared(Prepared::of_text(status, printed.head.clone()));
     }
-    let at = out.len();
-    let fields = present::held(&head.stored.headers, head.stored.status, route, reader);
-    print::status_line(out, head.stored.status);
-    print::fields(out, &fields);
-    if is_the_same_for_all {
-        let bytes = Bytes::copy_from_slice(&out[at..]);
-        head.printed.store(Some(Arc::new(Printed { plan: route.print_id, head: bytes })));
-    }
+    let prepared = Prepared::new(status, &present::held(&head.stored.headers, status, route, reader));
+    let printed = Printed { plan: route.print_id, head: prepared.text().clone() };
+    head.printed.store(Some(Arc::new(printed)));
+    Head::Prepared(prepared)
 }
 
 /// The lead's own fields.
-fn own(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, status: StatusCode, fields: Option<&HeaderMap>) {
-    print::status_line(out, status);
-    if let Some(fields) = fields {
-        print::fields(out, &present::held(fields, status, route, reader));
-    }
+fn own(reader: Reader<'_>, route: &Route, status: StatusCode, fields: Option<HeaderMap>) -> Head {
+    let fields = fields.map(|fields| present::held(&fields, status, route, reader));
+    Head::Made(status, fields.unwrap_or_default())
 }
 
-fn partial(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head, part: Option<&Part>) {
+fn partial(reader: Reader<'_>, route: &Route, head: &HeldHead, part: Option<&Part>) -> Head {
     let mut fields = present::fields(&head.stored.headers, head.stored.status, route, reader);
     // They would be of the content that is sent (RFC 9530 §2), and are of the whole.
     fields.remove("content-digest");
     fields.remove("content-md5");
     // An origin may have said it of the whole, where it means nothing (RFC 9110 §14.4).
     fields.remove(CONTENT_RANGE);
-    if let Some(Part::Several(_)) = part {
-        fields.remove(CONTENT_TYPE);
+    let own = match part {
+        Some(Part::One(range)) => Some((CONTENT_RANGE, range.to_string())),
+        Some(Part::Several(form)) => Some((CONTENT_TYPE, form.content_type())),
+        None => None,
+    };
+    if let Some((name, text)) = own
+        && let Ok(value) = HeaderValue::try_from(text)
+    {
+        fields.insert(name, value);
     }
-    print::status_line(out, StatusCode::PARTIAL_CONTENT);
-    print::fields(out, &fields);
-    match part {
-        Some(Part::One(range)) => print::field(out, "content-range", range.to_string().as_bytes()),
-        Some(Part::Several(form)) => print::field(out, "content-type", form.content_type().as_bytes()),
-        None => {}
-    }
+    Head::Made(StatusCode::PARTIAL_CONTENT, fields)
 }
 
-fn not_modified(out: &mut Vec<u8>, reader: Reader<'_>, route: &Route, head: &Head) {
+fn not_modified(reader: Reader<'_>, route: &Route, head: &HeldHead) -> Head {
     let fields = present::fields(&head.stored.headers, head.stored.status, route, reader);
-    print::status_line(out, StatusCode::NOT_MODIFIED);
     let mut kept = HeaderMap::new();
     for (name, value) in &fields {
         if weir_policy::is_in_304(name) {
             kept.append(name, value.clone());
         }
     }
-    print::fields(out, &kept);
-}
-
-/// The fields that differ from response to response.
-fn finish(out: &mut Vec<u8>, age_s: Option<u64>, told: &Told, key: Option<&CacheKey>, transfer: Transfer) {
-    if let Some(age_s) = age_s {
-        out.extend_from_slice(b"age: ");
-        print::number(out, age_s);
-        out.extend_from_slice(b"\r\n");
-    }
-    told.print(out, key);
-    transfer.print(out);
+    Head::Made(StatusCode::NOT_MODIFIED, kept)
 }

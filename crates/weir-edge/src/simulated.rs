@@ -13,10 +13,12 @@ use weir_upstream::Upstream;
 
 use crate::edge::StartError;
 use crate::explain::{self, Explanation, Question};
-use crate::listen::{bind, seats};
 use crate::plan::Plan;
 use crate::plane::{Plane, Running};
-use crate::worker::{self, Manner, Order, Start};
+use weir_front::listen::{bind, seats};
+use weir_front::worker::{self, Manner, Order, Start};
+
+use crate::service;
 use weir_clock as clock;
 use weir_observe::{Observatory, Snapshot};
 
@@ -50,16 +52,17 @@ impl House {
             upstreams.insert(name, upstream);
         }
         let store = Store::new(plan.memory_bytes());
-        let (limits, trusted) = (Arc::new(plan.limits()), plan.trusted());
+        let (limits, trusted) = (Arc::new(plan.limits()), Arc::new(plan.trusted()));
         let running = Running { limits, trusted, plan: Arc::new(plan), upstreams };
         let plane = Arc::new(Plane::new(store, 1, running, observatory));
         let (orders, receiver) = mpsc::unbounded_channel();
         let (count, held) = watch::channel(0);
         // Invariant: there is one seat for one worker.
         let seat = seats(1).remove(0);
-        let start =
-            Start { core: 0, plane: plane.clone(), bound, manners, seat, orders: receiver, held: count };
-        Ok((House { plane, orders, held }, worker::run(start)))
+        let start = Start { core: 0, bound, manners, seat, orders: receiver, held: count };
+        let own = plane.clone();
+        let worker = async move { worker::run(start, service::of_worker(0, own)).await };
+        Ok((House { plane, orders, held }, worker))
     }
 
     /// What the store holds.

@@ -6,34 +6,16 @@
 //! does not come up, the gates open again ([`Edge::open`]) and nothing has happened but a short wait.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Sender};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use weir_store::{Acknowledge, Mark, Successor, Unwritten};
 
 use crate::edge::Edge;
-use crate::listen::{Family, Heirloom, Held, Peer};
-use crate::worker::Order;
-
-/// A connection between two requests, outside any process.
-#[derive(Debug)]
-pub struct Departed {
-    /// Its socket.
-    pub socket: OwnedFd,
-    /// Which kind of socket it is.
-    pub family: Family,
-    /// Who is there, as a trusted PROXY header said where there was one.
-    pub peer: Peer,
-    /// What was read of the next request.
-    pub input: Vec<u8>,
-    /// Has the process that it leaves wait until it has gone: to be kept until it is sent.
-    pub held: Option<Held>,
-}
-
-/// Where connections go when the data plane is left.
-pub type Heir = Sender<Departed>;
+use weir_front::listen::Heirloom;
+use weir_front::worker::Order;
+use weir_front::{Departed, Heir};
 
 impl Edge {
     /// Copies of the listening sockets, for another process.

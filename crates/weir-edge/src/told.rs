@@ -139,9 +139,8 @@ impl Told {
         };
     }
 
-    /// Prints the `Cache-Status` field, with the key where one is given.
+    /// Prints the value of `Cache-Status`, with the key where one is given.
     pub(crate) fn print(&self, out: &mut Vec<u8>, key: Option<&CacheKey>) {
-        out.extend_from_slice(b"cache-status: ");
         match (self.fwd, self.ttl_s) {
             (None, ttl_s) => cache_status::hit(out, ttl_s.unwrap_or(0)),
             (Some(_), Some(ttl_s)) if self.outcome == Outcome::Stale => {
@@ -152,7 +151,6 @@ impl Told {
         if let Some(key) = key {
             cache_status::key(out, &key.full);
         }
-        out.extend_from_slice(b"\r\n");
     }
 
     fn forwarded(&self) -> Forwarded<'static> {

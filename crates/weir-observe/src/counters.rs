@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use parking_lot::Mutex;
 
 use super::latency::LatencyCells;
+use super::reasons;
 use super::record::{Completion, Facts, Outcome, Storing};
+use super::site::SiteId;
 
 /// Sites counted one by one; those beyond are counted in the sums only.
 pub(super) const SITES_MAX: usize = SITE_CHUNK * SITE_CHUNKS;
@@ -17,23 +19,6 @@ const SITE_CHUNK: usize = 64;
 const SITE_CHUNKS: usize = 256;
 /// Words counted one by one in each table; those beyond are counted as `other`.
 const WORDS_MAX: usize = 192;
-
-/// A site's number in the counters; stable over reloads while the site keeps its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct SiteId(u32);
-
-impl SiteId {
-    /// No site: the request was refused before its site was known.
-    pub const NONE: SiteId = SiteId(u32::MAX);
-
-    pub(super) fn new(index: usize) -> SiteId {
-        u32::try_from(index).map_or(SiteId::NONE, SiteId)
-    }
-
-    pub(super) fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// Adds to a cell that one thread alone writes.
 pub(super) fn bump(cell: &AtomicU64, by: u64) {
@@ -56,6 +41,7 @@ pub(super) struct Words(Mutex<Vec<(&'static str, u64)>>);
 
 impl Words {
     fn add(&self, word: &'static str) {
+        debug_assert!(cfg!(test) || reasons::is_known(word), "`{word}` has no row in reasons.rs");
         let mut words = self.0.lock();
         if let Some((_, count)) = words.iter_mut().find(|(known, _)| *known == word) {
             *count += 1;
@@ -157,7 +143,7 @@ impl Counters {
         bump(&self.requests[outcome], 1);
         bump(&self.statuses[usize::from(facts.status / 100).min(5)], 1);
         bump(&self.client_bytes, facts.body_bytes);
-        if matches!(facts.outcome, Outcome::Hit | Outcome::Stale | Outcome::Revalidated) {
+        if facts.outcome.is_from_cache() {
             bump(&self.cached_bytes, facts.body_bytes);
         }
         if let Some(first_byte) = facts.first_byte {

@@ -374,16 +374,16 @@ impl Teller {
         map.insert("key".to_owned(), Value::from(parts.next().unwrap_or_default()));
         let more: Vec<Value> = parts.map(Value::from).collect();
         if !more.is_empty() {
-            map.insert("key_more".to_owned(), Value::from(more));
+            map.insert("key_fields".to_owned(), Value::from(more));
         }
         if let Some(bytes) = event.bytes {
-            map.insert("bytes".to_owned(), Value::from(bytes));
+            map.insert("body_bytes".to_owned(), Value::from(bytes));
         }
         if let Some(volume) = &event.volume {
             map.insert("volume".to_owned(), Value::from(&**volume));
         }
         if !event.why.is_empty() {
-            map.insert("why".to_owned(), Value::from(event.why));
+            map.insert("reason".to_owned(), Value::from(event.why));
         }
         self.put(map);
     }
@@ -395,7 +395,7 @@ impl Teller {
     fn tell_lost(&mut self) {
         let lost = self.shared.lost.swap(0, Ordering::Relaxed);
         if lost > 0 {
-            let mut map = begin("lost", weir_clock::now().wall);
+            let mut map = begin("dropped", weir_clock::now().wall);
             map.insert("count".to_owned(), Value::from(lost));
             self.put(map);
         }

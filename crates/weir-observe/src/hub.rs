@@ -9,10 +9,11 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use parking_lot::Mutex;
 
-use super::counters::{Counters, SITES_MAX, SiteId, bump};
+use super::counters::{Counters, SITES_MAX, bump};
 use super::events::Events;
 use super::log::{Command, LogError, LogSettings, LogThread, OpenLogs, Shared};
 use super::record::{Description, Facts, Record};
+use super::site::SiteId;
 use super::snapshot::{self, SiteSnapshot, Snapshot};
 
 /// Records that wait for the log's thread, for each worker; those beyond are lost and counted.

@@ -13,16 +13,19 @@ mod hub;
 mod latency;
 mod lines;
 mod log;
+pub mod reasons;
 mod record;
+mod site;
 mod snapshot;
 
-pub use counters::{Counters, SiteId};
+pub use counters::Counters;
 pub use events::{Event, EventKind, EventSettings, EventTarget, Events, States};
 pub use hub::{Observatory, Observer, text};
 pub use latency::{Latency, bounds_us};
 pub use lines::Colour;
 pub use log::{LogError, LogFormat, LogSettings, LogTarget, OpenLogs};
 pub use record::{Completion, Description, Facts, Outcome, Record, Sharing, Storing};
+pub use site::SiteId;
 pub use snapshot::{SiteSnapshot, Snapshot};
 
 #[cfg(test)]

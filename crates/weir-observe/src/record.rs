@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use http::Method;
 use serde::ser::{Serialize, SerializeMap, Serializer};
 
-use super::counters::SiteId;
+use super::site::SiteId;
 
 /// How a request was answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -42,6 +42,27 @@ impl Outcome {
         Outcome::Local,
         Outcome::Refused,
     ];
+
+    /// Whether the response came from the cache: fresh, stale, or found unchanged by the origin.
+    pub fn is_from_cache(self) -> bool {
+        matches!(self, Outcome::Hit | Outcome::Stale | Outcome::Revalidated)
+    }
+
+    /// Whether the request was for content of an origin: it would have gone there without a cache.
+    fn is_for_origin(self) -> bool {
+        self.is_from_cache() || matches!(self, Outcome::Miss | Outcome::Pass)
+    }
+
+    /// The share *from the cache*: of the requests for content of an origin, those that the cache answered. `None` where there
+    /// were none. The counts are in the order of [`Outcome::ALL`].
+    pub fn hit_ratio(counts: &[u64; Outcome::ALL.len()]) -> Option<f64> {
+        let sum = |is_counted: fn(Outcome) -> bool| -> u64 {
+            let counted = Outcome::ALL.iter().zip(counts).filter(|(outcome, _)| is_counted(**outcome));
+            counted.map(|(_, count)| count).sum()
+        };
+        let all = sum(Outcome::is_for_origin);
+        (all > 0).then(|| sum(Outcome::is_from_cache) as f64 / all as f64)
+    }
 
     /// The word of the logs and metrics.
     pub fn word(self) -> &'static str {

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::counters::{Counters, SiteCells, SiteId, Words};
+use super::counters::{Counters, SiteCells, Words};
 use super::latency::Latency;
 use super::record::Outcome;
+use super::site::SiteId;
 
 /// The name of what no site can be named for.
 const NOWHERE: &str = "-";

@@ -1,6 +1,7 @@
 //! Preconditions of a request, evaluated on a stored response (RFC 9110 §13).
 
-use crate::stored::{ETag, Stored, date_of};
+use crate::date::date_of;
+use crate::stored::{ETag, Stored};
 use http::{HeaderMap, HeaderName, StatusCode, header};
 use std::time::SystemTime;
 
@@ -25,7 +26,7 @@ pub(crate) fn evaluate(request: &HeaderMap, stored: &Stored) -> Outcome {
         if !any_tag(request, &header::IF_MATCH, stored, ETag::matches_strongly) {
             return Outcome::Failed;
         }
-    } else if let Some(since) = date_in(request, &header::IF_UNMODIFIED_SINCE)
+    } else if let Some(since) = date_in(request, &header::IF_UNMODIFIED_SINCE, stored)
         && stored.validators.last_modified.is_some_and(|modified| modified > since)
     {
         return Outcome::Failed;
@@ -35,7 +36,7 @@ pub(crate) fn evaluate(request: &HeaderMap, stored: &Stored) -> Outcome {
             return Outcome::NotModified;
         }
     } else if stored.status == StatusCode::OK
-        && let Some(since) = date_in(request, &header::IF_MODIFIED_SINCE)
+        && let Some(since) = date_in(request, &header::IF_MODIFIED_SINCE, stored)
         && last_changed(stored) <= since
     {
         return Outcome::NotModified;
@@ -51,7 +52,7 @@ pub(crate) fn range_stands(request: &HeaderMap, stored: &Stored) -> bool {
     if lines.next().is_some() {
         return false;
     }
-    if let Some(since) = date_of(line) {
+    if let Some(since) = date_of(line, stored.facts.received_wall) {
         return stored.validators.is_last_modified_strong() && stored.validators.last_modified == Some(since);
     }
     match (&stored.validators.etag, ETag::read(line)) {
@@ -67,10 +68,10 @@ fn last_changed(stored: &Stored) -> SystemTime {
     validators.last_modified.or(validators.date).unwrap_or(stored.facts.received_wall)
 }
 
-fn date_in(request: &HeaderMap, name: &HeaderName) -> Option<SystemTime> {
+fn date_in(request: &HeaderMap, name: &HeaderName, stored: &Stored) -> Option<SystemTime> {
     let mut lines = request.get_all(name).iter();
     let line = lines.next()?;
-    lines.next().is_none().then(|| date_of(line)).flatten()
+    lines.next().is_none().then(|| date_of(line, stored.facts.received_wall)).flatten()
 }
 
 /// Whether one of the entity tags listed, or `*`, matches what is held.

@@ -2,9 +2,10 @@
 //! here, so that a wall clock that jumps changes nothing that is held.
 
 use crate::control::{DELTA_SECONDS_MAX, ResponseControl, delta_seconds};
+use crate::date::date_of;
 use crate::now::Now;
 use crate::rules::{CacheRules, Heuristics};
-use crate::stored::{Stored, Validators, date_of};
+use crate::stored::{Stored, Validators};
 use crate::targeted::ControlField;
 use http::{HeaderMap, StatusCode, header};
 use std::time::{Duration, SystemTime};
@@ -156,10 +157,11 @@ fn expires_lifetime(headers: &HeaderMap, received: Now) -> Duration {
     if lines.any(|line| Some(line) != first) {
         return Duration::ZERO;
     }
-    let Some(expires) = first.and_then(date_of) else {
+    let read = |value| date_of(value, received.wall);
+    let Some(expires) = first.and_then(read) else {
         return Duration::ZERO;
     };
-    let date = headers.get(header::DATE).and_then(date_of).unwrap_or_else(|| whole_seconds(received.wall));
+    let date = headers.get(header::DATE).and_then(read).unwrap_or_else(|| whole_seconds(received.wall));
     let lifetime = expires.duration_since(date).unwrap_or_default();
     lifetime.min(Duration::from_secs(u64::from(DELTA_SECONDS_MAX)))
 }
@@ -174,26 +176,22 @@ pub(crate) fn heuristic_lifetime(validators: &Validators, received: Now) -> Opti
 
 /// The age of a response when it came: corrected_initial_age (RFC 9111 §4.2.3).
 pub(crate) fn initial_age(headers: &HeaderMap, requested: Now, received: Now) -> Duration {
-    let date = headers.get(header::DATE).and_then(date_of);
+    let date = headers.get(header::DATE).and_then(|value| date_of(value, received.wall));
     let apparent = date
         .map_or(Duration::ZERO, |date| whole_seconds(received.wall).duration_since(date).unwrap_or_default());
     let response_delay = received.since(requested.mono);
-    let said = Duration::from_secs(u64::from(age_value(headers)));
+    let said = Duration::from_secs(u64::from(age_s(headers)));
     apparent.max(said + response_delay)
 }
 
-/// The value of Age (RFC 9111 §5.1): zero where there is none; of a list the first member. What is no number, a
-/// field written twice and a list that repeats its first member make the response as old as can be: whoever wrote
-/// that did not count the time spent before, and §4.2.1 wants what is not known to be fresh taken as stale.
-fn age_value(headers: &HeaderMap) -> u32 {
-    let mut lines = headers.get_all(header::AGE).iter();
-    let Some(line) = lines.next() else { return 0 };
-    let mut members = line.as_bytes().split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
-    let first = members.next().unwrap_or_default();
-    if lines.next().is_some() || members.any(|member| member == first) {
-        return DELTA_SECONDS_MAX;
-    }
-    delta_seconds(first).unwrap_or(DELTA_SECONDS_MAX)
+/// The field Age in seconds (RFC 9111 §5.1): zero where there is none. Of a list, over however many lines, the first
+/// member counts; one that is not a non-negative integer is ignored.
+pub fn age_s(headers: &HeaderMap) -> u32 {
+    let lines = headers.get_all(header::AGE).iter();
+    let members = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
+    // Empty members are none (RFC 9110 §5.6.1.2).
+    let first = members.map(<[u8]>::trim_ascii).find(|member| !member.is_empty());
+    first.and_then(delta_seconds).unwrap_or(0)
 }
 
 /// Whether a status says that this is what was asked for, or that the client has it, and not an error or a redirect: for

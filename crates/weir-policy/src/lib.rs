@@ -16,6 +16,7 @@ pub mod cache_status;
 mod condition;
 mod consult;
 mod control;
+mod date;
 mod fields;
 mod freshness;
 mod glob;
@@ -39,7 +40,7 @@ pub use answer::{Answer, ContentRange, Parts, answer};
 pub use consult::{Ask, AskKind, Consult, PassReason, consult};
 pub use control::{DELTA_SECONDS_MAX, MaxStale, RequestDirectives};
 pub use fields::{is_hop_by_hop, is_in_304, is_respelled, strip_hop_by_hop, strip_named};
-pub use freshness::{Freshness, LifetimeSource, freshness, is_of_content};
+pub use freshness::{Freshness, LifetimeSource, age_s, freshness, is_of_content};
 pub use intervals::{Interval, Intervals};
 pub use invalidate::{InvalidationTargets, invalidation};
 pub use key::{CacheKey, forwarded, site_hash, write_key, write_url};
@@ -58,8 +59,8 @@ pub use targeted::SURROGATE_CAPABILITY;
 pub use validate::{HeadEffect, conditional, freshen, head_effect, may_freshen};
 pub use vary::{Selecting, Variant, accept_encoding, matches};
 pub use verdict::{
-    Failure, MissReason, Reusable, RevalidateReason, Revalidation, StaleUse, Verdict, error_reusable, joined,
-    verdict,
+    Excuse, Failure, MissReason, Reusable, RevalidateReason, Revalidation, StaleUse, Verdict, error_reusable,
+    joined, unreachable_window, verdict,
 };
 
 #[cfg(test)]

@@ -46,6 +46,8 @@ pub struct StaleRules {
     pub while_revalidate: Option<Duration>,
     /// stale-if-error in place of the origin's.
     pub if_error: Option<Duration>,
+    /// Where the origin gives no answer at all. `None`: an hour, or what the origin says by stale-if-error.
+    pub if_unreachable: Option<Duration>,
 }
 
 /// What to do with a response that carries Set-Cookie.

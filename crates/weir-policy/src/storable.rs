@@ -329,7 +329,7 @@ fn assemble(
     received: Now,
     rules: &CacheRules,
 ) -> Stored {
-    let validators = Validators::read(headers);
+    let validators = Validators::read(headers, received.wall);
     let facts = facts(status, headers, (&control, field), &validators, (requested, received), rules);
     let mut kept = headers.clone();
     clean(&mut kept, &control, rules, received);
@@ -389,6 +389,9 @@ pub(crate) fn facts(
     }
     if said.has(Directives::IMMUTABLE) {
         flags.insert(StoredFlags::IMMUTABLE);
+    }
+    if said.if_error_s.is_some() && rules.stale.if_error.is_none() {
+        flags.insert(StoredFlags::NAMES_IF_ERROR);
     }
     let window = |route: Option<Duration>, origin_s: Option<u32>| match (route, origin_s) {
         (Some(window), _) => window,

@@ -1,5 +1,6 @@
 //! A response as it is held: cleaned head, validators, variant, and what freshness needs, worked out once.
 
+use crate::date::date_of;
 use crate::freshness::LifetimeSource;
 use crate::tags::Tags;
 use crate::vary::Variant;
@@ -81,6 +82,8 @@ impl StoredFlags {
     pub const PURGED: StoredFlags = StoredFlags(8);
     /// Perhaps replaced meanwhile: never without validation.
     pub const DOUBTED: StoredFlags = StoredFlags(16);
+    /// The origin says itself how stale it may be where there is an error (stale-if-error, RFC 5861 §4).
+    pub const NAMES_IF_ERROR: StoredFlags = StoredFlags(32);
 
     /// Whether all of `other` is in it.
     pub fn has(self, other: StoredFlags) -> bool {
@@ -105,12 +108,13 @@ pub struct Validators {
 }
 
 impl Validators {
-    /// Reads the validators of a response.
-    pub fn read(headers: &HeaderMap) -> Validators {
+    /// Reads the validators of a response that came at `received`, wall time.
+    pub fn read(headers: &HeaderMap, received: SystemTime) -> Validators {
+        let date = |name| headers.get(name).and_then(|value| date_of(value, received));
         Validators {
             etag: headers.get(header::ETAG).and_then(ETag::read),
-            last_modified: headers.get(header::LAST_MODIFIED).and_then(date_of),
-            date: headers.get(header::DATE).and_then(date_of),
+            last_modified: date(header::LAST_MODIFIED),
+            date: date(header::DATE),
         }
     }
 
@@ -152,9 +156,4 @@ impl ETag {
     pub fn is_weak(&self) -> bool {
         self.0.as_bytes().starts_with(b"W/")
     }
-}
-
-/// An HTTP date (RFC 9110 §5.6.7), `None` where it is none.
-pub(crate) fn date_of(value: &HeaderValue) -> Option<SystemTime> {
-    httpdate::parse_http_date(value.to_str().ok()?.trim()).ok()
 }

@@ -58,7 +58,7 @@ pub fn freshen(
         (bound.facts.while_revalidate, bound.facts.if_error) = (Duration::ZERO, Duration::ZERO);
         return bound;
     }
-    let said = Validators::read(headers_304).etag;
+    let said = headers_304.get(header::ETAG).and_then(ETag::read);
     match (&stored.validators.etag, said) {
         (Some(held), Some(said)) if !said.is_weak() && !is_same_but_coding(held, &said) => {
             let mut time = headers_304.clone();
@@ -116,7 +116,7 @@ fn updated(stored: &Stored, news: &HeaderMap, requested: Now, received: Now, rul
         headers.insert(header::DATE, date);
     }
     let (control, field) = effective(&headers, rules);
-    let validators = Validators::read(&headers);
+    let validators = Validators::read(&headers, received.wall);
     let mut aged = headers.clone();
     for value in news.get_all(header::AGE) {
         aged.append(header::AGE, value.clone());
@@ -177,7 +177,7 @@ pub fn head_effect(
     if status != stored.status || is_refused(&effective(&fresh.headers, rules).0) {
         return HeadEffect::None;
     }
-    let said = Validators::read(headers);
+    let said = Validators::read(headers, received.wall);
     let differs = said.etag.as_ref().is_some_and(|tag| stored.validators.etag.as_ref() != Some(tag))
         || (said.last_modified.is_some() && said.last_modified != stored.validators.last_modified)
         || headers

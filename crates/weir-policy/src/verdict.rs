@@ -4,9 +4,13 @@ use crate::consult::Ask;
 use crate::control::MaxStale;
 use crate::freshness::{Freshness, freshness};
 use crate::now::Now;
+use crate::rules::StaleRules;
 use crate::stored::{Stored, StoredFlags};
 use http::StatusCode;
 use std::time::Duration;
+
+/// The route's `stale.if_unreachable` where it has none.
+const IF_UNREACHABLE: Duration = Duration::from_secs(60 * 60);
 
 /// Proof that a stored response may be sent for the request it was judged for, with its freshness at that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,7 +83,7 @@ impl RevalidateReason {
             RevalidateReason::Stale => "stale",
             RevalidateReason::Purged => "soft-purged",
             RevalidateReason::NoCache => "no-cache",
-            RevalidateReason::Doubted => "doubted",
+            RevalidateReason::Doubted => "suspect",
             RevalidateReason::Request => "request",
             RevalidateReason::Refresh => "refresh",
         }
@@ -203,20 +207,37 @@ pub fn joined(ask: &Ask, stored: &Stored, arrived: Now, now: Now) -> Option<Reus
     }
 }
 
-/// How an attempt to reach the origin went wrong.
+/// How an attempt to get an answer from the origin went wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// It answered with this status.
     Status(StatusCode),
-    /// It gave no answer, or a broken one.
+    /// It could not be reached, or gave no answer at all: the cache is disconnected (RFC 9111 §4.2.4).
     NoAnswer,
+    /// What it sent is no response, or Weir itself could not ask it.
+    Unusable,
     /// It has not answered yet, and the route's `stale_after` is over.
     Slow,
 }
 
-/// Whether what is held may go out because its revalidation failed (stale-if-error, RFC 5861 §4; RFC 9111 §4.2.4).
-/// Where not, the failure is passed on.
-pub fn error_reusable(ask: &Ask, stored: &Stored, failure: Failure, now: Now) -> Option<Reusable> {
+/// What lets a response out in place of an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Excuse {
+    /// It is fresh, or stale within stale-if-error (RFC 5861 §4).
+    Error,
+    /// It is stale within the route's `stale.if_unreachable` (RFC 9111 §4.2.4).
+    Unreachable,
+}
+
+/// Whether what is held may go out because the origin gave no good answer about it (stale-if-error, RFC 5861 §4;
+/// disconnected, RFC 9111 §4.2.4), and what lets it. Where not, the failure is passed on.
+pub fn error_reusable(
+    ask: &Ask,
+    stored: &Stored,
+    failure: Failure,
+    rules: &StaleRules,
+    now: Now,
+) -> Option<(Reusable, Excuse)> {
     if let Failure::Status(status) = failure
         && !matches!(status.as_u16(), 500 | 502 | 503 | 504)
     {
@@ -228,19 +249,42 @@ pub fn error_reusable(ask: &Ask, stored: &Stored, failure: Failure, now: Now) ->
         return None;
     }
     let freshness = freshness(stored, now);
+    let reusable = Reusable { freshness };
     if freshness.is_fresh() {
-        return Some(Reusable { freshness });
+        return Some((reusable, Excuse::Error));
     }
     if flags.has(StoredFlags::MUST_REVALIDATE) {
         return None;
     }
     let asked = ask.directives.if_error_s.map_or(Duration::ZERO, seconds);
     let own = match failure {
-        Failure::Status(_) | Failure::NoAnswer => freshness.if_error,
+        Failure::Status(_) | Failure::NoAnswer | Failure::Unusable => freshness.if_error,
         Failure::Slow => freshness.if_error.max(freshness.while_revalidate),
     };
-    let window = own.max(asked);
-    (freshness.staleness() < window).then_some(Reusable { freshness })
+    let staleness = freshness.staleness();
+    if staleness < own.max(asked) {
+        return Some((reusable, Excuse::Error));
+    }
+    let is_within = failure == Failure::NoAnswer && staleness < unreachable_window(stored, rules);
+    is_within.then_some((reusable, Excuse::Unreachable))
+}
+
+/// For how long past its freshness a response goes out where the origin gives no answer at all: zero where a directive
+/// forbids that (RFC 9111 §4.2.4).
+///
+/// What the origin says by stale-if-error is the most, "absent other information" (RFC 5861 §4): that is the route's own key.
+pub fn unreachable_window(stored: &Stored, rules: &StaleRules) -> Duration {
+    let flags = stored.facts.flags;
+    let bonds = [StoredFlags::MUST_REVALIDATE, StoredFlags::NO_CACHE, StoredFlags::DOUBTED];
+    if bonds.iter().any(|bond| flags.has(*bond)) {
+        return Duration::ZERO;
+    }
+    let if_error = stored.facts.if_error;
+    match rules.if_unreachable {
+        Some(window) => window.max(if_error),
+        None if flags.has(StoredFlags::NAMES_IF_ERROR) => if_error,
+        None => IF_UNREACHABLE.max(if_error),
+    }
 }
 
 fn seconds(number: u32) -> Duration {

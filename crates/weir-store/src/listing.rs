@@ -49,8 +49,10 @@ pub struct Listing {
 pub struct Listed {
     /// Its key.
     pub key: CacheKey,
-    /// Bytes of its body, where they are known.
-    pub bytes: Option<u64>,
+    /// The length of its body in bytes, where it is known.
+    pub body_bytes: Option<u64>,
+    /// Bytes of the body that are held, in memory and on the volume together, each once.
+    pub held_bytes: u64,
     /// The status.
     pub status: u16,
     /// When the response came.
@@ -63,6 +65,13 @@ pub struct Listed {
     pub is_in_memory: bool,
     /// Whether it is on the volume.
     pub is_on_volume: bool,
+}
+
+impl Listed {
+    /// True when some of its body is missing: it is held in part.
+    pub fn is_part(&self) -> bool {
+        self.body_bytes != Some(self.held_bytes)
+    }
 }
 
 /// A page.
@@ -163,8 +172,13 @@ impl Lister<'_> {
         let mut last = None;
         for (name, generation) in first {
             if !self.is_below(&generation) {
-                let listed = self.listed(generation.key(), &generation.head().stored, generation.length());
-                self.objects.push(Listed { is_in_memory: true, ..listed });
+                let listed = self.listed(generation.key(), &generation.head().stored);
+                self.objects.push(Listed {
+                    body_bytes: generation.length(),
+                    held_bytes: generation.held_bytes(),
+                    is_in_memory: true,
+                    ..listed
+                });
             }
             last = Some(name);
         }
@@ -302,18 +316,28 @@ impl Lister<'_> {
         let own = above.iter().find(|generation| generation.object() == record.number);
         // A head that came since stands in memory first.
         let listed = match own {
-            Some(own) => self.listed(&key, &own.head().stored, record.length),
-            None => self.listed(&key, &stored, record.length),
+            Some(own) => self.listed(&key, &own.head().stored),
+            None => self.listed(&key, &stored),
         };
-        let is_in_memory = own.is_some_and(|own| !own.is_below());
-        self.objects.push(Listed { is_in_memory, is_on_volume: true, ..listed });
+        let mut held = tier.volume().held(record);
+        if let Some(own) = own {
+            own.held().iter().for_each(|run| held.insert(run));
+        }
+        self.objects.push(Listed {
+            body_bytes: record.length,
+            held_bytes: held.length(),
+            is_in_memory: own.is_some_and(|own| !own.is_below()),
+            is_on_volume: true,
+            ..listed
+        });
     }
 
-    fn listed(&self, key: &CacheKey, stored: &Stored, bytes: Option<u64>) -> Listed {
+    fn listed(&self, key: &CacheKey, stored: &Stored) -> Listed {
         let facts = &stored.facts;
         Listed {
             key: key.clone(),
-            bytes,
+            body_bytes: None,
+            held_bytes: 0,
             status: stored.status.as_u16(),
             received: facts.received_wall,
             age: facts.initial_age + self.now.since(facts.received_mono),

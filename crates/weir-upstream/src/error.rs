@@ -250,6 +250,32 @@ impl OriginError {
         )
     }
 
+    /// Whether there was no answer at all: the origin could not be reached, or was silent until its time ran out, or the
+    /// connection ended before a whole head. What Weir's own bounds refuse is never asked, and what is malformed is an answer.
+    pub fn is_no_answer(&self) -> bool {
+        match self {
+            Self::Lookup { .. }
+            | Self::LookupTimeout { .. }
+            | Self::Refused { .. }
+            | Self::Unroutable { .. }
+            | Self::Connect { .. }
+            | Self::ConnectTimeout
+            | Self::Certificate { .. }
+            | Self::Alert { .. }
+            | Self::Tls { .. }
+            | Self::Terminated
+            | Self::Incomplete
+            | Self::FirstByteTimeout
+            | Self::ReadTimeout
+            | Self::WriteTimeout => true,
+            Self::Malformed { .. }
+            | Self::HeadTooLarge { .. }
+            | Self::Upgrade
+            | Self::Busy { .. }
+            | Self::BodyAborted => false,
+        }
+    }
+
     /// Seconds for `Retry-After`; only where all connections are in use.
     pub fn retry_after_s(&self) -> Option<u64> {
         match self {

@@ -41,7 +41,7 @@ pub use body::OriginBody;
 pub use error::{Blame, Bound, OriginError, UpstreamError};
 pub use origin::Origin;
 pub use request::{Interim, InterimSender, OriginRequest, OutBody, OutPart, Retry, Share, UNNAMED};
-pub use response::{OriginResponse, Times};
+pub use response::{Length, OriginResponse, Times};
 pub use settings::{
     Bounds, ClientCertificate, Ejection, OriginAddress, OriginSettings, Role, Timeouts, TlsSettings,
     UpstreamSettings, Verify,

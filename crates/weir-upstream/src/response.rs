@@ -10,6 +10,39 @@ use crate::body::OriginBody;
 use crate::origin::Origin;
 use crate::tunnel::Tunnel;
 
+/// How long an origin's body is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// There is none.
+    None,
+    /// So many bytes.
+    Known(u64),
+    /// Until it says that it ends.
+    Unknown,
+    /// Until the connection ends, which cannot be told from a break.
+    UntilClose,
+}
+
+impl Length {
+    pub(crate) fn of(framing: Framing) -> Length {
+        match framing {
+            Framing::None => Length::None,
+            Framing::Length(bytes) => Length::Known(bytes),
+            Framing::Chunked => Length::Unknown,
+            Framing::Close => Length::UntilClose,
+        }
+    }
+
+    /// Bytes of the body, where they are known beforehand.
+    pub fn bytes(self) -> Option<u64> {
+        match self {
+            Length::None => Some(0),
+            Length::Known(bytes) => Some(bytes),
+            Length::Unknown | Length::UntilClose => None,
+        }
+    }
+}
+
 /// An origin's final response.
 #[derive(Debug)]
 pub struct OriginResponse {
@@ -17,8 +50,8 @@ pub struct OriginResponse {
     pub status: StatusCode,
     /// The fields as received, hop-by-hop ones included.
     pub headers: HeaderMap,
-    /// How the body is delimited. [`Framing::Close`] says that its end cannot be told from a break.
-    pub framing: Framing,
+    /// How long the body is.
+    pub length: Length,
     /// The body; must be read to its end for the connection to be used again.
     pub body: OriginBody,
     /// Who answered.

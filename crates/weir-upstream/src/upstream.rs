@@ -20,7 +20,7 @@ use crate::outgoing::Outgoing;
 use crate::pick::Wheel;
 use crate::pool::{Demand, Grant, Lease};
 use crate::request::{InterimSender, OriginRequest, OutBody};
-use crate::response::{OriginResponse, Times};
+use crate::response::{Length, OriginResponse, Times};
 use crate::retry::{self, Failure, Kind, Next, Stage, Tries};
 use crate::settings::{Bounds, Role, Timeouts, UpstreamSettings};
 use crate::snapshot::UpstreamSnapshot;
@@ -383,7 +383,8 @@ fn respond(
             waiting_since: None,
         })
     };
-    OriginResponse { status, headers, framing, body, origin: origin.clone(), times, upgraded }
+    let length = Length::of(framing);
+    OriginResponse { status, headers, length, body, origin: origin.clone(), times, upgraded }
 }
 
 /// How long an idle connection is kept: as `Keep-Alive: timeout=` says with a margin, else the default.

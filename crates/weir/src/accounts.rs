@@ -85,13 +85,13 @@ pub(crate) fn sites(
         }
     }
     // Asked before: what is swept meanwhile may still be counted.
-    let unswept = edge.store().is_unswept();
+    let sweep_pending = edge.store().is_unswept();
     hold(&mut all, edge);
     if order.more.live {
         live(&mut all, edge)?;
     }
     let unsound = unsound.iter().map(unsound_file).collect();
-    Ok(Sites { since: first.map(|first: Day| first.to_string()), sites: all, unswept, unsound })
+    Ok(Sites { since: first.map(|first: Day| first.to_string()), sites: all, sweep_pending, unsound })
 }
 
 fn unsound_file(unsound: &Unsound) -> UnsoundFile {
@@ -100,7 +100,7 @@ fn unsound_file(unsound: &Unsound) -> UnsoundFile {
         month: unsound.month.to_string(),
         damaged_bytes: unsound.damaged_bytes,
         torn_bytes: unsound.torn_bytes,
-        says: unsound.to_string(),
+        message: unsound.to_string(),
     }
 }
 
@@ -120,7 +120,7 @@ fn account(line: AccountLine) -> SiteAccount {
     SiteAccount {
         site: line.name.to_string(),
         used: used(&line.total),
-        ever: used(&line.ever),
+        all_time: used(&line.ever),
         days: days.collect(),
         ..SiteAccount::default()
     }
@@ -145,8 +145,8 @@ fn used(flows: &Flows) -> Used {
 /// What is held, by the hash of the site.
 fn holdings(edge: &Edge) -> HashMap<u64, Holding> {
     let all = edge.store().stocks().into_iter().map(|held| {
-        let (memory, volume, both) = (stock(held.memory), stock(held.volume), stock(held.held));
-        (held.site, Holding { memory, volume, both })
+        let (memory, volume, total) = (stock(held.memory), stock(held.volume), stock(held.held));
+        (held.site, Holding { memory, volume, total })
     });
     all.collect()
 }

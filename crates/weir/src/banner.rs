@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use weir_config::value::{HostRule, ListenAddress};
 use weir_config::{Action, Loaded};
 
-use crate::cli::counted;
+use crate::print::counted;
 
 /// What Weir stands in front of.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -14,6 +14,7 @@ mod diagnostics;
 mod drives;
 mod events;
 mod logs;
+mod print;
 mod process;
 mod service;
 mod upgrade;
@@ -36,35 +37,8 @@ fn main() -> ExitCode {
     match cli.command.run() {
         Ok(code) => code,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "weir: {}", sentence(&error).trim_end());
+            let _ = writeln!(std::io::stderr(), "weir: {}", print::sentence(&error).trim_end());
             ExitCode::FAILURE
         }
-    }
-}
-
-/// An error with its causes, without those that it names itself.
-pub(crate) fn sentence(error: &anyhow::Error) -> String {
-    let mut said = error.to_string();
-    for cause in error.chain().skip(1).map(ToString::to_string) {
-        if !said.contains(&cause) {
-            said = format!("{said}: {cause}");
-        }
-    }
-    said
-}
-
-#[cfg(test)]
-mod tests {
-    use std::io;
-
-    use anyhow::Context;
-
-    #[test]
-    fn causes_are_said_once() {
-        let told = io::Error::other("disk on fire");
-        let error = anyhow::Error::new(told).context("cannot write: disk on fire; use water");
-        assert_eq!(super::sentence(&error), "cannot write: disk on fire; use water");
-        let untold: Result<(), _> = Err(io::Error::other("disk on fire")).context("cannot write");
-        assert_eq!(super::sentence(&untold.unwrap_err()), "cannot write: disk on fire");
     }
 }

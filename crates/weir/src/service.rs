@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use anyhow::{Context, bail};
 use listenfd::ListenFd;
 use rustix::time::{ClockId, clock_gettime};
-use weir_edge::listen::{Address, Heirloom, Keeper};
+use weir_front::listen::{Address, Heirloom, Keeper};
 
 /// The manager's socket, where there is one.
 #[derive(Debug)]

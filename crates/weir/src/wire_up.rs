@@ -13,14 +13,15 @@ use weir_config::model::{self, Log};
 use weir_config::value::{HostPattern, PathText};
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::{
-    AskedOrigin, CacheUse, CachedObject, DataPlane, Explained, Holding, Inventory, LedgerState, ListOrder,
-    Listing, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question, SelectingField, Setting, Sites,
-    SitesOrder, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, rfc3339,
+    CacheUse, CachedObject, DataPlane, Explained, Holding, Inventory, LedgerState, ListOrder, Listing,
+    OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Question, SelectingField, Setting,
+    Sites, SitesOrder, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified,
+    rfc3339,
 };
-use weir_edge::listen::Heirloom;
 use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
+use weir_front::listen::Heirloom;
 use weir_observe::{LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_store::{
     AdmissionMode, AdmissionSettings, Disk, Force, Ledger, MARKS_MAX, OsDisk, Past, Register, Scope,
@@ -211,13 +212,13 @@ impl House {
                 requests: origin.requests,
                 failures: origin.failures,
                 retries: origin.retries,
-                connects: origin.connects,
-                reuses: origin.reuses,
+                connections_opened: origin.connects,
+                connections_reused: origin.reuses,
                 busy: origin.busy,
                 ejections: origin.ejections,
                 connections_open: origin.connections_open,
                 connections_idle: origin.connections_idle,
-                waiting: origin.waiting,
+                queued: origin.waiting,
                 streams: origin.streams,
             });
             UpstreamState { origins: origins.collect(), name: upstream.name }
@@ -356,13 +357,13 @@ impl DataPlane for House {
         for (name, verified) in all {
             let found = verified.map_err(|error| format!("the volume {name} cannot be read: {error}"))?;
             sum.objects += found.objects;
-            sum.partial += found.partial;
+            sum.parts += found.partial;
             sum.body_bytes += found.body_bytes;
             sum.damaged += found.damaged;
             sum.moved += found.moved;
-            sum.stocks_wrong += found.stocks_wrong;
-            sum.rows_missing += found.rows_missing;
-            sum.rows_superfluous += found.rows_superfluous;
+            sum.counts_corrected += found.stocks_wrong;
+            sum.rows_added += found.rows_missing;
+            sum.rows_removed += found.rows_superfluous;
         }
         Ok(sum)
     }
@@ -410,7 +411,9 @@ fn cached(cached: Cached) -> CachedObject {
         key: lines.collect(),
         site: cached.site.map(|site| site.to_string()),
         status: listed.status,
-        bytes: listed.bytes,
+        body_bytes: listed.body_bytes,
+        held_bytes: listed.held_bytes,
+        part: listed.is_part(),
         stored: rfc3339(listed.received),
         age_s: listed.age.as_secs(),
         lifetime_s: listed.lifetime.as_secs(),
@@ -439,12 +442,14 @@ fn explained(explanation: weir_edge::Explanation, loaded: &Loaded) -> Explained 
         settings,
         upstream: explanation.upstream,
         key: explanation.key,
-        dropped: explanation.dropped,
+        query_dropped: explanation.dropped,
         not_in_key: explanation.not_in_key,
-        asked: explanation.asked.map(|asked| AskedOrigin { line: asked.line, headers: asked.headers }),
+        origin_request: explanation
+            .asked
+            .map(|asked| OriginRequest { line: asked.line, headers: asked.headers }),
         verdict: explanation.verdict.to_owned(),
         reason: explanation.reason.to_owned(),
-        because: explanation.because,
+        explanation: explanation.because,
         cache_status: explanation.cache_status,
         not_stored: explanation.not_stored.map(str::to_owned),
         failed: explanation.failed.map(str::to_owned),
@@ -473,14 +478,14 @@ fn variant(variant: weir_edge::StoredVariant) -> StoredVariant {
         age_s: variant.freshness.age.as_secs(),
         lifetime_s: variant.freshness.lifetime.as_secs(),
         source: variant.freshness.source.word().to_owned(),
-        left_s: variant.freshness.left_s(),
+        ttl_left_s: variant.freshness.left_s(),
         while_revalidate_s: variant.freshness.while_revalidate.as_secs(),
         if_error_s: variant.freshness.if_error.as_secs(),
-        marks: variant.marks.into_iter().map(str::to_owned).collect(),
-        selecting: selecting.map(|(field, value)| SelectingField { field, value }).collect(),
+        flags: variant.marks.into_iter().map(str::to_owned).collect(),
+        vary: selecting.map(|(field, value)| SelectingField { field, value }).collect(),
         tags: variant.tags,
-        length: variant.length,
-        held: variant.held_bytes,
+        body_bytes: variant.length,
+        held_bytes: variant.held_bytes,
         etag: variant.etag,
     }
 }

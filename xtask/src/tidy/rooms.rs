@@ -21,6 +21,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
     ("weir-accounts", &["weir-disk"]),
     ("weir-clock", &["weir-policy"]),
     ("weir-observe", &["weir-policy", "weir-clock"]),
+    ("weir-front", &["weir-wire", "weir-clock", "weir-observe"]),
     (
         "weir-edge",
         &[
@@ -31,6 +32,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-upstream",
             "weir-clock",
             "weir-observe",
+            "weir-front",
         ],
     ),
     (
@@ -58,6 +60,7 @@ const IMPORTS: &[(&str, &[&str])] = &[
             "weir-accounts",
             "weir-clock",
             "weir-observe",
+            "weir-front",
             "weir-edge",
             "weir-control",
             "weir-stress",

@@ -128,6 +128,25 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
         "upstream knows no cache",
     ),
     ("crates/weir-edge/src/", &["rocksdb", "weir_rocks"], "edge never names RocksDB"),
+    (
+        "crates/weir-edge/src/",
+        &[
+            "Version",
+            "Persistence",
+            "status_line",
+            "print::end",
+            "TcpStream",
+            "UnixStream",
+            "Chunked",
+            "IoSlice",
+        ],
+        "edge answers with values; what a connection speaks is the front's",
+    ),
+    (
+        "crates/weir-front/src/",
+        &["weir_store", "weir_policy", "cache-status", "CACHE_CONTROL", "Freshness", "Generation"],
+        "front knows no cache",
+    ),
 ];
 
 pub(super) fn absences(source: &Source) -> Vec<Offence> {
@@ -156,7 +175,8 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-edge/src/fill/task.rs",
     "crates/weir-observe/src/events.rs",
     "crates/weir-observe/src/hub.rs",
-    "crates/weir-edge/src/worker.rs",
+    "crates/weir-edge/src/service.rs",
+    "crates/weir-front/src/worker.rs",
     "crates/weir-store/src/ledger/book.rs",
     "crates/weir-store/src/admission/thread.rs",
     "crates/weir-store/src/tier/sweeper.rs",

@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::circles::circles;
 use super::parameters;
-use super::ratchet::{CIRCLES, Counts, PARAMETERS};
+use super::ratchet::{CIRCLES, Counts, PARAMETERS, WORDS};
 use super::source::{Offence, Source, without_comment};
 use super::syntax::{Import as FileImport, Tree};
-use super::{judge, rooms, root, rules};
+use super::{indexes, judge, rooms, root, rules, wording};
 
 type Rule = fn(&Source) -> Vec<Offence>;
 
@@ -242,6 +242,50 @@ fn ratchets_hold_what_is_above_their_bound_exactly() {
     assert_eq!(offends(&counts(7), 8), 1);
     assert_eq!(offends(&counts(7), 6), 1);
     assert_eq!(PARAMETERS.judge(&counts(7), &Counts::new()).len(), 1);
+    assert_eq!(WORDS.judge(&counts(7), &counts(8)).len(), 1);
+    assert!(WORDS.judge(&counts(7), &counts(6)).is_empty());
+}
+
+#[test]
+fn avoided_words_are_found_as_words() {
+    let words = wording::words("# a list\nanew -> again\nlet down -> written\n");
+    assert_eq!(words, ["anew", "let down"]);
+    assert_eq!(wording::occurrences("Anew, and anew: `anew`; canew anew_", "anew"), 3);
+    assert_eq!(wording::occurrences("is let down, outlet down", "let down"), 1);
+}
+
+#[test]
+fn wide_lines_are_counted_by_folder() {
+    let source = |path: &str, text: String| Source { path: path.to_owned(), text };
+    let line = |width: usize| "ä".repeat(width);
+    let sources = [
+        source("crates/a/src/b.rs", format!("{}\n{}\n", line(110), line(111))),
+        source("crates/a/tests/it/b.rs", line(111)),
+        source("docs/c/d.md", format!("{}\n{}\n| {}\n", line(120), line(121), line(200))),
+        source("e.md", line(121)),
+        source("f.txt", line(300)),
+    ];
+    let found = wording::by_folder(&sources, &wording::wide());
+    assert_eq!(wording::places(&sources, &wording::wide(), "crates/a").len(), 2);
+    let above: Vec<_> = found.iter().filter(|(_, n)| **n > 0).map(|(name, n)| (name.as_str(), *n)).collect();
+    assert_eq!(above, [("crates/a", 2), ("docs/c", 1), ("e.md", 1)]);
+}
+
+#[test]
+fn pages_that_no_index_lists_offend_and_so_do_links_to_nowhere() {
+    let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
+    let found = |index: &str| {
+        let sources = [
+            source("docs/README.md", index),
+            source("docs/guide/a.md", ""),
+            source("docs/adr/README.md", ""),
+            source("examples/README.md", ""),
+        ];
+        indexes::judge(&sources).iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert!(found("[a](guide/a.md#b), [more](https://x/y), [up](../examples/README.md)").is_empty());
+    assert_eq!(found(""), ["docs/guide/a.md:1: not listed in docs/README.md"]);
+    assert_eq!(found("[a](guide/a.md)\n[b](guide/b.md)"), ["docs/README.md:2: `guide/b.md` leads nowhere"]);
 }
 
 #[test]

@@ -102,9 +102,14 @@ pub struct Stale {
     /// Answered at once, while they are fetched anew in the background.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub while_revalidate: Option<Duration>,
-    /// Answered when the origin fails.
+    /// Answered when the origin fails: an error (500, 502, 503, 504), or none that can be read, or no answer at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_error: Option<Duration>,
+    /// Answered when the origin gives no answer at all: it cannot be reached, closes the connection, or is silent until the time for an
+    /// answer is over. Not what `must-revalidate`, `proxy-revalidate`, `s-maxage` or `no-cache` forbids. Of this and `if_error` the longer
+    /// counts. Default: 1 h, or where the origin says `stale-if-error`, that. `"0s"`: never.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub if_unreachable: Option<Duration>,
 }
 
 /// Conditions on a request; one that holds is enough.

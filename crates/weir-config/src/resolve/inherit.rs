@@ -24,6 +24,7 @@ impl Rules {
             stale: joined(&self.stale, &base.stale, |near, far| Stale {
                 while_revalidate: near.while_revalidate.or(far.while_revalidate),
                 if_error: near.if_error.or(far.if_error),
+                if_unreachable: near.if_unreachable.or(far.if_unreachable),
             }),
             stale_after: self.stale_after.or(base.stale_after),
             range: joined(&self.range, &base.range, |near, far| Range {
@@ -95,6 +96,7 @@ impl Rules {
             stale: StaleRules {
                 while_revalidate: stale.while_revalidate.map(|window| window.0),
                 if_error: stale.if_error.map(|window| window.0),
+                if_unreachable: stale.if_unreachable.map(|window| window.0),
             },
             set_cookie: match self.set_cookie {
                 None | Some(SetCookie::NoStore) => weir_policy::SetCookie::NoStore,

@@ -22,15 +22,15 @@ const LEVELS: [(&str, &str, Of<VolumeUse>); 9] = [
         volume.written_today_bytes
     }),
     ("weir_volume_write_budget_used_up", "1 while nothing is stored: the budget is used up", |volume| {
-        u64::from(volume.is_budget_used_up)
+        u64::from(volume.write_budget_used_up)
     }),
 ];
 
 const COUNTS: [(&str, &str, Of<VolumeUse>); 16] = [
-    ("weir_volume_body_bytes", "bytes of bodies written", |volume| volume.body_bytes),
-    ("weir_volume_other_bytes", "bytes written beside bodies", |volume| volume.other_bytes),
+    ("weir_volume_body_bytes", "bytes of bodies written", |volume| volume.written_body_bytes),
+    ("weir_volume_other_bytes", "bytes written beside bodies", |volume| volume.written_overhead_bytes),
     ("weir_volume_admitted", "objects let down while they arrived", |volume| volume.admitted),
-    ("weir_volume_promoted", "objects that went down from memory later", |volume| volume.promoted),
+    ("weir_volume_promoted", "objects that went down from memory later", |volume| volume.written_later),
     ("weir_volume_budget_refused", "objects not stored for the write budget", |volume| volume.budget_refused),
     ("weir_volume_evicted", "objects that made room for others on the volume", |volume| volume.evicted),
     ("weir_volume_reinserted", "objects written anew because they were still wanted", |volume| {
@@ -52,7 +52,7 @@ const COUNTS: [(&str, &str, Of<VolumeUse>); 16] = [
 ];
 
 const CATALOGUE_LEVELS: [(&str, &str, Of<CatalogueUse>); 4] = [
-    ("weir_catalogue_well", "1 while the catalogue can be searched", |of| u64::from(!of.is_broken)),
+    ("weir_catalogue_well", "1 while the catalogue can be searched", |of| u64::from(!of.broken)),
     ("weir_catalogue_bytes", "bytes on the drive that the catalogue takes", |of| of.disk_bytes),
     ("weir_catalogue_memory_bytes", "bytes of memory that the catalogue takes", |of| of.memory_bytes),
     ("weir_catalogue_behind_bytes", "bytes of the log that are not taken in yet", |of| of.behind_bytes),

@@ -2,7 +2,6 @@
 //! come from, [`send`] writes. It must not decide what is sent.
 
 pub(crate) mod multipart;
-pub(crate) mod send;
 pub(crate) mod source;
 
 use weir_store::Piece;

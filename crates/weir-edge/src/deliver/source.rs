@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use weir_observe::Counters;
 use weir_policy::Interval;
 use weir_store::{BLOCK_BYTES, Generation, Piece, Place, Read};
 use weir_upstream::OriginBody;
@@ -24,8 +25,16 @@ pub(crate) enum Source {
     Held(Held),
     /// Several parts of one.
     Parts(Box<Multipart>),
-    /// An origin's response, passed on by a route, which says what of its trailers goes out.
-    Origin(Box<OriginBody>, Arc<Route>),
+    /// An origin's response that is passed on.
+    Origin(Box<Passed>),
+}
+
+/// An origin's response, passed on by a route, which says what of its trailers goes out.
+pub(crate) struct Passed {
+    pub(crate) body: OriginBody,
+    pub(crate) route: Arc<Route>,
+    /// Where what comes is counted.
+    pub(crate) counters: Arc<Counters>,
 }
 
 impl Source {
@@ -74,21 +83,6 @@ impl Held {
         let block = usize::try_from(self.rest.start / BLOCK_BYTES as u64).ok()?;
         let within = (self.rest.start % BLOCK_BYTES as u64) as usize;
         Some((blocks.get(block..)?, within, self.rest.end - self.rest.start))
-    }
-
-    /// Whether its blocks are in memory.
-    pub(crate) fn is_at_hand(&self) -> bool {
-        self.generation.blocks().is_some()
-    }
-
-    /// How many bytes are still to be sent.
-    pub(crate) fn left(&self) -> u64 {
-        self.rest.end - self.rest.start
-    }
-
-    /// Whether all is sent.
-    pub(crate) fn is_done(&self) -> bool {
-        self.rest.is_empty()
     }
 
     /// Notes that so many bytes were sent.
@@ -183,8 +177,11 @@ impl Body for Source {
             Source::Bytes(bytes) => Ok(Some(Piece::Bytes(bytes.split_to(bytes.len().min(bytes_max))))),
             Source::Held(held) => held.next(bytes_max).await,
             Source::Parts(parts) => parts.next(bytes_max).await,
-            Source::Origin(body, _) => match body.next().await {
-                Ok(bytes) => Ok(bytes.map(Piece::Bytes)),
+            Source::Origin(passed) => match passed.body.next().await {
+                Ok(bytes) => {
+                    passed.counters.origin_bytes(bytes.as_ref().map_or(0, |bytes| bytes.len() as u64));
+                    Ok(bytes.map(Piece::Bytes))
+                }
                 Err(error) => Err(Cut { word: error.word() }),
             },
         }

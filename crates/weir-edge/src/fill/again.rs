@@ -8,13 +8,13 @@ use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_RANGE, ETAG, IF_RANG
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use weir_policy::Interval;
 use weir_store::Generation;
+use weir_upstream::Length;
 use weir_upstream::{OriginBody, OriginRequest, OriginResponse, Share, Tally, Upstream};
-use weir_wire::Framing;
 
 use super::witness::Witness;
 
-use crate::outgoing;
 use crate::plan::Route;
+use crate::transform::request;
 
 /// What is read over of an origin that sends the whole where a part was asked for: 1 MiB, or as much as it brings.
 const SKIP_BYTES_MAX: u64 = 1 << 20;
@@ -114,7 +114,7 @@ impl Again {
 
     /// The same without any field that a client has chosen, as far as what is stored does not depend on it.
     pub(crate) fn without_client(&self, generation: &Generation, route: &Route) -> Again {
-        let headers = outgoing::for_nobody(&self.headers, generation, route);
+        let headers = for_nobody(&self.headers, generation, route);
         Again { headers, ..self.clone() }
     }
 
@@ -153,7 +153,7 @@ fn part_in(answer: OriginResponse, stored: &HeaderMap, length: u64, want: Interv
     let other = if is_other { NoPart::Changed } else { NoPart::Unlike };
     // The whole says of itself what a part need not say.
     let is_as_whole =
-        is_coded_alike(said, stored) && !matches!(answer.framing, Framing::Length(whole) if whole != length);
+        is_coded_alike(said, stored) && !matches!(answer.length, Length::Known(whole) if whole != length);
     match answer.status {
         StatusCode::PARTIAL_CONTENT => {
             let range = only(said, &CONTENT_RANGE).and_then(part_of);
@@ -163,7 +163,7 @@ fn part_in(answer: OriginResponse, stored: &HeaderMap, length: u64, want: Interv
             }
             // More than was asked for is as good, where reading over it costs less than it brings.
             let skip_bytes = want.start.checked_sub(start).ok_or(NoPart::Unable)?;
-            let is_framed = !matches!(answer.framing, Framing::Length(bytes) if bytes != end - start);
+            let is_framed = !matches!(answer.length, Length::Known(bytes) if bytes != end - start);
             let is_it = is_framed && end > want.start && skip_bytes <= skip_bytes_max(want);
             let end = end.min(want.end);
             is_it.then_some(Part { body: answer.body, skip_bytes, end }).ok_or(NoPart::Unable)
@@ -224,6 +224,17 @@ pub(super) fn part_of(range: &HeaderValue) -> Option<(u64, u64, u64)> {
 /// Digits and nothing else: a sign is none.
 fn number(digits: &str) -> Option<u64> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
+}
+
+/// The fields of a fill's request again, in nobody's name: what no client has chosen, as far as the stored response does not
+/// depend on it.
+fn for_nobody(fields: &HeaderMap, generation: &Generation, route: &Route) -> HeaderMap {
+    let head = generation.head();
+    let coding = head.stored.headers.get(CONTENT_ENCODING);
+    let variant = &head.stored.variant;
+    let mut headers = request::of_nobody(fields, &generation.key().full, variant, coding);
+    route.towards_origin(&mut headers);
+    headers
 }
 
 #[cfg(test)]

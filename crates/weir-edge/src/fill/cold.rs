@@ -5,8 +5,8 @@ use http::header::{CONTENT_RANGE, RANGE};
 use http::{HeaderMap, HeaderValue};
 use weir_policy::{Asked, Interval};
 use weir_store::BLOCK_BYTES;
+use weir_upstream::Length;
 use weir_upstream::OriginResponse;
-use weir_wire::Framing;
 
 use super::again::{only, part_of};
 
@@ -72,7 +72,7 @@ impl Cold {
     /// none of it.
     pub(crate) fn read(self, response: &OriginResponse) -> Option<Kept> {
         let (start, end, length) = part_of(only(&response.headers, &CONTENT_RANGE)?)?;
-        if matches!(response.framing, Framing::Length(bytes) if bytes != end - start) {
+        if matches!(response.length, Length::Known(bytes) if bytes != end - start) {
             return None;
         }
         self.kept(start, end, length)

@@ -10,8 +10,8 @@ use http::header::{ACCEPT_RANGES, AGE, CONTENT_LENGTH, CONTENT_RANGE, SET_COOKIE
 use http::{HeaderMap, HeaderValue, StatusCode};
 use weir_policy::{BodyEnd, CacheKey, NotStored, Now, SetCookie, Storable, Variant, may_freshen, storable};
 use weir_store::{Generation, NotAdmitted, Retirement, Writer};
+use weir_upstream::Length;
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
-use weir_wire::Framing;
 
 use super::again::{Part, is_coded_alike, strong};
 use super::cold::{Cold, Kept, placed_alone};
@@ -45,7 +45,7 @@ impl Errand {
             Concern::All => {}
             Concern::Lead if error.blame() == Blame::Local => {}
             Concern::Lead => {
-                desk.upstreams.suspected(upstream, self.client, now);
+                desk.upstreams.suspected(upstream, self.client, failure.kind, now);
                 failure.concern = self.concern(fill, now);
             }
         }
@@ -82,8 +82,8 @@ impl Errand {
         if self.cold.is_some() && response.status == StatusCode::OK {
             self.handle(fill, Manner::Whole);
         }
-        let end = match response.framing {
-            Framing::Close => BodyEnd::Close,
+        let end = match response.length {
+            Length::UntilClose => BodyEnd::Close,
             _ => BodyEnd::Framed,
         };
         let rules = &self.route.rules;
@@ -93,9 +93,9 @@ impl Errand {
         let is_outage = response.status.is_server_error() && self.validating.is_some();
         let reason = match judged {
             Ok(_) if is_outage => NotStored::ServerError,
-            Ok(_) if self.is_too_large(response.framing) => NotStored::TooLarge,
+            Ok(_) if self.is_too_large(response.length) => NotStored::TooLarge,
             Ok(storable) => {
-                let length = length(response.framing);
+                let length = response.length.bytes();
                 match self.begin(fill, storable, &response, length) {
                     Ok((generation, writer)) if generation.is_part() => {
                         let end = length.unwrap_or_default();
@@ -183,7 +183,7 @@ impl Errand {
         mut response: OriginResponse,
         give: Give,
     ) -> bool {
-        let is_short = matches!(response.framing, Framing::Length(bytes) if bytes <= ALONE_BYTES_MAX);
+        let is_short = matches!(response.length, Length::Known(bytes) if bytes <= ALONE_BYTES_MAX);
         let body = match is_short {
             true => tokio::time::timeout(SHARED_TIME_MAX, whole(&mut response.body)).await.ok(),
             false => None,
@@ -314,8 +314,8 @@ impl Errand {
         }
     }
 
-    fn is_too_large(&self, framing: Framing) -> bool {
-        matches!(framing, Framing::Length(length) if length > self.plane.object_bytes_max())
+    fn is_too_large(&self, length: Length) -> bool {
+        matches!(length, Length::Known(length) if length > self.plane.object_bytes_max())
     }
 
     /// The lead keeps its stream; joiners are told to pass.
@@ -346,10 +346,10 @@ impl Errand {
     /// For which of those waiting a response that is not stored may be, if it is short enough to be kept for
     /// a moment.
     fn shareable(&self, response: &OriginResponse, reason: NotStored) -> Option<Variant> {
-        let is_short = match response.framing {
-            Framing::Length(length) => length <= SHARED_BYTES_MAX,
-            Framing::None => true,
-            Framing::Chunked | Framing::Close => false,
+        let is_short = match response.length {
+            Length::Known(length) => length <= SHARED_BYTES_MAX,
+            Length::None => true,
+            Length::Unknown | Length::UntilClose => false,
         };
         if !is_short || !response.status.is_server_error() || !reason.may_be_shared() {
             return None;
@@ -436,15 +436,6 @@ impl Errand {
             fields.append(VARY, value.clone());
         }
         Some(fields)
-    }
-}
-
-/// How long a body is, where its framing tells.
-fn length(framing: Framing) -> Option<u64> {
-    match framing {
-        Framing::Length(length) => Some(length),
-        Framing::None => Some(0),
-        Framing::Chunked | Framing::Close => None,
     }
 }
 

@@ -28,7 +28,7 @@ use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use weir_policy::{CacheKey, NotStored, Variant};
+use weir_policy::{CacheKey, Failure, NotStored, Variant};
 use weir_store::{Generation, Lag, Retirement, Stamp, Writer};
 use weir_upstream::OriginError;
 
@@ -69,6 +69,8 @@ pub(crate) struct OriginFailure {
     /// When to try again, for a 503.
     pub(crate) retry_after: Option<Duration>,
     pub(crate) concern: Concern,
+    /// What it is to what is held: [`Failure::NoAnswer`] or [`Failure::Unusable`].
+    pub(crate) kind: Failure,
 }
 
 impl OriginFailure {
@@ -87,6 +89,7 @@ impl OriginFailure {
             origin: None,
             retry_after,
             concern: if error.is_before_request() { Concern::All } else { Concern::Lead },
+            kind: if error.is_no_answer() { Failure::NoAnswer } else { Failure::Unusable },
         }
     }
 }

@@ -10,7 +10,7 @@ use http::header::AUTHORIZATION;
 use http::{HeaderMap, Method, StatusCode};
 use parking_lot::Mutex;
 use tokio::sync::{Notify, oneshot};
-use weir_policy::{CacheKey, RequestView, conditional};
+use weir_policy::{Ask, CacheKey, Failure, RequestView, conditional};
 use weir_store::{Generation, Writer};
 use weir_upstream::{Blame, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse, Share};
 
@@ -75,6 +75,14 @@ pub(crate) enum Sharing {
 }
 
 impl Sharing {
+    /// That of a request: what is not known to be public is its own.
+    pub(crate) fn of(ask: &Ask) -> Sharing {
+        match ask.is_authenticated() {
+            true => Sharing::Alone,
+            false => Sharing::Shared,
+        }
+    }
+
     /// Who asks for himself says nothing of the ranges of others, nor they of his: under which digest of the key it is remembered
     /// how they are fetched.
     pub(crate) fn digest_of_ranges(self, key: &CacheKey) -> u128 {
@@ -162,6 +170,7 @@ impl Drop for Closing {
                 origin: None,
                 retry_after: None,
                 concern: Concern::Lead,
+                kind: Failure::Unusable,
             };
             let _ = self.fill.head.set(FillHead::Failed(failure));
             self.fill.apply(Event::Failed);

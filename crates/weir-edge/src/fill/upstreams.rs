@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use weir_policy::Failure;
 
 use super::witness::{Witness, Witnesses};
 
@@ -80,6 +81,8 @@ struct Known {
     /// How many of them are of each client.
     clients: HashMap<IpAddr, usize>,
     trouble: Option<Trouble>,
+    /// What its last failure was.
+    kind: Option<Failure>,
 }
 
 impl Known {
@@ -128,16 +131,16 @@ impl Upstreams {
 
     /// It gave no answer, whoever asked.
     pub(crate) fn failed(&self, name: &str, now: Instant) {
-        self.trouble(name, |trouble| match trouble {
+        self.trouble(name, Failure::NoAnswer, |trouble| match trouble {
             Some(Trouble::Out(outage)) => Trouble::Out(outage.failed(now)),
             Some(Trouble::Suspected(_)) | None => Trouble::Out(Outage::begin(now)),
         });
     }
 
-    /// It gave no answer to a request of this client that may have been the cause; that is an outage once several clients have
-    /// met it, with no answer in between.
-    pub(crate) fn suspected(&self, name: &str, client: Witness, now: Instant) {
-        self.trouble(name, |trouble| match trouble {
+    /// It gave no answer, or none that can be used, to a request of this client that may have been the cause; that is an outage
+    /// once several clients have met it, with no answer in between.
+    pub(crate) fn suspected(&self, name: &str, client: Witness, kind: Failure, now: Instant) {
+        self.trouble(name, kind, |trouble| match trouble {
             Some(Trouble::Out(outage)) => Trouble::Out(outage.failed(now)),
             Some(Trouble::Suspected(mut witnesses)) => {
                 witnesses.add(client, now);
@@ -150,13 +153,14 @@ impl Upstreams {
         });
     }
 
-    fn trouble(&self, name: &str, add: impl FnOnce(Option<Trouble>) -> Trouble) {
+    fn trouble(&self, name: &str, kind: Failure, add: impl FnOnce(Option<Trouble>) -> Trouble) {
         let mut known = self.known.lock();
         let upstream = known.entry(name.into()).or_default();
         if upstream.trouble.is_none() {
             self.troubles.fetch_add(1, Ordering::Relaxed);
         }
         upstream.trouble = Some(add(upstream.trouble.take()));
+        upstream.kind = Some(kind);
     }
 
     /// It answered, whatever it said.
@@ -174,14 +178,15 @@ impl Upstreams {
         }
     }
 
-    /// Whether it failed a moment ago, so that it is not to be waited for.
-    pub(crate) fn is_down(&self, name: &str, now: Instant) -> bool {
+    /// How it failed a moment ago, so that it is not to be waited for; none where it is up.
+    pub(crate) fn outage(&self, name: &str, now: Instant) -> Option<Failure> {
         if self.troubles.load(Ordering::Relaxed) == 0 {
-            return false;
+            return None;
         }
         let mut known = self.known.lock();
-        let outage = known.get_mut(name).and_then(Known::outage);
-        outage.is_some_and(|outage| !outage.is_forgotten(now))
+        let upstream = known.get_mut(name)?;
+        upstream.outage().filter(|outage| !outage.is_forgotten(now))?;
+        upstream.kind
     }
 
     /// Whether it may be asked without a client: always while it answers, else once a spell. Who is told so does ask.
@@ -229,6 +234,26 @@ mod tests {
     use weir_clock as clock;
 
     const NAME: &str = "main";
+    const NO_ANSWER: Failure = Failure::NoAnswer;
+
+    impl Upstreams {
+        fn is_down(&self, name: &str, now: Instant) -> bool {
+            self.outage(name, now).is_some()
+        }
+    }
+
+    #[test]
+    fn an_outage_is_of_the_kind_of_its_last_failure() {
+        let (upstreams, now) = (Upstreams::default(), clock::mono());
+        for number in 0..3 {
+            upstreams.suspected(NAME, Witness::V4(number), Failure::Unusable, now);
+        }
+        assert_eq!(upstreams.outage(NAME, now), Some(Failure::Unusable), "it talks, though not HTTP");
+        upstreams.failed(NAME, now);
+        assert_eq!(upstreams.outage(NAME, now), Some(NO_ANSWER));
+        upstreams.answered(NAME);
+        assert_eq!(upstreams.outage(NAME, now), None);
+    }
 
     #[test]
     fn an_upstream_that_failed_is_tried_once_a_spell_and_the_spell_doubles() {
@@ -269,15 +294,15 @@ mod tests {
         let (upstreams, now) = (Upstreams::default(), clock::mono());
         let client = Witness::V4;
         for _ in 0..100 {
-            upstreams.suspected(NAME, client(1), now);
-            upstreams.suspected(NAME, client(2), now);
+            upstreams.suspected(NAME, client(1), NO_ANSWER, now);
+            upstreams.suspected(NAME, client(2), NO_ANSWER, now);
         }
         assert!(!upstreams.is_down(NAME, now) && upstreams.may_try(NAME, now));
         upstreams.answered(NAME);
-        upstreams.suspected(NAME, client(3), now);
+        upstreams.suspected(NAME, client(3), NO_ANSWER, now);
         assert!(!upstreams.is_down(NAME, now), "an answer came in between");
-        upstreams.suspected(NAME, client(2), now);
-        upstreams.suspected(NAME, client(1), now);
+        upstreams.suspected(NAME, client(2), NO_ANSWER, now);
+        upstreams.suspected(NAME, client(1), NO_ANSWER, now);
         assert!(upstreams.is_down(NAME, now) && !upstreams.may_try(NAME, now));
         upstreams.answered(NAME);
         assert!(!upstreams.is_down(NAME, now) && upstreams.known.lock().is_empty());

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use crate::listen::Peer;
+use weir_front::listen::Peer;
 
 /// So many clients must have met a failure that a request may have caused.
 pub(crate) const WITNESSES_MIN: usize = 3;

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use weir_front::Turn;
+
 /// The level is counted in bytes times this, so that a nanosecond of any rate is a whole number.
 const UNITS_PER_BYTE: u128 = 1_000_000_000;
 /// What a writer that came late may make up for: so much of a second's bytes go out on top of the burst.
@@ -9,15 +11,6 @@ const LATE_SHARE: u64 = 10;
 /// What goes out at a time where the burst is used up: so much of a second's bytes, at most [`STEP_BYTES_MAX`].
 const STEP_SHARE: u64 = 20;
 const STEP_BYTES_MAX: u64 = 256 << 10;
-
-/// What may be done now.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// So many bytes may go out.
-    Go(u64),
-    /// Nothing may, before this.
-    Wait(Instant),
-}
 
 /// Bytes that may go out: `rate` more each second, never more at once than the burst and 100 ms of the rate. From when it was
 /// made, no more than the burst and the rate's share of the time since go out of it; in any other time, 100 ms more.

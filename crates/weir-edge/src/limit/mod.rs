@@ -14,7 +14,6 @@ use weir_config::value::ByteRate;
 use weir_store::Generation;
 
 use self::bucket::Bucket;
-pub(crate) use self::bucket::Turn;
 pub(crate) use self::pace::Pace;
 use crate::exchange::Exchange;
 use crate::plan::Route;
@@ -23,14 +22,14 @@ use weir_clock as clock;
 /// The pace of a response that begins now; `None` where nothing holds its body back. `generation` is what it is served from,
 /// where it comes out of the store.
 pub(crate) fn pace(
-    exchange: &Exchange<'_>,
+    exchange: &Exchange<'_, '_>,
     route: &Route,
     status: StatusCode,
     generation: Option<&Arc<Generation>>,
 ) -> Option<Box<Pace>> {
     let rate = route.rate.as_ref()?;
     let has_part = matches!(status, StatusCode::OK | StatusCode::PARTIAL_CONTENT);
-    if exchange.head.method != Method::GET || !has_part {
+    if exchange.request.method != Method::GET || !has_part {
         return None;
     }
     let now = clock::mono();

@@ -5,7 +5,9 @@ use std::time::Instant;
 
 use weir_store::Generation;
 
-use super::bucket::{Bucket, Turn};
+use weir_front::Turn;
+
+use super::bucket::Bucket;
 use super::media::{self, Found};
 
 /// What is played in this time goes out unhindered, in seconds.
@@ -46,13 +48,15 @@ impl Pace {
         let media = media.map(sought);
         (limit.is_some() || media.is_some()).then_some(Pace { limit, media, sent: 0 })
     }
+}
 
+impl weir_front::Pace for Pace {
     /// Looks for what is not known yet, where bytes that came since may tell: after the first, then after twice as many each
     /// time. What it looks at is held; nothing is fetched for it.
     ///
     /// # Cancel safety
     /// Safe: it is looked for again.
-    pub(crate) async fn look(&mut self) {
+    async fn look(&mut self) {
         let Some(Media::Sought(sought)) = &mut self.media else { return };
         if self.sent < sought.look_at {
             return;
@@ -72,7 +76,7 @@ impl Pace {
     }
 
     /// How many of `wanted` bytes may go out `now`, or when to ask again.
-    pub(crate) fn turn(&mut self, now: Instant, wanted: u64) -> Turn {
+    fn turn(&mut self, now: Instant, wanted: u64) -> Turn {
         let media = match &mut self.media {
             Some(Media::Known(bucket)) => Some(bucket),
             Some(Media::Sought(_)) | None => None,
@@ -89,7 +93,7 @@ impl Pace {
     }
 
     /// Notes that so many bytes went out.
-    pub(crate) fn took(&mut self, bytes: u64) {
+    fn took(&mut self, bytes: u64) {
         self.sent += bytes;
         if let Some(limit) = &mut self.limit {
             limit.take(bytes);

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use weir_front::{Pace as _, Turn};
+
 use super::*;
 
 fn rate(limit: Option<u64>, query_max: Option<u64>) -> ResolvedRate {

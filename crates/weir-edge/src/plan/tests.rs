@@ -102,7 +102,7 @@ eject = { failures = 11, within = \"12s\", time = \"13s\", time_max = \"14s\" }\
     assert_eq!(plan.memory_bytes(), 1 << 20);
     assert_eq!(plan.drain(), seconds(10));
     let unix = Address::Unix { path: "/a".into(), mode: 0o600 };
-    assert_eq!(plan.listeners(), [("127.0.0.1:1".parse().unwrap(), Some(ProxyProtocol::V2)), (unix, None)]);
+    assert_eq!(plan.listeners(), [("127.0.0.1:1".parse().unwrap(), Some(Form::V2)), (unix, None)]);
     let limits = plan.limits();
     let head = &limits.head;
     assert_eq!(

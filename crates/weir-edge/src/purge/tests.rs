@@ -29,7 +29,7 @@ fn check(target: PurgeTarget, dead: &[&str], alive: &[&str]) {
     let before = ledger.current();
     let order = PurgeOrder { target, force: Force::Hard };
     let marks = marks(&plan, &order).unwrap();
-    ledger.mark(&marks, clock::now());
+    ledger.mark(&marks, weir_clock::now());
     let judged = |full: &str| {
         let authority = full.split("://").nth(1).unwrap().split('/').next().unwrap();
         let site = plan.site(authority.split(':').next().unwrap()).unwrap().mark;

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use http::header::{CONNECTION, FORWARDED, VIA};
 use http::{HeaderMap, HeaderName};
 
-use crate::listen::{Peer, Trusted};
+use weir_front::listen::{Peer, Trusted};
 
 pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 

@@ -8,11 +8,4 @@ pub mod response;
 #[cfg(test)]
 mod tests;
 
-/// Whether the peer's word about the client is believed (`trusted_proxies`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Trust {
-    /// It is.
-    Trusted,
-    /// It is not.
-    Untrusted,
-}
+pub use weir_front::Trust;

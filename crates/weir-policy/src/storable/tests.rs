@@ -265,12 +265,23 @@ fn ages_at_arrival() {
         ("date: nonsense\nage: 5", 0, 0, 5),
         ("age: 0, 7200", 0, 0, 0),
         ("age: 7200, 0", 0, 0, 7200),
-        ("age: 0, 0", 0, 0, 1 << 31),
-        ("age: 5\nage: 5", 0, 0, 1 << 31),
-        ("age: abc", 0, 0, 1 << 31),
-        ("age: -1", 0, 0, 1 << 31),
-        ("age: 1.0", 0, 0, 1 << 31),
-        ("age: 7;a=b", 0, 0, 1 << 31),
+        // Of a list the first member counts, over however many lines (RFC 9111 §5.1).
+        ("age: 0, 0", 0, 0, 0),
+        ("age: 5, 5", 0, 0, 5),
+        ("age: 5\nage: 5", 0, 0, 5),
+        ("age: 0\nage: 7200", 0, 0, 0),
+        ("age: 7200\nage: 0", 0, 0, 7200),
+        ("age: ,, 7 ,8", 0, 0, 7),
+        ("age:\nage: 7", 0, 0, 7),
+        // What is not a non-negative integer is ignored: the delay counts, and the Date.
+        ("age: abc", 0, 3, 3),
+        ("age: -1", 0, 0, 0),
+        ("age: 1.0", 0, 0, 0),
+        ("age: 7;a=b", 0, 0, 0),
+        ("age: abc, 7", 0, 0, 0),
+        ("age: \"7\"", 0, 0, 0),
+        ("age:", 0, 0, 0),
+        (&*format!("date: {DAY_BEFORE}\nage: abc"), 0, 0, 86_400),
         ("age: 99999999999999", 0, 0, 1 << 31),
     ] {
         let has_date = lines.contains("date");
@@ -291,6 +302,7 @@ fn grace_windows() {
         stale: StaleRules {
             while_revalidate: Some(Duration::from_secs(50)),
             if_error: Some(Duration::from_secs(70)),
+            if_unreachable: None,
         },
         ..CacheRules::default()
     };

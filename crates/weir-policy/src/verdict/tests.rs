@@ -1,9 +1,14 @@
 //! Verdicts over time, and what may go out when the origin fails.
 
-use super::{Failure, MissReason, RevalidateReason, StaleUse, Verdict, error_reusable, joined, verdict};
-use crate::tests::given::{ask, at, at_ms, fields, request, stored};
-use crate::{CacheRules, Consult, Triggers, consult};
+use super::{
+    Excuse, Failure, MissReason, RevalidateReason, StaleUse, Verdict, error_reusable, joined,
+    unreachable_window, verdict,
+};
+use crate::tests::given::{DATE, ask, at, at_ms, fields, judged, request, stored};
+use crate::{CacheRules, Consult, StaleRules, Stored, StoredFlags, Triggers, consult};
 use http::{Method, StatusCode};
+use proptest::prelude::*;
+use std::time::Duration;
 
 /// The verdict as a word.
 fn word(asked: &str, response: &str, seconds: u64) -> &'static str {
@@ -120,9 +125,13 @@ fn what_goes_out_on_failure() {
     let sie = "cache-control: max-age=10, stale-if-error=5";
     let swr = "cache-control: max-age=10, stale-while-revalidate=5";
     for (asked, response, failure, seconds, expect) in [
-        ("", plain, Failure::NoAnswer, 10, false),
+        ("", plain, failing, 10, false),
+        ("", plain, Failure::Unusable, 10, false),
+        ("", plain, Failure::Slow, 10, false),
         ("", sie, Failure::NoAnswer, 14, true),
         ("", sie, Failure::NoAnswer, 15, false),
+        ("", sie, Failure::Unusable, 14, true),
+        ("", sie, Failure::Unusable, 15, false),
         ("", sie, failing, 14, true),
         ("", sie, not_found, 14, false),
         ("", sie, Failure::Slow, 14, true),
@@ -137,9 +146,142 @@ fn what_goes_out_on_failure() {
         ("", "cache-control: no-cache, stale-if-error=9\netag: \"a\"", failing, 0, false),
     ] {
         let asked = format!("cache-control: {asked}");
-        let found = error_reusable(&ask(&asked), &stored(response), failure, at(seconds));
+        let found =
+            error_reusable(&ask(&asked), &stored(response), failure, &StaleRules::default(), at(seconds));
         assert_eq!(found.is_some(), expect, "{asked} | {response} | {failure:?} | {seconds}");
     }
+}
+
+/// A route that says so much of staleness.
+fn rules(if_error_s: Option<u64>, if_unreachable_s: Option<u64>) -> StaleRules {
+    let seconds = |window: Option<u64>| window.map(Duration::from_secs);
+    StaleRules {
+        while_revalidate: None,
+        if_error: seconds(if_error_s),
+        if_unreachable: seconds(if_unreachable_s),
+    }
+}
+
+/// Stored by such a route.
+fn stored_by(stale: StaleRules, response: &str) -> Stored {
+    let lines = format!("date: {DATE}\n{response}");
+    judged("", 200, &lines, &CacheRules { stale, ..CacheRules::default() }).unwrap().into_stored()
+}
+
+#[test]
+fn where_there_is_no_answer_at_all_what_is_stale_goes_out_for_a_bounded_time() {
+    let plain = "cache-control: max-age=10";
+    let sie = "cache-control: max-age=10, stale-if-error=100";
+    let (none, named) = (rules(None, None), rules(None, Some(50)));
+    for (rules, response, window_s) in [
+        (none, plain, 3600),
+        (named, plain, 50),
+        (rules(None, Some(0)), plain, 0),
+        // What the origin says is the most, unless the route says something.
+        (none, sie, 100),
+        (none, "cache-control: max-age=10, stale-if-error=0", 0),
+        (none, "cdn-cache-control: max-age=10, stale-if-error=100", 100),
+        (named, sie, 100),
+        (rules(None, Some(200)), sie, 200),
+        // A window for errors is one for this error, too, and makes no other shorter.
+        (rules(Some(7), None), plain, 3600),
+        (rules(Some(7), None), sie, 3600),
+        (rules(Some(7200), None), plain, 7200),
+        (rules(Some(70), Some(50)), plain, 70),
+        // What forbids it.
+        (none, "cache-control: max-age=10, must-revalidate", 0),
+        (none, "cache-control: max-age=10, proxy-revalidate", 0),
+        (none, "cache-control: s-maxage=10", 0),
+        (none, "cache-control: max-age=10, no-cache\netag: \"a\"", 0),
+        (rules(Some(70), Some(50)), "cache-control: max-age=10, must-revalidate", 0),
+        (named, "cache-control: s-maxage=10", 0),
+        (none, "cdn-cache-control: max-age=10, must-revalidate", 0),
+    ] {
+        let held = stored_by(rules, response);
+        assert_eq!(unreachable_window(&held, &rules).as_secs(), window_s, "{rules:?} {response}");
+        let goes =
+            |seconds| error_reusable(&ask(""), &held, Failure::NoAnswer, &rules, at(seconds)).is_some();
+        assert_eq!(goes(10), window_s > 0, "{rules:?} {response}");
+        assert!(window_s == 0 || goes(9 + window_s), "{rules:?} {response}");
+        assert!(!goes(10 + window_s), "{rules:?} {response}");
+    }
+}
+
+#[test]
+fn no_answer_is_no_excuse_for_what_was_told_to_be_asked_about() {
+    let held = stored("cache-control: max-age=10");
+    let goes = |asked: &str, held: &Stored| {
+        error_reusable(&ask(asked), held, Failure::NoAnswer, &StaleRules::default(), at(20))
+            .map(|(_, why)| why)
+    };
+    assert_eq!(goes("", &held), Some(Excuse::Unreachable));
+    assert_eq!(goes("cache-control: max-age=0", &held), Some(Excuse::Unreachable));
+    assert_eq!(goes("cache-control: no-cache", &held), None);
+    assert_eq!(goes("pragma: no-cache", &held), None);
+    assert_eq!(goes("", &stored("cache-control: max-age=10, stale-if-error=60")), Some(Excuse::Error));
+    let mut doubted = held.clone();
+    doubted.doubt(at(0).mono);
+    assert_eq!(goes("", &doubted), None);
+    let mut purged = stored("cache-control: max-age=1000");
+    purged.outdate(at(15).mono);
+    assert_eq!(goes("", &purged), Some(Excuse::Unreachable));
+}
+
+proptest! {
+    /// No directive that forbids what is stale is ever overruled, whatever the windows and the failure.
+    #[test]
+    fn what_is_bound_never_goes_out_stale(
+        bond in prop::sample::select(vec!["must-revalidate", "proxy-revalidate", "s-maxage=5", "no-cache"]),
+        if_error in prop::option::of(0_u64..10_000),
+        if_unreachable in prop::option::of(0_u64..10_000),
+        said in prop::option::of(0_u64..10_000),
+        seconds in 10_u64..20_000,
+        failure in prop::sample::select(vec![
+            Failure::NoAnswer, Failure::Unusable, Failure::Slow, Failure::Status(StatusCode::BAD_GATEWAY),
+        ]),
+    ) {
+        let rules = rules(if_error, if_unreachable);
+        let said = said.map(|said| format!(", stale-if-error={said}")).unwrap_or_default();
+        let held = stored_by(rules, &format!("etag: \"a\"\ncache-control: max-age=10, {bond}{said}"));
+        prop_assert!(error_reusable(&ask(""), &held, failure, &rules, at(seconds)).is_none());
+    }
+
+    /// Nothing goes out past all windows; within its own, no answer always lets it out; and what a status or a slow origin
+    /// lets out does not depend on the window for no answer.
+    #[test]
+    fn a_window_is_for_what_it_names(
+        if_error in prop::option::of(0_u64..5_000),
+        if_unreachable in prop::option::of(0_u64..5_000),
+        said in prop::option::of(0_u64..5_000),
+        staleness in 0_u64..9_000,
+    ) {
+        let stale = rules(if_error, if_unreachable);
+        let said_text = said.map(|said| format!(", stale-if-error={said}")).unwrap_or_default();
+        let held = stored_by(stale, &format!("etag: \"a\"\ncache-control: max-age=10{said_text}"));
+        let goes = |failure, rules: &StaleRules| {
+            error_reusable(&ask(""), &held, failure, rules, at(10 + staleness)).is_some()
+        };
+        let error = if_error.or(said).unwrap_or(0);
+        let default = if if_error.is_none() && said.is_some() { 0 } else { 3600 };
+        prop_assert_eq!(goes(Failure::NoAnswer, &stale), staleness < error.max(if_unreachable.unwrap_or(default)));
+        for failure in [Failure::Status(StatusCode::SERVICE_UNAVAILABLE), Failure::Unusable, Failure::Slow] {
+            prop_assert_eq!(goes(failure, &stale), staleness < error);
+            prop_assert_eq!(goes(failure, &rules(if_error, Some(9_000))), staleness < error);
+        }
+    }
+}
+
+#[test]
+fn the_bound_that_an_origin_names_is_kept_beside_what_is_stored() {
+    let named = StoredFlags::NAMES_IF_ERROR;
+    assert!(stored("cache-control: max-age=10, stale-if-error=0").facts.flags.has(named));
+    assert!(!stored("cache-control: max-age=10").facts.flags.has(named));
+    assert!(
+        !stored_by(rules(Some(1), None), "cache-control: max-age=10, stale-if-error=9")
+            .facts
+            .flags
+            .has(named)
+    );
 }
 
 #[test]
@@ -206,6 +348,8 @@ fn a_soft_purge_makes_stale_at_once_and_opens_the_windows() {
     }
     let mut held = stored("cache-control: max-age=1000, stale-if-error=5");
     held.outdate(at(10).mono);
-    assert!(error_reusable(&ask(""), &held, Failure::NoAnswer, at(14)).is_some());
-    assert!(error_reusable(&ask(""), &held, Failure::NoAnswer, at(15)).is_none());
+    let goes =
+        |seconds| error_reusable(&ask(""), &held, Failure::NoAnswer, &StaleRules::default(), at(seconds));
+    assert!(goes(14).is_some());
+    assert!(goes(15).is_none());
 }

@@ -134,7 +134,11 @@ fn what_is_in_memory_alone_is_listed_in_order() {
     }
     let page = store.list(&Listing { limit: 1000, ..Listing::default() }, now()).unwrap();
     assert!(page.objects.is_sorted_by_key(|object| (object.key.site, object.key.full.clone())));
-    assert!(page.objects.iter().all(|object| object.bytes == Some(100) && !object.is_on_volume));
+    assert!(
+        page.objects
+            .iter()
+            .all(|object| object.body_bytes == Some(100) && !object.is_part() && !object.is_on_volume)
+    );
 }
 
 #[test]

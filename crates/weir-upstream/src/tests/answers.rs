@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use http::{HeaderValue, Method, StatusCode};
-use weir_wire::Framing;
+
+use crate::Length;
 
 use super::scripted::{fetch, get, head, ok, request, serve, text, upstream};
 
@@ -14,7 +15,7 @@ async fn a_response_arrives_and_its_connection_serves_again() {
     for _ in 0..10 {
         let mut response = head(&upstream, get("/a?b=c")).await;
         assert_eq!(response.status, StatusCode::OK);
-        assert_eq!(response.framing, Framing::Length(5));
+        assert_eq!(response.length, Length::Known(5));
         assert_eq!(response.body.left(), Some(5));
         assert_eq!(text(&mut response.body).await.unwrap(), "hello");
     }
@@ -52,7 +53,7 @@ async fn bodies_of_every_framing() {
     .await;
     let upstream = upstream(&origin);
     let mut response = head(&upstream, get("/chunked")).await;
-    assert_eq!(response.framing, Framing::Chunked);
+    assert_eq!(response.length, Length::Unknown);
     assert_eq!(text(&mut response.body).await.unwrap(), "abcde");
     assert_eq!(response.body.trailers().unwrap().get("x-sum").unwrap(), "5");
     assert_eq!(fetch(&upstream, request(Method::HEAD, "/")).await.unwrap(), "");
@@ -63,7 +64,7 @@ async fn bodies_of_every_framing() {
     }
     assert_eq!(origin.accepted(), 1);
     let mut response = head(&upstream, get("/close")).await;
-    assert_eq!(response.framing, Framing::Close);
+    assert_eq!(response.length, Length::UntilClose);
     assert_eq!(text(&mut response.body).await.unwrap(), "until the end");
     assert_eq!(upstream.snapshot().origins[0].connections_open, 0);
 }

@@ -8,8 +8,8 @@ use clap::Args;
 use serde_json::json;
 use weir_config::{Loaded, Mistakes};
 
-use super::{counted, say, say_json};
 use crate::diagnostics;
+use crate::print::{counted, say, say_json};
 
 /// The command line of `weir check`.
 #[derive(Debug, Args)]

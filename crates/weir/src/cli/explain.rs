@@ -77,8 +77,8 @@ fn show(question: &Question, explained: &Explained) -> String {
     page.line_if("upstream", explained.upstream.as_deref());
     // A key with fields or cookies has a line for each.
     page.lines("key", explained.key.iter().flat_map(|key| key.lines()).map(str::to_owned));
-    if !explained.dropped.is_empty() {
-        let names = explained.dropped.join(", ");
+    if !explained.query_dropped.is_empty() {
+        let names = explained.query_dropped.join(", ");
         page.line(
             "dropped",
             &format!("{names}  (from the query: neither in the key nor sent to the origin)"),
@@ -87,7 +87,7 @@ fn show(question: &Question, explained: &Explained) -> String {
     if !explained.not_in_key.is_empty() {
         page.line("not in key", &explained.not_in_key.join(", "));
     }
-    if let Some(asked) = &explained.asked {
+    if let Some(asked) = &explained.origin_request {
         let fields = asked.headers.iter().map(|(name, value)| format!("  {name}: {value}"));
         page.lines("asked for", std::iter::once(asked.line.clone()).chain(fields));
     }
@@ -113,12 +113,12 @@ fn joined(all: &[String]) -> Option<String> {
 }
 
 fn verdict_text(explained: &Explained) -> String {
-    let Explained { verdict, reason, because, .. } = explained;
-    match (reason.as_str(), because.as_str()) {
+    let Explained { verdict, reason, explanation, .. } = explained;
+    match (reason.as_str(), explanation.as_str()) {
         ("", "") => verdict.clone(),
-        ("", because) => format!("{verdict}: {because}"),
+        ("", explanation) => format!("{verdict}: {explanation}"),
         (reason, "") => format!("{verdict}: {reason}"),
-        (reason, because) => format!("{verdict}: {reason}  ({because})"),
+        (reason, explanation) => format!("{verdict}: {reason}  ({explanation})"),
     }
 }
 
@@ -132,20 +132,20 @@ fn variant_text(variant: &StoredVariant) -> Vec<String> {
         "{}, age {} s of {} s ({}), ",
         variant.status, variant.age_s, variant.lifetime_s, variant.source
     );
-    if variant.left_s > 0 {
-        let _ = write!(text, "{} s left", variant.left_s);
+    if variant.ttl_left_s > 0 {
+        let _ = write!(text, "{} s left", variant.ttl_left_s);
     } else {
-        let _ = write!(text, "stale for {} s", -variant.left_s);
+        let _ = write!(text, "stale for {} s", -variant.ttl_left_s);
     }
-    match variant.length {
-        Some(length) if length == variant.held => {
+    match variant.body_bytes {
+        Some(length) if length == variant.held_bytes => {
             let _ = write!(text, ", {length} bytes");
         }
         Some(length) => {
-            let _ = write!(text, ", {} of {length} bytes", variant.held);
+            let _ = write!(text, ", {} of {length} bytes", variant.held_bytes);
         }
         None => {
-            let _ = write!(text, ", {} bytes so far", variant.held);
+            let _ = write!(text, ", {} bytes so far", variant.held_bytes);
         }
     }
     if let Some(etag) = &variant.etag {
@@ -155,24 +155,24 @@ fn variant_text(variant: &StoredVariant) -> Vec<String> {
         text.push_str("  <- fits");
     }
     let mut lines = vec![text];
-    lines.extend(variant.selecting.iter().map(|selecting| match &selecting.value {
+    lines.extend(variant.vary.iter().map(|selecting| match &selecting.value {
         Some(value) => format!("  for {}: {value}", selecting.field),
         None => format!("  for requests without {}", selecting.field),
     }));
     let windows =
         [("stale-while-revalidate", variant.while_revalidate_s), ("stale-if-error", variant.if_error_s)];
     let windows = windows.iter().filter(|(_, window_s)| *window_s > 0);
-    let marks =
-        variant.marks.iter().cloned().chain(windows.map(|(name, window_s)| format!("{name} {window_s} s")));
-    let marks: Vec<String> = marks.collect();
-    lines.extend(joined(&marks).map(|marks| format!("  {marks}")));
+    let flags =
+        variant.flags.iter().cloned().chain(windows.map(|(name, window_s)| format!("{name} {window_s} s")));
+    let flags: Vec<String> = flags.collect();
+    lines.extend(joined(&flags).map(|flags| format!("  {flags}")));
     lines.extend(joined(&variant.tags).map(|tags| format!("  tags: {tags}")));
     lines
 }
 
 #[cfg(test)]
 mod tests {
-    use weir_control::{AskedOrigin, SelectingField};
+    use weir_control::{OriginRequest, SelectingField};
 
     use super::*;
 
@@ -189,9 +189,9 @@ mod tests {
             age_s: 2,
             lifetime_s: 60,
             source: "max-age".into(),
-            left_s: 58,
-            length: Some(10),
-            held: 10,
+            ttl_left_s: 58,
+            body_bytes: Some(10),
+            held_bytes: 10,
             etag: Some("\"x\"".into()),
             ..StoredVariant::default()
         };
@@ -200,7 +200,7 @@ mod tests {
             route: Some("/*".into()),
             defined_at: Some("weir.toml:3".into()),
             verdict: "hit".into(),
-            because: "58 s left".into(),
+            explanation: "58 s left".into(),
             stored: vec![variant],
             ..Explained::default()
         };
@@ -228,27 +228,27 @@ GET http://a/
             status: 200,
             lifetime_s: 60,
             source: "cdn-cache-control".into(),
-            left_s: -5,
+            ttl_left_s: -5,
             age_s: 65,
             while_revalidate_s: 30,
-            marks: texts(&["no-cache"]),
-            selecting: vec![
+            flags: texts(&["no-cache"]),
+            vary: vec![
                 SelectingField { field: "accept-language".into(), value: Some("de".into()) },
                 SelectingField { field: "x-mode".into(), value: None },
             ],
             tags: texts(&["t1", "t2"]),
             ..StoredVariant::default()
         };
-        let asked = AskedOrigin { line: "GET /?a=1".into(), headers: vec![("host".into(), "a".into())] };
+        let asked = OriginRequest { line: "GET /?a=1".into(), headers: vec![("host".into(), "a".into())] };
         let explained = Explained {
             settings: vec![setting],
             key: Some("http://a/?a=1\nx-mode".into()),
-            dropped: texts(&["b=2"]),
+            query_dropped: texts(&["b=2"]),
             not_in_key: texts(&["user-agent"]),
-            asked: Some(asked),
+            origin_request: Some(asked),
             verdict: "pass".into(),
             reason: "bypass-cookie".into(),
-            because: "a cookie".into(),
+            explanation: "a cookie".into(),
             cache_status: Some("weir; fwd=bypass; detail=bypass-cookie".into()),
             not_stored: Some("no-store".into()),
             failed: Some("connection-refused".into()),

@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use weir_control::state::{self, User};
 use weir_control::{Asked, client};
 
-use super::say;
+use crate::print::say;
 
 /// A reload of a large configuration may take its time.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -65,7 +65,7 @@ impl Find {
         if self.json {
             let value: serde_json::Value =
                 serde_json::from_slice(&asked.body).context("the answer is no JSON")?;
-            super::say_json(&value)?;
+            crate::print::say_json(&value)?;
             return Ok(if asked.status.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         if let Some(refusal) = asked.refusal() {

@@ -7,7 +7,7 @@ use http::Method;
 use weir_control::{CachedObject, ListOrder, Listing, query};
 
 use super::find::Find;
-use super::status::size;
+use crate::print::size;
 
 /// The command line of `weir list`.
 #[derive(Debug, Args)]
@@ -57,10 +57,15 @@ fn line(object: &CachedObject) -> String {
         (true, false) => "memory",
         (false, _) => "volume",
     };
-    let bytes = object.bytes.map_or_else(|| "?".to_owned(), size);
+    let part = match (object.part, object.body_bytes) {
+        (false, _) => String::new(),
+        (true, Some(length)) => format!("  part of {}", size(length)),
+        (true, None) => "  part".to_owned(),
+    };
+    let held = size(object.held_bytes);
     let key: String = object.key.iter().map(|line| format!("  {line}")).collect();
     let CachedObject { url, status, age_s, lifetime_s, .. } = object;
-    format!("{place:<6} {bytes:>10} {status} {age_s:>7}s of {lifetime_s}s  {url}{key}\n")
+    format!("{place:<6} {held:>10} {status} {age_s:>7}s of {lifetime_s}s{part}  {url}{key}\n")
 }
 
 #[cfg(test)]
@@ -73,15 +78,19 @@ mod tests {
             url: "http://a/b".to_owned(),
             key: vec!["accept:x".to_owned()],
             status: 200,
-            bytes: Some(2048),
+            body_bytes: Some(2048),
+            held_bytes: 2048,
             age_s: 5,
             lifetime_s: 60,
             memory: true,
             ..CachedObject::default()
         };
-        let listing = Listing { objects: vec![object], next: Some("0a".to_owned()) };
-        let expect =
-            "memory    2.0 KiB 200       5s of 60s  http://a/b  accept:x\nthere may be more: --after 0a\n";
+        let part =
+            CachedObject { body_bytes: Some(2 << 30), held_bytes: 65_536, part: true, ..object.clone() };
+        let listing = Listing { objects: vec![object, part], next: Some("0a".to_owned()) };
+        let expect = "memory    2.0 KiB 200       5s of 60s  http://a/b  accept:x\n\
+                      memory   64.0 KiB 200       5s of 60s  part of 2.0 GiB  http://a/b  accept:x\n\
+                      there may be more: --after 0a\n";
         assert_eq!(show(&listing), expect);
         assert_eq!(show(&Listing::default()), "nothing is cached that is so\n");
     }

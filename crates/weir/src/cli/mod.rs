@@ -15,11 +15,9 @@ mod upgrade;
 mod verify;
 mod volumes;
 
-use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use serde::Serialize;
 
 /// Weir, a caching reverse proxy.
 #[derive(Debug, Parser)]
@@ -49,7 +47,7 @@ pub(crate) enum Command {
     Purge(purge::Purge),
     /// List what the running Weir has cached: all of it, or of a site, a prefix, a tag.
     List(list::List),
-    /// Show what each site holds and has used, since ever or by day: for people, as JSON, or as CSV to bill by.
+    /// Show what each site holds and has used, over all time or by day: for people, as JSON, or as CSV to bill by.
     Sites(sites::ShowSites),
     /// Show how each volume of the running Weir stands.
     Volumes(volumes::Volumes),
@@ -80,24 +78,4 @@ impl Command {
             Command::Schema(schema) => schema.run(),
         }
     }
-}
-
-/// Writes to the standard output; a reader that went away is no error.
-fn say(text: &str) -> io::Result<()> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other,
-    }
-}
-
-/// Writes JSON, indented, to the standard output.
-fn say_json(value: &impl Serialize) -> anyhow::Result<()> {
-    let mut text = serde_json::to_string_pretty(value)?;
-    text.push('\n');
-    Ok(say(&text)?)
-}
-
-/// `1 site`, `2 sites`.
-pub(crate) fn counted(count: usize, noun: &str) -> String {
-    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }

@@ -6,8 +6,8 @@ use clap::Args;
 use http::Method;
 use weir_control::Reloaded;
 
-use super::counted;
 use super::find::Find;
+use crate::print::counted;
 
 /// The command line of `weir reload`.
 #[derive(Debug, Args)]

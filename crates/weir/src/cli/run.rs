@@ -20,11 +20,11 @@ use weir_control::{AdminListener, Control, ControlThread, DataPlane, Source, Sta
 
 use super::check::report;
 use super::find::default_state;
-use super::say;
 use crate::banner::{self, Before};
 use crate::logs::{LogChoice, Terminal};
+use crate::print::say;
+use crate::print::sentence;
 use crate::process::{self, Signals, Wish};
-use crate::sentence;
 use crate::service::{self, Service};
 use crate::upgrade::give::{Beginning, Estate};
 use crate::upgrade::take::{Inheritance, Predecessor};

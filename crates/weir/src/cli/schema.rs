@@ -10,7 +10,7 @@ pub(crate) struct Schema {}
 
 impl Schema {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        super::say(&weir_config::reference::json_schema())?;
+        crate::print::say(&weir_config::reference::json_schema())?;
         Ok(ExitCode::SUCCESS)
     }
 }

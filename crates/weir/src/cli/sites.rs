@@ -12,8 +12,8 @@ use weir_control::sites::{More, csv};
 use weir_control::{SiteAccount, Sites, SitesOrder, Used, UsedIn, query};
 
 use super::find::Find;
-use super::say;
-use super::status::size;
+use crate::print::say;
+use crate::print::size;
 
 /// To read the head of all that is held may take its time.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -59,7 +59,7 @@ impl ShowSites {
         // Who bills by it has to know that it may be too small.
         let mut code = ExitCode::SUCCESS;
         for unsound in sites.unsound_within() {
-            writeln!(io::stderr(), "weir: {}", unsound.says)?;
+            writeln!(io::stderr(), "weir: {}", unsound.message)?;
             code = ExitCode::FAILURE;
         }
         Ok(code)
@@ -71,14 +71,14 @@ fn show(sites: &Sites) -> String {
     let mut rows = vec![head("site", &["customer", "held", "live"])];
     for account in &sites.sites {
         let customer = account.customer.clone().unwrap_or_default();
-        let held = account.held.map_or_else(String::new, |held| size(held.both.bytes));
+        let held = account.held.map_or_else(String::new, |held| size(held.total.bytes));
         let live = account.live.map_or_else(String::new, |live| size(live.bytes));
         let mark = if account.configured || account.site == "-" { "" } else { " (gone)" };
         rows.push(line(format!("{}{mark}", account.site), &[customer, held, live], &account.used));
     }
     let mut text = table(rows);
     let since =
-        sites.since.as_deref().map_or_else(|| "since ever".to_owned(), |day| format!("since {day} (UTC)"));
+        sites.since.as_deref().map_or_else(|| "over all time".to_owned(), |day| format!("since {day} (UTC)"));
     let _ = writeln!(text, "used {since}; - is what no site can be named for");
     text + &remarks(sites)
 }
@@ -92,10 +92,10 @@ fn show_days(sites: &Sites) -> String {
 /// Where the numbers are not what they seem: a line while what is purged is still held, and one for each file of which not all
 /// can be read.
 fn remarks(sites: &Sites) -> String {
-    let is_held = sites.unswept && sites.sites.iter().any(|account| account.held.is_some());
+    let is_held = sites.sweep_pending && sites.sites.iter().any(|account| account.held.is_some());
     let unswept = if is_held { UNSWEPT } else { "" };
     let unsound: String =
-        sites.unsound_within().map(|unsound| format!("not whole: {}\n", unsound.says)).collect();
+        sites.unsound_within().map(|unsound| format!("not whole: {}\n", unsound.message)).collect();
     unswept.to_owned() + &unsound
 }
 
@@ -107,12 +107,12 @@ fn about(account: &SiteAccount, since: Option<&str>) -> String {
         }
     }
     if let Some(held) = account.held {
-        let (memory, volume, both) = (held.memory, held.volume, held.both);
+        let (memory, volume, total) = (held.memory, held.volume, held.total);
         let _ = writeln!(
             text,
             "held         {} objects, {}: {} ({}) in memory, {} ({}) on volumes",
-            both.objects,
-            size(both.bytes),
+            total.objects,
+            size(total.bytes),
             memory.objects,
             size(memory.bytes),
             volume.objects,
@@ -128,7 +128,7 @@ fn about(account: &SiteAccount, since: Option<&str>) -> String {
     if !since.is_empty() {
         rows.push(line(since, &[], &account.used));
     }
-    rows.push(line("since ever".to_owned(), &[], &account.ever));
+    rows.push(line("all time".to_owned(), &[], &account.all_time));
     text += &table(rows);
     text
 }
@@ -186,7 +186,7 @@ mod tests {
             customer,
             configured: true,
             used,
-            ever: used,
+            all_time: used,
             days,
             ..SiteAccount::default()
         }
@@ -210,11 +210,12 @@ used since 2026-11-01 (UTC); - is what no site can be named for
     fn what_is_purged_is_held_until_it_is_swept() {
         let held = Some(weir_control::Holding::default());
         let sites = vec![SiteAccount { held, ..account("a.example", 3, None) }];
-        let unswept = Sites { sites, unswept: true, ..Sites::default() };
+        let unswept = Sites { sites, sweep_pending: true, ..Sites::default() };
         assert!(show(&unswept).ends_with(UNSWEPT) && show_days(&unswept).ends_with(UNSWEPT));
-        let swept = Sites { unswept: false, ..unswept };
+        let swept = Sites { sweep_pending: false, ..unswept };
         assert!(!show(&swept).contains("swept") && !show_days(&swept).contains("swept"));
-        let nothing = Sites { sites: vec![account("a.example", 3, None)], unswept: true, ..Sites::default() };
+        let nothing =
+            Sites { sites: vec![account("a.example", 3, None)], sweep_pending: true, ..Sites::default() };
         assert!(!show(&nothing).contains("swept"));
     }
 
@@ -225,7 +226,7 @@ site         a.example
 customer     Ann
 day (UTC)   requests  hits  stale  misses  revalid.  from cache  to clients  from origins
 2026-11-22         4     3      0       1         0      75.0 %     3.0 KiB      0 B in 0
-since ever         4     3      0       1         0      75.0 %     3.0 KiB      0 B in 0
+all time         4     3      0       1         0      75.0 %     3.0 KiB      0 B in 0
 ";
         let sites = vec![account("a.example", 3, Some("Ann"))];
         assert_eq!(show_days(&Sites { since: None, sites, ..Sites::default() }), expect);

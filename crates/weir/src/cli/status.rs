@@ -8,8 +8,8 @@ use clap::Args;
 use http::Method;
 use weir_control::{OriginState, Phase, Status, VolumeUse};
 
-use super::counted;
 use super::find::Find;
+use crate::print::{counted, size};
 
 /// The command line of `weir status`.
 #[derive(Debug, Args)]
@@ -125,7 +125,7 @@ fn first_byte(p50: Option<f64>, p99: Option<f64>) -> String {
 }
 
 fn bytes(status: &Status) -> String {
-    let all = &status.bytes;
+    let all = &status.body_bytes;
     format!(
         "{} to clients ({} from the cache), {} from origins",
         size(all.clients),
@@ -170,7 +170,7 @@ fn below(volume: &VolumeUse) -> String {
         let _ = write!(text, ", {}", volume.state);
     }
     for (count, what) in [
-        (volume.promoted, "stored from memory"),
+        (volume.written_later, "stored from memory"),
         (volume.evicted, "evicted"),
         (volume.damaged, "damaged"),
         (volume.queue_full, "not stored for want of time"),
@@ -183,7 +183,7 @@ fn below(volume: &VolumeUse) -> String {
     }
     if let Some(budget) = volume.write_budget_bytes {
         let _ = write!(text, ", {} of {} written today", size(volume.written_today_bytes), size(budget));
-        if volume.is_budget_used_up {
+        if volume.write_budget_used_up {
             text.push_str(" (used up: nothing is stored before midnight UTC)");
         }
     }
@@ -208,8 +208,8 @@ fn origin_text(origin: &OriginState) -> String {
     if origin.streams > 0 {
         let _ = write!(text, ", {} streams", origin.streams);
     }
-    if origin.waiting > 0 {
-        let _ = write!(text, ", {} waiting", origin.waiting);
+    if origin.queued > 0 {
+        let _ = write!(text, ", {} queued", origin.queued);
     }
     if !origin.available {
         text.push_str(", left out");
@@ -223,18 +223,6 @@ fn origin_text(origin: &OriginState) -> String {
 fn words(counts: &std::collections::BTreeMap<String, u64>) -> String {
     let all: Vec<String> = counts.iter().map(|(word, count)| format!("{word} {count}")).collect();
     all.join(", ")
-}
-
-/// `512 B`, `18.4 KiB`: powers of 1024, as in the configuration.
-pub(super) fn size(bytes: u64) -> String {
-    let mut value = bytes as f64;
-    for unit in ["B", "KiB", "MiB", "GiB"] {
-        if value < 1023.95 {
-            return if unit == "B" { format!("{bytes} B") } else { format!("{value:.1} {unit}") };
-        }
-        value /= 1024.0;
-    }
-    format!("{value:.1} TiB")
 }
 
 /// `3 d 4 h`, `2 min 5 s`: the two largest units.
@@ -257,21 +245,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_and_sizes_read_well() {
+    fn times_read_well() {
         for (seconds, expect) in
             [(0, "0 s"), (59, "59 s"), (125, "2 min 5 s"), (3_600, "1 h 0 min"), (273_600, "3 d 4 h")]
         {
             assert_eq!(lasted(Duration::from_secs(seconds)), expect);
-        }
-        for (bytes, expect) in [
-            (0, "0 B"),
-            (1023, "1023 B"),
-            (1024, "1.0 KiB"),
-            (256 << 20, "256.0 MiB"),
-            ((1 << 20) - 1, "1.0 MiB"),
-            (u64::MAX, "16777216.0 TiB"),
-        ] {
-            assert_eq!(size(bytes), expect);
         }
     }
 }

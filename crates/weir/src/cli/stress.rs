@@ -9,8 +9,8 @@ use weir_stress::StressArgs;
 pub(super) fn run(args: &StressArgs) -> anyhow::Result<ExitCode> {
     let report = weir_stress::run(args)?;
     match args.json {
-        true => super::say(&format!("{}\n", report.json()))?,
-        false => super::say(&report.to_string())?,
+        true => crate::print::say(&format!("{}\n", report.json()))?,
+        false => crate::print::say(&report.to_string())?,
     }
     Ok(if report.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

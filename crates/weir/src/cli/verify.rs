@@ -8,7 +8,7 @@ use http::Method;
 use weir_control::Verified;
 
 use super::find::Find;
-use super::status::size;
+use crate::print::size;
 
 /// Reading a large drive takes hours.
 const PATIENCE: Duration = Duration::from_hours(24);
@@ -26,37 +26,29 @@ impl Verify {
         let code = self.find.answer(&asked, show)?;
         // Who is billed by what is held wants to know.
         let is_miscounted =
-            serde_json::from_slice(&asked.body).is_ok_and(|found: Verified| found.stocks_wrong > 0);
+            serde_json::from_slice(&asked.body).is_ok_and(|found: Verified| found.counts_corrected > 0);
         Ok(if is_miscounted { ExitCode::FAILURE } else { code })
     }
 }
 
 fn show(verified: &Verified) -> String {
-    let Verified {
-        objects,
-        partial,
-        body_bytes,
-        damaged,
-        moved,
-        stocks_wrong,
-        rows_missing,
-        rows_superfluous,
-    } = verified;
+    let Verified { objects, parts, body_bytes, damaged, moved, counts_corrected, rows_added, rows_removed } =
+        verified;
     let mut text = format!("sound: {objects} objects, {} of bodies", size(*body_bytes));
-    for (count, what) in [(partial, "held in part"), (moved, "gone meanwhile")] {
+    for (count, what) in [(parts, "held in part"), (moved, "gone meanwhile")] {
         if *count > 0 {
             text += &format!(", {count} {what}");
         }
     }
     text += &format!("\ndropped, because they were not what was stored: {damaged}\n");
-    if *stocks_wrong > 0 {
+    if *counts_corrected > 0 {
         text += &format!(
-            "of {stocks_wrong} sites something else is held than was counted; it is set right now\n"
+            "of {counts_corrected} sites something else is held than was counted; it is set right now\n"
         );
     }
-    if rows_missing + rows_superfluous > 0 {
+    if rows_added + rows_removed > 0 {
         text += &format!(
-            "the catalogue lacked {rows_missing} rows and had {rows_superfluous} too many; it has not now\n"
+            "the catalogue lacked {rows_added} rows and had {rows_removed} too many; it has not now\n"
         );
     }
     text
@@ -68,14 +60,13 @@ mod tests {
 
     #[test]
     fn it_says_what_was_found() {
-        let verified =
-            Verified { objects: 3, partial: 1, body_bytes: 2048, damaged: 2, ..Verified::default() };
+        let verified = Verified { objects: 3, parts: 1, body_bytes: 2048, damaged: 2, ..Verified::default() };
         let expect = "sound: 3 objects, 2.0 KiB of bodies, 1 held in part\ndropped, because they were not what was stored: 2\n";
         assert_eq!(show(&verified), expect);
-        let verified = Verified { rows_missing: 1, rows_superfluous: 4, ..Verified::default() };
+        let verified = Verified { rows_added: 1, rows_removed: 4, ..Verified::default() };
         let expect = "the catalogue lacked 1 rows and had 4 too many; it has not now\n";
         assert!(show(&verified).ends_with(expect));
-        let verified = Verified { stocks_wrong: 2, ..Verified::default() };
+        let verified = Verified { counts_corrected: 2, ..Verified::default() };
         let expect = "of 2 sites something else is held than was counted; it is set right now\n";
         assert!(show(&verified).ends_with(expect));
     }

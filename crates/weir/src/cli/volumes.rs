@@ -7,7 +7,7 @@ use http::Method;
 use weir_control::VolumeUse;
 
 use super::find::Find;
-use super::status::size;
+use crate::print::size;
 
 /// The command line of `weir volumes`.
 #[derive(Debug, Args)]
@@ -46,11 +46,11 @@ fn line(volume: &VolumeUse, total: u64, width: usize) -> String {
     {
         text += &format!(", {said}");
     }
-    if let Some(why) = &volume.why {
-        text += &format!("\n{:width$}  {why}", "");
+    if let Some(reason) = &volume.reason {
+        text += &format!("\n{:width$}  {reason}", "");
     }
     if let Some(retry_s) = volume.retry_s {
-        text += &format!("{} tried again in {retry_s} s", if volume.why.is_some() { ";" } else { "," });
+        text += &format!("{} tried again in {retry_s} s", if volume.reason.is_some() { ";" } else { "," });
     }
     text + "\n"
 }
@@ -74,7 +74,7 @@ mod tests {
             path: "/2".to_owned(),
             state: "ejected".to_owned(),
             weight: 1,
-            why: Some("32 reads failed".to_owned()),
+            reason: Some("32 reads failed".to_owned()),
             retry_s: Some(5),
             ..VolumeUse::default()
         };

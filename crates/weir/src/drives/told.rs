@@ -26,7 +26,7 @@ pub(super) fn of(slot: &Slot, now: Duration) -> VolumeUse {
     VolumeUse {
         path: slot.path(),
         state: state.to_owned(),
-        why: slot.why.clone().filter(|_| state != "up"),
+        reason: slot.why.clone().filter(|_| state != "up"),
         retry_s,
         drain,
         ..held
@@ -54,14 +54,14 @@ pub(super) fn held(state: VolumeState) -> VolumeUse {
         size_bytes: usage.size_bytes,
         segments: usage.segments,
         index_bytes: usage.index_memory_bytes,
-        body_bytes: usage.body_bytes,
-        other_bytes: usage.head_bytes + usage.journal_bytes + usage.checkpoint_bytes,
+        written_body_bytes: usage.body_bytes,
+        written_overhead_bytes: usage.head_bytes + usage.journal_bytes + usage.checkpoint_bytes,
         write_budget_bytes: budget.limit_bytes,
         written_today_bytes: budget.used_bytes,
-        is_budget_used_up: budget.is_used_up,
+        write_budget_used_up: budget.is_used_up,
         budget_refused: budget.refused,
         admitted: state.admitted,
-        promoted: state.promoted,
+        written_later: state.promoted,
         evicted: usage.evicted,
         swept: usage.swept,
         segments_freed: usage.segments_freed,
@@ -80,5 +80,5 @@ pub(super) fn held(state: VolumeState) -> VolumeUse {
 
 fn catalogue(usage: CatalogueUsage) -> CatalogueUse {
     let CatalogueUsage { disk_bytes, memory_bytes, written_bytes, records, behind_bytes, is_broken } = usage;
-    CatalogueUse { disk_bytes, memory_bytes, written_bytes, records, behind_bytes, is_broken }
+    CatalogueUse { disk_bytes, memory_bytes, written_bytes, records, behind_bytes, broken: is_broken }
 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use weir_control::{ControlThread, StateFolder, UpgradeOrder, Upgraded};
-use weir_edge::Departed;
-use weir_edge::listen::{Family, Keeper, Peer};
+use weir_front::Departed;
+use weir_front::listen::{Family, Keeper, Peer};
 use weir_store::{Mark, Successor};
 
 use super::link::{Link, Received, SOCKETS_MAX};

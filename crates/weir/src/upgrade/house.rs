@@ -4,11 +4,11 @@ use std::io;
 use std::time::Duration;
 
 use weir_control::{UpgradeOrder, Upgraded};
-use weir_edge::listen::Heirloom;
-use weir_edge::{Departed, Heir};
+use weir_front::listen::Heirloom;
+use weir_front::{Departed, Heir};
 use weir_store::{Acknowledge, Mark, Successor};
 
-use crate::sentence;
+use crate::print::sentence;
 use crate::wire_up::House;
 
 impl House {

@@ -12,8 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use weir_config::value::ListenAddress;
 use weir_control::{AdminListener, StateFolder};
-use weir_edge::Departed;
-use weir_edge::listen::{Family, Heirloom, Keeper, Peer};
+use weir_front::Departed;
+use weir_front::listen::{Family, Heirloom, Keeper, Peer};
 use weir_store::Mark;
 
 use super::link::{Link, Received};
@@ -92,7 +92,7 @@ impl Inheritance {
     }
 
     fn add(&mut self, address: &str, managed: bool, sockets: Vec<OwnedFd>) -> anyhow::Result<()> {
-        let address: weir_edge::listen::Address = address.parse()?;
+        let address: weir_front::listen::Address = address.parse()?;
         let keeper = if managed { Keeper::Manager } else { Keeper::Listener };
         match self.heirlooms.iter_mut().find(|heirloom| heirloom.address == address) {
             Some(known) => known.sockets.extend(sockets),

@@ -100,6 +100,7 @@ mod operate {
 
 /// The process itself: it starts, reloads, is upgraded and ends.
 mod run {
+    mod examples;
     mod exchanged;
     mod file_size;
     mod load;

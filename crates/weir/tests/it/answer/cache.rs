@@ -222,6 +222,70 @@ fn ages_add_up() {
 }
 
 #[test]
+fn the_first_member_of_an_age_counts_and_what_is_no_number_is_ignored() {
+    let origin = Origin::start();
+    let weir = before(&origin);
+    let cases: [(&str, &[&str], Option<u64>); 7] = [
+        ("/list", &["10, 5000"], Some(10)),
+        ("/lines", &["10", "5000"], Some(10)),
+        ("/twice", &["10, 10"], Some(10)),
+        ("/word", &["abc"], Some(0)),
+        ("/fraction", &["5000.0"], Some(0)),
+        ("/parameter", &["5000;a=b"], Some(0)),
+        ("/old", &["5000, 10"], None),
+    ];
+    for (path, lines, age) in cases {
+        let resource = Resource::fresh("x");
+        origin.put(path, lines.iter().fold(resource, |resource, line| resource.header("Age", line)));
+        weir.get(path);
+        let second = weir.get(path);
+        assert_eq!(second.is_hit(), age.is_some(), "{path} {:?}", second.head);
+        let found = second.age().filter(|_| second.is_hit());
+        assert!(
+            found.is_none_or(|found| (age.unwrap()..age.unwrap() + 10).contains(&found)),
+            "{:?}",
+            second.head
+        );
+    }
+}
+
+#[test]
+fn dates_are_read_in_every_form_and_case() {
+    let origin = Origin::start();
+    let weir = before(&origin);
+    // Both are Tuesdays.
+    let forms = [
+        ("Tue, 03 Aug 2066 02:01:18 GMT", "Tue, 03 Aug 1993 02:01:18 GMT"),
+        ("TUE, 03 AUG 2066 02:01:18 gmt", "tue, 03 aug 1993 02:01:18 Gmt"),
+        ("Tuesday, 03-Aug-66 02:01:18 UTC", "Tuesday, 03-Aug-93 02:01:18 utc"),
+        ("tuesday, 03-aug-66 02:01:18 GMT", "TUESDAY, 03-AUG-93 02:01:18 GMT"),
+        ("Tue Aug  3 02:01:18 2066", "TUE AUG  3 02:01:18 1993"),
+    ];
+    for (number, (expires, modified)) in forms.iter().enumerate() {
+        let path = format!("/{number}");
+        origin.put(&path, Resource::new("x").header("Expires", expires).header("Last-Modified", modified));
+        weir.get(&path);
+        assert!(weir.get(&path).is_hit(), "{expires}");
+        for (_, since) in &forms {
+            assert_eq!(
+                weir.get_with(&path, &[("If-Modified-Since", since)]).status(),
+                304,
+                "{modified} {since}"
+            );
+        }
+        let before = weir.get_with(&path, &[("If-Modified-Since", "mon aug  2 02:01:18 1993")]);
+        assert_eq!(before.status(), 200, "{modified}");
+        let part =
+            weir.get_with(&path, &[("Range", "bytes=0-0"), ("If-Range", "TUE, 03 AUG 1993 02:01:18 UTC")]);
+        assert_eq!(part.status(), 206, "{modified}");
+        assert_eq!(origin.count(&path), 1);
+    }
+    origin.put("/zone", Resource::new("x").header("Expires", "Tue, 03 Aug 2066 02:01:18 AEST"));
+    weir.get("/zone");
+    assert!(!weir.get("/zone").is_hit());
+}
+
+#[test]
 fn an_unsafe_request_invalidates() {
     let (origin, weir) = one(Resource::fresh("x"));
     weir.get("/x");

@@ -1,4 +1,5 @@
-//! The public suite http-cache-tests against the real binary. What fails is a checked-in list that may only shrink.
+//! The public suite http-cache-tests against the real binary. What fails is a checked-in list that may only shrink, but for
+//! cases in which the RFC asks for the opposite.
 //!
 //! `tests/conformance/run.mjs` is the suite's origin and client; Weir stands between. `WEIR_BLESS=1` strikes from the
 //! lists what no longer fails; it never adds to them.

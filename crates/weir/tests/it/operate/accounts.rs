@@ -130,13 +130,13 @@ fn json(weir: &Weir, arguments: &[&str]) -> Value {
     serde_json::from_str(&output.stdout).unwrap()
 }
 
-/// What Weir has counted since ever.
+/// What Weir has counted over all time.
 pub(crate) fn accounts(weir: &Weir) -> Counts {
     let mut counts = Counts::new();
     for account in json(weir, &[])["sites"].as_array().unwrap() {
-        assert_eq!(account["ever"], account["used"]);
+        assert_eq!(account["all_time"], account["used"]);
         for number in NUMBERS {
-            let count = account["ever"][number].as_u64().unwrap();
+            let count = account["all_time"][number].as_u64().unwrap();
             if count > 0 {
                 counts.insert((account["site"].as_str().unwrap().to_owned(), number), count);
             }
@@ -294,7 +294,7 @@ fn a_site_that_is_renamed_or_gone_keeps_its_account() {
     weir.start_again();
     assert_eq!((accounts(&weir), names(&weir)), (books.all(), expect));
     let gone = weir.command(&["sites", "b.test"]);
-    assert!(gone.code == Some(0) && gone.stdout.contains("since ever"), "{gone:?}");
+    assert!(gone.code == Some(0) && gone.stdout.contains("all time"), "{gone:?}");
     let none = weir.command(&["sites", "z.test"]);
     assert!(none.code == Some(1) && none.stderr.contains("no site is named z.test"), "{none:?}");
 }
@@ -338,7 +338,7 @@ fn the_csv_is_exact_and_by_day() {
     let by_admin = weir.admin_get("/sites?format=csv&site=www.a.test").text();
     assert!(!by_admin.is_empty());
     let people = weir.command(&["sites"]).stdout;
-    assert!(people.contains("a.test, \"Inc\"") && people.contains("since ever"), "{people}");
+    assert!(people.contains("a.test, \"Inc\"") && people.contains("over all time"), "{people}");
 }
 
 #[test]
@@ -358,7 +358,7 @@ fn what_is_held_is_shown_with_what_was_used() {
         site(0)["held"]["volume"]["objects"] == 7 && site(1)["held"]["volume"]["objects"] == 7
     });
     assert_eq!(
-        (&site(0)["held"]["both"]["objects"], &site(0)["held"]["both"]["bytes"]),
+        (&site(0)["held"]["total"]["objects"], &site(0)["held"]["total"]["bytes"]),
         (&7.into(), &bytes.into())
     );
     assert_eq!((&site(0)["live"]["bytes"], &site(1)["live"]["objects"]), (&bytes.into(), &0.into()));
@@ -368,10 +368,10 @@ fn what_is_held_is_shown_with_what_was_used() {
     let mut was_said = false;
     until("it is swept", || {
         let all = json(&weir, &["--live"]);
-        let (held, is_unswept) = (&all["sites"][0]["held"], all["unswept"] == true);
+        let (held, is_unswept) = (&all["sites"][0]["held"], all["sweep_pending"] == true);
         assert_eq!(held["memory"]["objects"].as_u64().unwrap_or(0), 0, "memory leaves it out at once");
-        was_said |= is_unswept && held["both"]["objects"] == 7;
-        assert!(is_unswept || held["both"]["objects"].as_u64().unwrap_or(0) == 0, "{all}");
+        was_said |= is_unswept && held["total"]["objects"] == 7;
+        assert!(is_unswept || held["total"]["objects"].as_u64().unwrap_or(0) == 0, "{all}");
         !is_unswept
     });
     assert!(was_said, "a volume is swept after some seconds only");

@@ -51,7 +51,7 @@ fn each_kind_is_told() {
     until("expired", || has(&weir, "expired", "/short"));
     let url = "http://localhost/x";
     assert_eq!(weir.command(&["purge", url]).code, Some(0));
-    until("purged", || has(&weir, "purged", "order") && has(&weir, "purged", "/x"));
+    until("purged", || has(&weir, "purged", "command") && has(&weir, "purged", "/x"));
     for number in 0..40 {
         weir.get(&format!("/big/{number}"));
     }
@@ -63,7 +63,7 @@ fn each_kind_is_told() {
     let stored = told(&weir).into_iter().find(|event| event["event"] == "stored").unwrap();
     let time = stored["time"].as_str().unwrap();
     assert!(time.len() == 24 && time.ends_with('Z'), "{stored}");
-    assert_eq!((&stored["site"], &stored["bytes"]), (&"*".into(), &5.into()), "{stored}");
+    assert_eq!((&stored["site"], &stored["body_bytes"]), (&"*".into(), &5.into()), "{stored}");
 }
 
 #[test]
@@ -81,13 +81,13 @@ fn what_begins_as_a_part_is_told_once_it_is_whole() {
     };
     assert_eq!(weir.get("/long").body.len(), LENGTH);
     until("the long one is told", || !stored("/long").is_empty());
-    assert_eq!(stored("/long")[0]["bytes"].as_u64(), Some(LENGTH as u64));
+    assert_eq!(stored("/long")[0]["body_bytes"].as_u64(), Some(LENGTH as u64));
     weir.get_with("/short", &[("Range", "bytes=200000-200009")]);
     until("a part of it is held", || weir.metric("weir_fills_running") == Some(0.0));
     assert!(stored("/short").is_empty());
     assert_eq!(weir.get("/short").body.len(), short);
     until("the short one is told", || !stored("/short").is_empty());
-    assert_eq!((stored("/short")[0]["bytes"].as_u64(), stored("/short").len()), (Some(short as u64), 1));
+    assert_eq!((stored("/short")[0]["body_bytes"].as_u64(), stored("/short").len()), (Some(short as u64), 1));
     assert_eq!(stored("/long").len(), 1);
 }
 
@@ -143,7 +143,7 @@ fn who_does_not_read_holds_up_nobody_and_what_is_lost_is_counted() {
         let event: Value = serde_json::from_str(&line).unwrap();
         match event["event"].as_str() {
             Some("stored") => stored += 1,
-            Some("lost") => lost += event["count"].as_u64().unwrap(),
+            Some("dropped") => lost += event["count"].as_u64().unwrap(),
             _ => panic!("{line}"),
         }
         if stored + lost == requests {
@@ -187,7 +187,7 @@ fn what_has_to_leave_a_volume_is_told_object_by_object() {
         assert_eq!(client.get("localhost", "/0", &[]).status(), 200);
     }
     let left = |why: &str| {
-        let of_volume = told(&weir).into_iter().filter(|event| event["why"] == why);
+        let of_volume = told(&weir).into_iter().filter(|event| event["reason"] == why);
         of_volume.collect::<Vec<Value>>()
     };
     let count = |series: &str| weir.metric(series).unwrap_or(0.0) as usize;
@@ -211,12 +211,12 @@ fn what_has_to_leave_a_volume_is_told_object_by_object() {
         let (host, number) = key["http://".len()..].split_once('/').unwrap();
         assert_eq!(event["event"], "evicted", "{event}");
         assert_eq!(event["site"], if host == "small.test" { host } else { "*" }, "{event}");
-        assert!(event["why"] == "volume" || host == "small.test", "{event}");
-        assert_eq!(event["bytes"], 5000 + 50 * number.parse::<usize>().unwrap(), "{event}");
+        assert!(event["reason"] == "volume" || host == "small.test", "{event}");
+        assert_eq!(event["body_bytes"], 5000 + 50 * number.parse::<usize>().unwrap(), "{event}");
         assert_eq!(event["volume"], folder, "{event}");
         // What is asked for all the time may have come back.
         assert!(key == "http://localhost/0" || keys.insert(key.clone()) && !there.contains(&key), "{event}");
     }
     // What left memory names no volume.
-    assert!(told(&weir).iter().all(|event| (event["why"] == "memory") == event["volume"].is_null()));
+    assert!(told(&weir).iter().all(|event| (event["reason"] == "memory") == event["volume"].is_null()));
 }

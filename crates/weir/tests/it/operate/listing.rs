@@ -18,7 +18,7 @@ fn list(weir: &Weir, arguments: &[&str]) -> Vec<String> {
         for object in page["objects"].as_array().unwrap() {
             assert!(object["memory"] == true || object["volume"] == true, "{object}");
             assert!(object["stored"].as_str().unwrap().starts_with("20"), "{object}");
-            assert_eq!((&object["status"], &object["bytes"]), (&200.into(), &1000.into()), "{object}");
+            assert_eq!((&object["status"], &object["body_bytes"]), (&200.into(), &1000.into()), "{object}");
             let url = object["url"].as_str().unwrap();
             found.push(url.splitn(4, '/').last().unwrap().to_owned());
         }
@@ -65,4 +65,34 @@ fn what_is_cached_is_listed_page_by_page() {
     let unknown = weir.command(&["list", "--site", "nowhere.test"]);
     assert!(unknown.code == Some(1) && unknown.stderr.contains("no site"), "{unknown:?}");
     assert_eq!(weir.command(&["list", "--after", "zz"]).code, Some(1));
+}
+
+/// The whole length stood there, as if the cache had it.
+#[test]
+fn of_a_part_both_are_shown_what_is_held_and_how_long_it_is() {
+    const LENGTH: u64 = 8 << 20;
+    let origin = Origin::start();
+    origin.put("/part", Resource::fresh(vec![7; LENGTH as usize]).etag("\"1\"").ranges());
+    origin.put("/whole", Resource::fresh(vec![7; 1000]));
+    let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"\n";
+    for more in ["", volume] {
+        let weir = house(&[&origin]).more(&format!("[cache]\nmemory = \"32MiB\"\n{more}")).start();
+        weir.get("/whole");
+        weir.get_with("/part", &[("Range", "bytes=3000000-3100000")]);
+        let object = |path: &str| -> serde_json::Value {
+            let output = weir.command(&["list", "--json", "--prefix", &format!("localhost{path}")]);
+            let page: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
+            page["objects"][0].clone()
+        };
+        let of_whole = |object: &serde_json::Value| (object["held_bytes"].clone(), object["part"].clone());
+        until("both are held", || object("/part")["part"] == true && !object("/whole").is_null());
+        assert_eq!(of_whole(&object("/whole")), (1000.into(), false.into()));
+        let part = object("/part");
+        let held = part["held_bytes"].as_u64().unwrap();
+        assert!(part["body_bytes"] == LENGTH && (100_001..LENGTH).contains(&held), "{part}");
+        let shown = weir.command(&["list", "--prefix", "localhost/part"]).stdout;
+        assert!(shown.contains("  part of 8.0 MiB  http://localhost/part\n"), "{shown}");
+        let shown = weir.command(&["list", "--prefix", "localhost/whole"]).stdout;
+        assert!(!shown.contains("part") && shown.contains("1000 B"), "{shown}");
+    }
 }

@@ -30,7 +30,7 @@ fn get_of_other(weir: &Weir, path: &str) -> weir_testkit::Response {
 fn verified(weir: &Weir) -> (u64, u64) {
     let output = weir.command(&["verify", "--json"]);
     let found: Value = serde_json::from_str(&output.stdout).unwrap();
-    assert_eq!((output.code, &found["stocks_wrong"]), (Some(0), &0.into()), "{output:?}");
+    assert_eq!((output.code, &found["counts_corrected"]), (Some(0), &0.into()), "{output:?}");
     assert_eq!(found["damaged"], 0, "{found}");
     (found["objects"].as_u64().unwrap(), found["body_bytes"].as_u64().unwrap())
 }
@@ -43,7 +43,9 @@ fn listed(weir: &Weir, site: &str) -> BTreeMap<String, u64> {
     let objects = page["objects"].as_array().unwrap().iter();
     let below = objects.filter(|object| object["volume"] == true);
     let path = |url: &str| url.splitn(4, '/').last().unwrap_or_default().to_owned();
-    below.map(|object| (path(object["url"].as_str().unwrap()), object["bytes"].as_u64().unwrap())).collect()
+    below
+        .map(|object| (path(object["url"].as_str().unwrap()), object["held_bytes"].as_u64().unwrap()))
+        .collect()
 }
 
 /// What the volume's books say of a site: objects and bytes, by `weir sites`.

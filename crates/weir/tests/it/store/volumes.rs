@@ -357,7 +357,7 @@ fn two_volumes_may_not_be_copies_of_each_other() {
     let (a, b) = (told(&weir, "/a"), told(&weir, "/b"));
     assert_eq!([&a["state"], &b["state"]].iter().filter(|state| **state == "up").count(), 1, "{a} {b}");
     let refused = if a["state"] == "up" { b } else { a };
-    assert!(refused["why"].as_str().is_some_and(|why| why.contains("copy")), "{refused}");
+    assert!(refused["reason"].as_str().is_some_and(|why| why.contains("copy")), "{refused}");
 }
 
 #[test]

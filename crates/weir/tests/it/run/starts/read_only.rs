@@ -30,7 +30,7 @@ fn a_drive_that_is_read_only_at_the_start_serves_what_it_has() {
         weir.start_again();
         let volume = told(&weir, "volume");
         assert_eq!((&volume["state"], &volume["suspect"]), (&"read-only".into(), &false.into()), "{volume}");
-        assert_eq!(volume["why"], "nothing can be written");
+        assert_eq!(volume["reason"], "nothing can be written");
         assert_eq!(hits(&weir, 20), 20);
         weir.signal(how);
         weir.wait(std::time::Duration::from_secs(30)).unwrap();

@@ -10,10 +10,9 @@ use weir_policy::{
     BodyEnd, CacheKey, Consult, Freshness, Interval, RequestView, consult, freshness, storable,
 };
 use weir_store::{Generation, Writer};
+use weir_upstream::Length;
 use weir_upstream::{OriginBody, OriginResponse};
-use weir_wire::Framing;
 
-use super::{again, errand, place_among_fills};
 use crate::deliver::source::{Held, Source};
 use crate::exchange::Exchange;
 use crate::fill::Seat;
@@ -21,6 +20,7 @@ use crate::fill::again::Again;
 use crate::fill::tail::Tail;
 use crate::fill::task::{self, Errand, Sharing};
 use crate::fill::witness::Witness;
+use crate::outgoing::{again, errand, place_among_fills};
 use crate::plan::Route;
 use weir_clock as clock;
 
@@ -35,11 +35,11 @@ pub(crate) struct Posted {
 
 /// Makes room for a POST's response under the GET's key, where it may be stored.
 pub(crate) fn begin(
-    exchange: &Exchange<'_>,
+    exchange: &Exchange<'_, '_>,
     route: &Arc<Route>,
     response: &OriginResponse,
 ) -> Option<Posted> {
-    if exchange.head.method != Method::POST || !response.headers.contains_key(CONTENT_LOCATION) {
+    if exchange.request.method != Method::POST || !response.headers.contains_key(CONTENT_LOCATION) {
         return None;
     }
     let view = exchange.view();
@@ -47,13 +47,9 @@ pub(crate) fn begin(
     let route = exchange.site.as_ref()?.route(&Method::GET, get.scheme, get.path()).filter(|getting| {
         getting.upstream == route.upstream && matches!(consult(&get, &getting.rules), Consult::Use(_))
     })?;
-    let (end, length) = match response.framing {
-        Framing::Length(length) => (BodyEnd::Framed, Some(length)),
-        Framing::None => (BodyEnd::Framed, Some(0)),
-        Framing::Chunked => (BodyEnd::Framed, None),
-        Framing::Close => (BodyEnd::Close, None),
-    };
-    let plane = &exchange.worker.plane;
+    let length = response.length.bytes();
+    let end = if response.length == Length::UntilClose { BodyEnd::Close } else { BodyEnd::Framed };
+    let plane = &exchange.core.plane;
     if length.is_some_and(|length| length > plane.object_bytes_max()) {
         return None;
     }
@@ -66,8 +62,8 @@ pub(crate) fn begin(
     let key = CacheKey { digest, full: full.into(), site };
     let again = Arc::new(for_get(&*again(exchange, route)?));
     let place = place_among_fills(exchange, &again)?;
-    let errand = errand(exchange, route, None, Sharing::Alone, (again, place));
-    let who = (exchange.worker.core, Witness::of(exchange.client()));
+    let errand = errand(exchange, route, Sharing::Alone, (again, place));
+    let who = (exchange.core.number, Witness::of(exchange.client()));
     let seat = plane.desk.alone(who, (&key, plane.store.ledger()), now.mono).begin()?;
     let (generation, writer) = plane.store.begin(storable, key, seat.fill().stamp(), length).ok()?;
     Some(Posted { errand, seat, generation, writer, length })

@@ -20,12 +20,12 @@ mod stream;
 
 pub use accept::{Arrival, Arrivals};
 pub use address::{Address, AddressError};
-pub(crate) use balance::Table;
+pub use balance::Table;
 pub use balance::{Held, Seat, seats};
 pub use bind::{BACKLOG, BindError, Bound, bind};
-pub(crate) use clients::{Clients, Counted, TooMany};
+pub use clients::{Clients, Counted, TooMany};
 pub(crate) use idle::{Idle, Slot};
-pub(crate) use inherit::Kept;
+pub use inherit::Kept;
 pub use inherit::{Family, Heirloom, Keeper};
 pub use peer::{Peer, Trusted, UnixPeers};
 pub use proxy::{Announced, Form, GreetError, Malformed, Parsed, V1_BYTES_MAX, V2_BYTES_MAX, greet, parse};

@@ -13,7 +13,7 @@ const SHARDS: usize = 64;
 
 /// The counts of all clients that have anything.
 #[derive(Debug)]
-pub(crate) struct Clients {
+pub struct Clients {
     shards: Box<[Mutex<HashMap<IpAddr, usize>>]>,
     /// Whose shard is whose cannot be told from outside.
     hasher: RandomState,
@@ -32,7 +32,7 @@ impl Clients {
     }
 
     /// Counts one more for a client; none where it has `most` already.
-    pub(crate) fn count(self: &Arc<Self>, client: IpAddr, most: usize) -> Option<Counted> {
+    pub fn count(self: &Arc<Self>, client: IpAddr, most: usize) -> Option<Counted> {
         let mut shard = self.shard(client).lock();
         let count = shard.entry(client).or_insert(0);
         if *count >= most {
@@ -45,11 +45,11 @@ impl Clients {
 
 /// A client has as many as it may.
 #[derive(Debug)]
-pub(crate) struct TooMany;
+pub struct TooMany;
 
 /// One that is counted for a client, until dropped.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub struct Counted {
     clients: Arc<Clients>,
     client: IpAddr,
 }

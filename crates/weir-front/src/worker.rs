@@ -8,7 +8,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::rc::Rc;
-use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -17,23 +16,22 @@ use bytes::BytesMut;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, LocalSet};
 
-use crate::conn::h1;
-use crate::listen::{self, Arrival, Arrivals, Bound, Form, Idle, Peer, Seat, Slot, Stream};
-use crate::plan::ProxyProtocol;
-use crate::plane::{Plane, Running};
-use crate::succession::{Departed, Heir};
 use weir_clock as clock;
-use weir_observe::Observer;
+
+use crate::h1;
+use crate::listen::{self, Arrival, Arrivals, Bound, Form, Idle, Peer, Seat, Slot, Stream};
+use crate::message::Service;
+use crate::upgrade::{Departed, Heir};
 
 /// How a listener's connections begin.
 #[derive(Clone, Debug)]
-pub(crate) struct Manner {
+pub struct Manner {
     /// The PROXY protocol version demanded, if one is.
-    pub(crate) greeting: Option<ProxyProtocol>,
+    pub greeting: Option<Form>,
 }
 
 /// What the edge tells its workers.
-pub(crate) enum Order {
+pub enum Order {
     /// Listen at one more address.
     Listen(usize, Bound, Manner),
     /// Connections of a listener begin in another manner from now on.
@@ -96,19 +94,9 @@ impl Presence {
     }
 }
 
-/// The running plan as a request holds it: counted by this core alone, so that no request writes to a
-/// counter that all cores share.
-#[allow(clippy::redundant_allocation, reason = "the outer count belongs to one core")]
-pub(crate) type HeldPlan = Rc<Arc<Running>>;
-
-/// What the walks on one core use.
-pub(crate) struct Worker {
-    pub(crate) core: usize,
-    pub(crate) plane: Arc<Plane>,
-    pub(crate) observer: Observer,
-    /// The key of the request being looked up.
-    pub(crate) key: RefCell<Vec<u8>>,
-    running: RefCell<HeldPlan>,
+/// The connections of one core.
+pub(crate) struct Worker<S> {
+    service: Rc<S>,
     connections: RefCell<HashMap<u64, (AbortHandle, Rc<Presence>)>>,
     idle: RefCell<Idle>,
     /// When it was last said that there is no room.
@@ -121,13 +109,10 @@ pub(crate) struct Worker {
     bidding: Cell<Bidding>,
 }
 
-impl Worker {
-    fn new(core: usize, plane: Arc<Plane>) -> Worker {
+impl<S: Service> Worker<S> {
+    fn new(service: Rc<S>) -> Worker<S> {
         Worker {
-            core,
-            observer: plane.observatory.observer(core),
-            running: RefCell::new(Rc::new(plane.running.load_full())),
-            key: RefCell::default(),
+            service,
             connections: RefCell::default(),
             idle: RefCell::default(),
             crowded_at: Cell::new(None),
@@ -135,8 +120,12 @@ impl Worker {
             next_connection: Cell::new(0),
             gate: RefCell::new(Gate::Open),
             bidding: Cell::new(Bidding::Begin),
-            plane,
         }
+    }
+
+    /// What answers its requests.
+    pub(crate) fn service(&self) -> &S {
+        &self.service
     }
 
     /// What a connection does where a request would begin.
@@ -166,16 +155,6 @@ impl Worker {
         }
     }
 
-    /// The running plan; a request keeps the one that it began on.
-    pub(crate) fn running(&self) -> HeldPlan {
-        let now = self.plane.running.load();
-        let mut held = self.running.borrow_mut();
-        if !Arc::ptr_eq(&now, &held) {
-            *held = Rc::new(Arc::clone(&now));
-        }
-        held.clone()
-    }
-
     /// Since when a connection is between two requests, with nothing received yet.
     pub(crate) fn set_idle(&self, presence: &Presence, since: Option<Instant>) {
         if presence.idle.replace(since.is_some()) == since.is_some() {
@@ -198,14 +177,14 @@ impl Worker {
         }
         // It ends when its task next runs.
         self.set_idle(presence, None);
-        self.observer.counters().connection_displaced();
+        self.service.observer().counters().connection_displaced();
         handle.abort();
         true
     }
 
     /// Whether there are more connections than there may be.
     fn is_crowded(&self, arrivals: &Arrivals) -> bool {
-        arrivals.seat().held_by_all() > self.running().limits.connections_max
+        arrivals.seat().held_by_all() > self.service.limits().connections_max
     }
 
     /// Makes room for a new connection where there are as many as there may be, here or at another worker; none where it goes
@@ -215,7 +194,7 @@ impl Worker {
             return Some(arrival);
         }
         if is_time_to_say(&self.crowded_at) {
-            let most = self.running().limits.connections_max;
+            let most = self.service.limits().connections_max;
             tracing::warn!(most, "no room for more connections of clients: the longest idle are closed");
         }
         // Another worker may have one that has been idle for longer.
@@ -224,14 +203,14 @@ impl Worker {
             return Some(arrival);
         }
         if !arrivals.pass_on(arrival) {
-            self.observer.counters().connection_refused();
+            self.service.observer().counters().connection_refused();
         }
         None
     }
 
     /// A client has as many connections as it may: one more of it is turned away.
     pub(crate) fn turn_away(&self, client: IpAddr, most: usize) {
-        self.observer.counters().connection_refused();
+        self.service.observer().counters().connection_refused();
         if is_time_to_say(&self.turned_away_at) {
             tracing::warn!(
                 %client,
@@ -272,36 +251,42 @@ fn is_time_to_say(said_at: &Cell<Option<Instant>>) -> bool {
 const FIRST_REQUEST_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// What a worker's thread needs to begin.
-pub(crate) struct Start {
-    pub(crate) core: usize,
-    pub(crate) plane: Arc<Plane>,
+pub struct Start {
+    /// Its number.
+    pub core: usize,
     /// Its sockets, each with its listener's number.
-    pub(crate) bound: Vec<(usize, Bound)>,
-    pub(crate) manners: Vec<Manner>,
-    pub(crate) seat: Seat,
-    pub(crate) orders: mpsc::UnboundedReceiver<Order>,
-    /// Connections this worker still holds; the edge waits for all to come to nothing.
-    pub(crate) held: watch::Sender<usize>,
+    pub bound: Vec<(usize, Bound)>,
+    /// How the connections of each listener begin.
+    pub manners: Vec<Manner>,
+    /// Its place among the workers.
+    pub seat: Seat,
+    /// What it is told.
+    pub orders: mpsc::UnboundedReceiver<Order>,
+    /// Connections this worker still holds; whoever ends the process waits for all to come to nothing.
+    pub held: watch::Sender<usize>,
 }
 
-/// Starts a worker's thread.
+/// Starts a worker's thread; `service` is called on it, within its runtime.
 ///
 /// # Errors
 /// The thread or its runtime cannot be made.
-pub(crate) fn start(start: Start) -> std::io::Result<thread::JoinHandle<()>> {
+pub fn start<S: Service>(
+    start: Start,
+    service: impl FnOnce() -> Rc<S> + Send + 'static,
+) -> std::io::Result<thread::JoinHandle<()>> {
     thread::Builder::new().name(format!("weir-worker-{}", start.core)).spawn(move || {
         let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
             Ok(runtime) => runtime,
             Err(error) => return tracing::error!(%error, "worker has no runtime"),
         };
         let local = LocalSet::new();
-        local.block_on(&runtime, run(start));
+        local.block_on(&runtime, async { run(start, service()).await });
     })
 }
 
 /// Serves a connection that has just come, if there is room for it.
-fn meet(
-    worker: &Rc<Worker>,
+fn meet<S: Service>(
+    worker: &Rc<Worker<S>>,
     held: &Rc<watch::Sender<usize>>,
     arrivals: &Arrivals,
     manners: &HashMap<usize, Manner>,
@@ -314,9 +299,9 @@ fn meet(
 }
 
 /// A worker, until there is nobody left to give it orders.
-pub(crate) async fn run(start: Start) {
-    let Start { core, plane, bound, manners, seat, mut orders, held } = start;
-    let worker = Rc::new(Worker::new(core, plane.clone()));
+pub async fn run<S: Service>(start: Start, service: Rc<S>) {
+    let Start { bound, manners, seat, mut orders, held, .. } = start;
+    let worker = Rc::new(Worker::new(service));
     let mut manners: HashMap<usize, Manner> = manners.into_iter().enumerate().collect();
     let mut arrivals = Arrivals::new(seat);
     for (index, bound) in bound {
@@ -324,8 +309,6 @@ pub(crate) async fn run(start: Start) {
             return tracing::error!(%error, "worker cannot listen");
         }
     }
-    let bells = plane.bells.clone();
-    tokio::task::spawn_local(async move { bells.answer(core).await });
     let held = Rc::new(held);
     loop {
         tokio::select! {
@@ -374,7 +357,12 @@ pub(crate) async fn run(start: Start) {
 }
 
 /// Gives a connection of another process its task; it is past its greeting.
-fn adopt(worker: &Rc<Worker>, held: &Rc<watch::Sender<usize>>, arrivals: &Arrivals, departed: Departed) {
+fn adopt<S: Service>(
+    worker: &Rc<Worker<S>>,
+    held: &Rc<watch::Sender<usize>>,
+    arrivals: &Arrivals,
+    departed: Departed,
+) {
     let Departed { socket, family, peer, input, .. } = departed;
     let stream = match Stream::of_socket(socket, family) {
         Ok(stream) => stream,
@@ -386,8 +374,8 @@ fn adopt(worker: &Rc<Worker>, held: &Rc<watch::Sender<usize>>, arrivals: &Arriva
 }
 
 /// Gives a new connection its task; the task ends with the worker. `input` is what was already read of it.
-fn receive(
-    worker: &Rc<Worker>,
+fn receive<S: Service>(
+    worker: &Rc<Worker<S>>,
     held: &Rc<watch::Sender<usize>>,
     arrival: Arrival,
     manner: Option<Manner>,
@@ -400,7 +388,7 @@ fn receive(
         Rc::new(Presence { idle: Cell::new(false), slot, used: Cell::new(false), waker: RefCell::default() });
     // It waits for its first request also before its task has run.
     worker.set_idle(&presence, Some(clock::mono()));
-    worker.observer.counters().connection_accepted();
+    worker.service.observer().counters().connection_accepted();
     held.send_modify(|held| *held += 1);
     let leaving = Leaving { worker: worker.clone(), held: held.clone(), number, slot };
     let present = presence.clone();
@@ -410,7 +398,7 @@ fn receive(
         if let Some(greeting) = manner.and_then(|manner| manner.greeting) {
             match greet(&leaving.worker, &stream, peer, greeting, &mut input).await {
                 Some(announced) => peer = announced,
-                None => return leaving.worker.observer.counters().connection_refused(),
+                None => return leaving.worker.service.observer().counters().connection_refused(),
             }
         }
         if let Some(departed) = h1::serve(leaving.worker.clone(), stream, input, peer, present).await {
@@ -421,24 +409,19 @@ fn receive(
 }
 
 /// Reads the PROXY header that the listener demands.
-async fn greet(
-    worker: &Worker,
+async fn greet<S: Service>(
+    worker: &Worker<S>,
     stream: &Stream,
     peer: Peer,
-    version: ProxyProtocol,
+    form: Form,
     input: &mut BytesMut,
 ) -> Option<Peer> {
-    let form = match version {
-        ProxyProtocol::V1 => Form::V1,
-        ProxyProtocol::V2 => Form::V2,
-        ProxyProtocol::Any => Form::Any,
-    };
-    let running = worker.running();
-    let greeted = listen::greet(stream, peer, &running.trusted, form, input);
-    match tokio::time::timeout(running.limits.head_time_max, greeted).await {
+    let trusted = worker.service.trusted();
+    let greeted = listen::greet(stream, peer, &trusted, form, input);
+    match tokio::time::timeout(worker.service.limits().head_time_max, greeted).await {
         Ok(Ok(peer)) => Some(peer),
         Ok(Err(error)) => {
-            tracing::debug!(%error, %peer, ?version, "connection without a PROXY header");
+            tracing::debug!(%error, %peer, ?form, "connection without a PROXY header");
             None
         }
         Err(_) => None,
@@ -446,24 +429,24 @@ async fn greet(
 }
 
 /// Takes a connection out of its worker's book, however it ended.
-struct Leaving {
-    worker: Rc<Worker>,
+struct Leaving<S: Service> {
+    worker: Rc<Worker<S>>,
     held: Rc<watch::Sender<usize>>,
     number: u64,
     slot: Slot,
 }
 
-impl Drop for Leaving {
+impl<S: Service> Drop for Leaving<S> {
     fn drop(&mut self) {
         self.worker.idle.borrow_mut().leave(self.slot);
         self.worker.connections.borrow_mut().remove(&self.number);
-        self.worker.observer.counters().connection_closed();
+        self.worker.service.observer().counters().connection_closed();
         if thread::panicking() {
-            self.worker.observer.counters().panicked();
+            self.worker.service.observer().counters().panicked();
         }
         self.held.send_modify(|held| *held -= 1);
     }
 }
 
 /// How long a worker's thread is waited for when the process ends.
-pub(crate) const JOIN_TIME_MAX: Duration = Duration::from_secs(1);
+pub const JOIN_TIME_MAX: Duration = Duration::from_secs(1);

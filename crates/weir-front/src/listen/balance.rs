@@ -25,11 +25,11 @@ struct Load(AtomicUsize);
 
 /// All the counts together.
 #[derive(Debug)]
-pub(crate) struct Table(Arc<Loads>);
+pub struct Table(Arc<Loads>);
 
 impl Table {
     /// Connections that any worker holds, those included that are on their way between two workers or to another process.
-    pub(crate) fn held(&self) -> usize {
+    pub fn held(&self) -> usize {
         self.0.0.iter().map(|load| load.0.load(Ordering::Acquire)).sum()
     }
 }
@@ -86,7 +86,7 @@ impl Seat {
     }
 
     /// Connections that all workers hold now.
-    pub(crate) fn held_by_all(&self) -> usize {
+    pub fn held_by_all(&self) -> usize {
         self.loads.0.iter().map(|load| load.0.load(Ordering::Relaxed)).sum()
     }
 
@@ -102,7 +102,7 @@ impl Seat {
     }
 
     /// All the counts.
-    pub(crate) fn table(&self) -> Table {
+    pub fn table(&self) -> Table {
         Table(self.loads.clone())
     }
 
@@ -112,7 +112,7 @@ impl Seat {
     }
 
     /// Counts one connection for `worker`.
-    pub(crate) fn hold(&self, worker: usize) -> Held {
+    pub fn hold(&self, worker: usize) -> Held {
         self.loads.0[worker].0.fetch_add(1, Ordering::Relaxed);
         Held { loads: self.loads.clone(), worker }
     }

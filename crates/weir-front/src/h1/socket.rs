@@ -1,5 +1,5 @@
 //! The client's side of an HTTP/1 connection: bytes in, bytes out, each with its deadline. It must not
-//! know what a request is; the codec and the walk do.
+//! know what a request is; the codec does.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -11,7 +11,7 @@ use bytes::BytesMut;
 use smallvec::SmallVec;
 use tokio::io::AsyncWriteExt;
 
-use super::ClientLimits;
+use crate::limits::ClientLimits;
 use crate::listen::Stream;
 use weir_clock::{self as clock, Deadline};
 use weir_observe::{Counters, SiteId};
@@ -21,11 +21,11 @@ const AHEAD_BYTES_MAX: usize = 64 << 10;
 /// How often it is looked whether a client has left of which no more is read.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Up to this size a piece is copied behind the head and sent with it.
-pub(crate) const COPY_BYTES_MAX: usize = 16 << 10;
+pub(super) const COPY_BYTES_MAX: usize = 16 << 10;
 
 /// Why nothing more is read or written.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum ClientEnd {
+pub(super) enum ClientEnd {
     /// The client closed its side.
     #[error("client closed the connection")]
     Closed,
@@ -45,7 +45,7 @@ pub(crate) enum ClientEnd {
 
 /// How fast a response is taken: only the time counts in which the client is waited for.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Taking {
+pub(super) struct Taking {
     waited: Duration,
     bytes: u64,
 }
@@ -72,38 +72,38 @@ impl Taking {
 }
 
 /// A client's connection.
-pub(crate) struct Client {
+pub(super) struct Socket {
     stream: Stream,
     /// Bytes received and not yet consumed.
-    pub(crate) input: BytesMut,
+    pub(super) input: BytesMut,
     /// Bytes to be sent with the next piece: heads, chunk heads.
-    pub(crate) out: Vec<u8>,
+    pub(super) out: Vec<u8>,
     deadline: Deadline,
     send_stall: Duration,
     read_rate_min: u64,
     /// How fast the response under way is taken, where it must be taken at the least rate.
-    pub(crate) taking: Option<Taking>,
+    pub(super) taking: Option<Taking>,
     /// How long who has ended its side is taken to be there still.
     half_close: Duration,
     /// Since when its side has ended and it took nothing.
     ended: Option<Instant>,
     /// Bytes of the last send that were written, whether all were or not.
-    pub(crate) sent_bytes: u64,
+    pub(super) sent_bytes: u64,
     counters: Arc<Counters>,
     /// For whom is counted what is written.
-    pub(crate) site: SiteId,
+    pub(super) site: SiteId,
 }
 
-impl Client {
+impl Socket {
     /// Takes over an accepted connection; `input` is what was already read of it. What is written is told to its worker's
     /// `counters`.
-    pub(crate) fn new(
+    pub(super) fn new(
         stream: Stream,
         input: BytesMut,
         limits: &ClientLimits,
         counters: Arc<Counters>,
-    ) -> Client {
-        Client {
+    ) -> Socket {
+        Socket {
             stream,
             input,
             out: Vec::with_capacity(1024),
@@ -120,17 +120,17 @@ impl Client {
     }
 
     /// The stream, for a tunnel.
-    pub(crate) fn stream_mut(&mut self) -> &mut Stream {
+    pub(super) fn stream_mut(&mut self) -> &mut Stream {
         &mut self.stream
     }
 
     /// The stream, and what was received and not consumed.
-    pub(crate) fn into_parts(self) -> (Stream, BytesMut) {
+    pub(super) fn into_parts(self) -> (Stream, BytesMut) {
         (self.stream, self.input)
     }
 
     /// Counts bytes that were written.
-    pub(crate) fn wrote(&self, bytes: u64) {
+    pub(super) fn wrote(&self, bytes: u64) {
         self.counters.client_bytes(self.site, bytes);
     }
 
@@ -141,7 +141,7 @@ impl Client {
     ///
     /// # Cancel safety
     /// Safe: bytes read are in `input`.
-    pub(crate) async fn read(&mut self, until: Instant) -> Result<usize, ClientEnd> {
+    pub(super) async fn read(&mut self, until: Instant) -> Result<usize, ClientEnd> {
         self.deadline.set(until);
         poll_fn(|cx| {
             if let Poll::Ready(read) = self.poll_read(cx) {
@@ -161,15 +161,9 @@ impl Client {
 
     /// Ready when the client has gone away; bytes it sends meanwhile are kept, up to a limit.
     ///
-    /// # Cancel safety
-    /// Safe.
-    pub(crate) async fn gone(&mut self) {
-        poll_fn(|cx| self.poll_gone(cx)).await;
-    }
-
     /// Who leaves and who ends its side and still waits for the response (RFC 9112 §9.6) look alike, until something is
     /// written: so who has ended its side is waited for, but not for long.
-    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+    pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if let Some(ended) = self.ended {
                 self.deadline.set(ended + self.half_close);
@@ -194,12 +188,12 @@ impl Client {
     }
 
     /// Whether it has ended its side, as who leaves does, too.
-    pub(crate) fn has_ended(&self) -> bool {
+    pub(super) fn has_ended(&self) -> bool {
         self.ended.is_some()
     }
 
     /// Something of the request under way has moved: who has ended its side is waited for from now on.
-    pub(crate) fn moved(&mut self) {
+    pub(super) fn moved(&mut self) {
         if self.ended.is_some() {
             self.ended = Some(clock::mono());
         }
@@ -212,18 +206,18 @@ impl Client {
     ///
     /// # Cancel safety
     /// Not safe: a dropped send leaves the connection in the middle of a message; close it.
-    pub(crate) async fn send(&mut self, piece: &[u8]) -> Result<(), ClientEnd> {
+    pub(super) async fn send(&mut self, piece: &[u8]) -> Result<(), ClientEnd> {
         self.send_many(&[piece]).await
     }
 
     /// Sends `out`, then the pieces, in as few system calls as the kernel takes them in.
     ///
     /// # Errors
-    /// As [`Client::send`].
+    /// As [`Socket::send`].
     ///
     /// # Cancel safety
-    /// As [`Client::send`].
-    pub(crate) async fn send_many(&mut self, pieces: &[&[u8]]) -> Result<(), ClientEnd> {
+    /// As [`Socket::send`].
+    pub(super) async fn send_many(&mut self, pieces: &[&[u8]]) -> Result<(), ClientEnd> {
         let mut out = std::mem::take(&mut self.out);
         let sent = match pieces {
             [piece] if piece.len() <= COPY_BYTES_MAX => {
@@ -300,7 +294,7 @@ impl Client {
     }
 
     /// Cuts the connection off, so that the client cannot take what it has for a whole message.
-    pub(crate) fn reset(&mut self) {
+    pub(super) fn reset(&mut self) {
         if let Stream::Tcp(stream) = &self.stream {
             let _ = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO));
         }
@@ -308,7 +302,7 @@ impl Client {
 
     /// Ends the sending side and discards what the client still sends, for a bounded time, so that it
     /// can read the response before a reset reaches it (RFC 9112 §9.6).
-    pub(crate) async fn linger(&mut self, bytes_max: u64, time_max: Duration) {
+    pub(super) async fn linger(&mut self, bytes_max: u64, time_max: Duration) {
         let _ = self.stream.shutdown().await;
         self.input.clear();
         let until = clock::mono() + time_max;

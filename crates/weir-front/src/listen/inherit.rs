@@ -41,7 +41,7 @@ pub struct Heirloom {
 
 /// What the data plane keeps of a listener beside the sockets of its workers.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub struct Kept {
     heirloom: Heirloom,
     file: Option<Arc<SocketFile>>,
 }
@@ -51,7 +51,7 @@ impl Kept {
     ///
     /// # Errors
     /// No descriptor is left.
-    pub(crate) fn of_bound(address: &Address, bound: &[Bound]) -> io::Result<Kept> {
+    pub fn of_bound(address: &Address, bound: &[Bound]) -> io::Result<Kept> {
         // The workers share the one queue of a Unix socket.
         let distinct = match address {
             Address::Tcp(_) => bound,
@@ -67,7 +67,7 @@ impl Kept {
     ///
     /// # Errors
     /// No descriptor is left; a file is gone.
-    pub(crate) fn of_heirloom(heirloom: Heirloom, workers: usize) -> io::Result<(Kept, Vec<Vec<Bound>>)> {
+    pub fn of_heirloom(heirloom: Heirloom, workers: usize) -> io::Result<(Kept, Vec<Vec<Bound>>)> {
         let file = match (&heirloom.address, heirloom.keeper) {
             (Address::Unix { path, .. }, Keeper::Listener) => Some(Arc::new(SocketFile::at(path)?)),
             _ => None,
@@ -95,14 +95,14 @@ impl Kept {
     ///
     /// # Errors
     /// No descriptor is left.
-    pub(crate) fn copy(&self) -> io::Result<Heirloom> {
+    pub fn copy(&self) -> io::Result<Heirloom> {
         let Heirloom { address, sockets, keeper } = &self.heirloom;
         let sockets = sockets.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
         Ok(Heirloom { address: address.clone(), sockets, keeper: *keeper })
     }
 
     /// The file is another process's from now on.
-    pub(crate) fn give_file(&self) {
+    pub fn give_file(&self) {
         if let Some(file) = &self.file {
             file.give();
         }

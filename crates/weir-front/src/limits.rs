@@ -1,19 +1,6 @@
-//! Connections of clients: [`h1`] reads requests one after another and walks each; [`client`] is the
-//! socket with its deadlines; [`body`] is a request's body. They must not know the cache.
+//! What clients may, and when they are cut off.
 
-pub(crate) mod body;
-pub(crate) mod client;
-pub(crate) mod h1;
-
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use weir_wire::{RequestReader, Version};
-
-use self::body::RequestBody;
-use self::client::Client;
-use crate::listen::Peer;
-use crate::transform::Trust;
+use std::time::Duration;
 
 /// How long, how much and how slow a client may be. Each limit has its status in `docs/guide`.
 #[derive(Clone, Debug)]
@@ -60,41 +47,5 @@ impl Default for ClientLimits {
             per_client_max: usize::MAX,
             tunnel_idle_max: Duration::from_secs(3600),
         }
-    }
-}
-
-/// What stays the same for all requests of a connection.
-pub(crate) struct Conn {
-    pub(crate) client: Client,
-    pub(crate) reader: RequestReader,
-    pub(crate) body: RequestBody,
-    pub(crate) peer: Peer,
-    pub(crate) trust: Trust,
-    pub(crate) limits: Arc<ClientLimits>,
-    /// `http`, until listeners speak TLS.
-    pub(crate) scheme: &'static str,
-    /// Since when no request is under way.
-    pub(crate) free_since: Instant,
-}
-
-/// Whether another request may follow.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum After {
-    /// The connection goes on.
-    KeepAlive,
-    /// It is closed; the client may still be sending.
-    Close,
-    /// It is closed at once, in the middle of a message; framing tells the client so.
-    Cut,
-    /// It is reset, so that what was sent is not taken for a whole message.
-    Reset,
-}
-
-/// Prints the persistence field where the version's default is not meant (RFC 9112 §9.3).
-pub(crate) fn print_persistence(out: &mut Vec<u8>, after: After, version: Version) {
-    match (after, version) {
-        (After::KeepAlive, Version::Http11) => {}
-        (After::KeepAlive, Version::Http10) => out.extend_from_slice(b"connection: keep-alive\r\n"),
-        _ => out.extend_from_slice(b"connection: close\r\n"),
     }
 }

@@ -1,0 +1,47 @@
+//! What the walks on one core use. It owns nothing of a request.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+use weir_observe::Observer;
+
+use crate::plane::{Plane, Running};
+
+/// The running plan as a request holds it: counted by this core alone, so that no request writes to a
+/// counter that all cores share.
+#[allow(clippy::redundant_allocation, reason = "the outer count belongs to one core")]
+pub(crate) type HeldPlan = Rc<Arc<Running>>;
+
+/// One core's side of the data plane.
+pub(crate) struct Core {
+    /// Its number.
+    pub(crate) number: usize,
+    pub(crate) plane: Arc<Plane>,
+    pub(crate) observer: Observer,
+    /// The key of the request being looked up.
+    pub(crate) key: RefCell<Vec<u8>>,
+    running: RefCell<HeldPlan>,
+}
+
+impl Core {
+    pub(crate) fn new(number: usize, plane: Arc<Plane>) -> Core {
+        Core {
+            number,
+            observer: plane.observatory.observer(number),
+            running: RefCell::new(Rc::new(plane.running.load_full())),
+            key: RefCell::default(),
+            plane,
+        }
+    }
+
+    /// The running plan; a request keeps the one that it began on.
+    pub(crate) fn running(&self) -> HeldPlan {
+        let now = self.plane.running.load();
+        let mut held = self.running.borrow_mut();
+        if !Arc::ptr_eq(&now, &held) {
+            *held = Rc::new(Arc::clone(&now));
+        }
+        held.clone()
+    }
+}

@@ -1,0 +1,60 @@
+//! Holding a request's body back before a connection to an origin is taken, so that a client that sends slowly holds none.
+
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use tokio::sync::mpsc;
+use weir_front::{ContentError, Length, Part};
+use weir_upstream::{OutBody, OutPart};
+
+use crate::exchange::Exchange;
+use crate::hold::{HoldPlace, HoldRoom};
+use crate::upload::Upload;
+
+/// Parts of a request body under way to an origin: the rest waits with the client.
+const PARTS_MAX: usize = 4;
+
+/// What a request's body is for the origin.
+pub(crate) struct Held {
+    pub(crate) upload: Upload,
+    pub(crate) body: OutBody,
+    /// For as long as the origin takes it.
+    pub(crate) _place: Option<HoldPlace>,
+}
+
+/// Waits for the whole of a small body; of a larger one for what may be held, and the rest comes as it comes.
+///
+/// # Errors
+/// The body cannot be read on.
+pub(crate) async fn hold(
+    exchange: &mut Exchange<'_, '_>,
+    room: &Arc<HoldRoom>,
+) -> Result<Held, ContentError> {
+    if !exchange.request.has_content() {
+        return Ok(Held { upload: Upload::none(), body: OutBody::Empty, _place: None });
+    }
+    let length = match exchange.request.content {
+        Length::Known(length) => Some(length),
+        Length::None | Length::Unknown => None,
+    };
+    let wanted = length.unwrap_or(u64::MAX).min(exchange.peer().limits.body_hold_bytes as u64);
+    let place = room.take(wanted).filter(|_| wanted > 0);
+    let hold_bytes = if place.is_some() { wanted as usize } else { 0 };
+    let is_small = place.is_some() && length == Some(wanted);
+    let mut held = BytesMut::new();
+    while is_small || held.len() < hold_bytes {
+        match exchange.client.content().await? {
+            Part::Data(bytes) => held.extend_from_slice(&bytes),
+            Part::End => {
+                let body = OutBody::Whole(held.freeze());
+                return Ok(Held { upload: Upload::none(), body, _place: place });
+            }
+        }
+    }
+    let (sender, parts) = mpsc::channel(PARTS_MAX);
+    if !held.is_empty() {
+        // Invariant: the channel is empty, and has room for this.
+        let _ = sender.try_send(OutPart::Data(held.freeze()));
+    }
+    Ok(Held { upload: Upload::into(sender), body: OutBody::Stream { parts, length }, _place: place })
+}

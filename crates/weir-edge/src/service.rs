@@ -1,0 +1,77 @@
+//! The data plane as connections call it.
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use weir_front::listen::{Clients, Peer, Trusted};
+use weir_front::{Client, ClientLimits, Done, Refused, Request, Service};
+use weir_observe::Observer;
+
+use crate::core::{Core, HeldPlan};
+use crate::exchange::Note;
+use crate::late::Late;
+use crate::limit::Pace;
+use crate::plane::Plane;
+use crate::response::{Content, Response};
+use crate::{local, walk};
+
+/// The core of a worker, whose bell it answers. Called within that worker's runtime.
+pub(crate) fn of_worker(number: usize, plane: Arc<Plane>) -> Rc<Core> {
+    let bells = plane.bells.clone();
+    tokio::task::spawn_local(async move { bells.answer(number).await });
+    Rc::new(Core::new(number, plane))
+}
+
+impl Service for Core {
+    type Plan = HeldPlan;
+    type Body = Content;
+    type Pace = Pace;
+    type Late = Late;
+    type Note<'c> = Note<'c>;
+
+    fn plan(&self) -> HeldPlan {
+        self.running()
+    }
+
+    async fn call<'c>(
+        &'c self,
+        plan: &'c HeldPlan,
+        request: &'c mut Request,
+        client: &mut dyn Client,
+    ) -> (Response, Note<'c>) {
+        walk::walk(self, plan, request, client).await
+    }
+
+    fn done(&self, note: Note<'_>, done: &Done) {
+        note.finish(done);
+    }
+
+    fn refuse(&self, why: &Refused) -> Response {
+        self.observer.counters().request_begun();
+        local::refuse(self, why)
+    }
+
+    fn refused(&self, why: &Refused, peer: Peer, done: &Done) {
+        local::note_refusal(self, why, peer, done);
+    }
+
+    fn limits(&self) -> Arc<ClientLimits> {
+        self.plane.running.load().limits.clone()
+    }
+
+    fn trusted(&self) -> Arc<Trusted> {
+        self.plane.running.load().trusted.clone()
+    }
+
+    fn clients(&self) -> &Arc<Clients> {
+        &self.plane.clients
+    }
+
+    fn observer(&self) -> &Observer {
+        &self.observer
+    }
+
+    fn is_draining(&self) -> bool {
+        self.plane.is_draining()
+    }
+}

@@ -1,0 +1,66 @@
+//! A request's content on its way to an origin.
+
+use tokio::sync::mpsc;
+use weir_front::{Client, ContentError, LocalFuture, Part, message};
+use weir_upstream::OutPart;
+
+/// A request's content on its way to an origin, part by part.
+pub(crate) struct Upload {
+    parts: Option<mpsc::Sender<OutPart>>,
+}
+
+impl Upload {
+    /// Nothing to send.
+    pub(crate) fn none() -> Upload {
+        Upload { parts: None }
+    }
+
+    /// Into `parts`, which the origin's connection takes as it can.
+    pub(crate) fn into(parts: mpsc::Sender<OutPart>) -> Upload {
+        Upload { parts: Some(parts) }
+    }
+
+    /// For the connection to go on with; `None` where nothing is left to send.
+    pub(crate) fn boxed(self) -> Option<Box<dyn weir_front::Upload>> {
+        self.parts.is_some().then(|| Box::new(self) as Box<dyn weir_front::Upload>)
+    }
+
+    /// Moves one part of the content; when nothing is left to move, waits until the client goes away.
+    ///
+    /// # Errors
+    /// The content cannot be read on, or the client went away.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub(crate) async fn pump_to(&mut self, client: &mut dyn Client) -> Result<(), ContentError> {
+        let Some(parts) = &self.parts else {
+            message::gone(client).await;
+            return Err(ContentError::Gone);
+        };
+        let place = tokio::select! {
+            biased;
+            place = parts.clone().reserve_owned() => place,
+            () = message::gone(client) => return Err(ContentError::Gone),
+        };
+        // A closed channel means that the origin wants no more of it.
+        let Ok(place) = place else {
+            self.parts = None;
+            return Ok(());
+        };
+        client.moved();
+        match client.content().await? {
+            Part::Data(bytes) => drop(place.send(OutPart::Data(bytes))),
+            Part::End => {
+                drop(place.send(OutPart::End(None)));
+                self.parts = None;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl weir_front::Upload for Upload {
+    fn pump<'f>(&'f mut self, client: &'f mut dyn Client) -> LocalFuture<'f, Result<(), ContentError>> {
+        Box::pin(self.pump_to(client))
+    }
+}

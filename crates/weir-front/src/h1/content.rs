@@ -1,0 +1,142 @@
+//! A request's content: read from the client with its limits, on the way to an origin or to nowhere.
+//! RFC 9110 §10.1.1 (Expect), RFC 9112 §6, §9.3. It must not be kept.
+
+use std::time::{Duration, Instant};
+
+use weir_wire::{BodyPart, BodyReader, Expect, Framing, Limits};
+
+use super::socket::{ClientEnd, Socket};
+use crate::limits::ClientLimits;
+use crate::message::{ContentError, Length, Part};
+use weir_clock as clock;
+
+/// The least rate is asked for after this long.
+const RATE_GRACE: Duration = Duration::from_secs(10);
+/// What is read of a body that nobody wants, before the connection is closed instead.
+const DRAIN_BYTES_MAX: u64 = 64 << 10;
+const DRAIN_TIME_MAX: Duration = Duration::from_secs(1);
+
+/// The body of the request being answered.
+pub(super) struct Content {
+    reader: BodyReader,
+    framing: Framing,
+    must_continue: bool,
+    received: u64,
+    begun: Instant,
+    bytes_max: u64,
+    rate_min: u64,
+}
+
+impl Content {
+    /// No body.
+    pub(super) fn none() -> Content {
+        Content {
+            reader: BodyReader::new(Framing::None, &Limits::default()),
+            framing: Framing::None,
+            must_continue: false,
+            received: 0,
+            begun: clock::mono(),
+            bytes_max: 0,
+            rate_min: 0,
+        }
+    }
+
+    /// The body of a request that began at `begun`.
+    pub(super) fn begin(framing: Framing, expect: Expect, limits: &ClientLimits, begun: Instant) -> Content {
+        Content {
+            reader: BodyReader::new(framing, &limits.head),
+            framing,
+            must_continue: expect == Expect::Continue,
+            received: 0,
+            begun,
+            bytes_max: limits.body_bytes_max,
+            rate_min: limits.body_rate_min,
+        }
+    }
+
+    /// How long it is.
+    pub(super) fn length(&self) -> Length {
+        match self.framing {
+            Framing::None => Length::None,
+            Framing::Length(length) => Length::Known(length),
+            Framing::Chunked | Framing::Close => Length::Unknown,
+        }
+    }
+
+    /// Whether the request has a body at all.
+    fn is_some(&self) -> bool {
+        !matches!(self.framing, Framing::None | Framing::Length(0))
+    }
+
+    /// Whether all of it has been read.
+    fn is_done(&self) -> bool {
+        !self.is_some() || self.reader.is_done()
+    }
+
+    /// The next part. A client that waits for `100 Continue` is told to go on first.
+    ///
+    /// # Errors
+    /// Limits, a malformed coding, a client that went away.
+    ///
+    /// # Cancel safety
+    /// Safe: what was read stays in the client's buffer.
+    pub(super) async fn next(&mut self, socket: &mut Socket) -> Result<Part, ContentError> {
+        loop {
+            let part = self.reader.read(&mut socket.input);
+            match part.map_err(|fault| ContentError::Malformed(fault.refusal()))? {
+                BodyPart::Data(bytes) => {
+                    self.received += bytes.len() as u64;
+                    if self.received > self.bytes_max {
+                        return Err(ContentError::TooLarge);
+                    }
+                    return Ok(Part::Data(bytes));
+                }
+                BodyPart::End(_) => return Ok(Part::End),
+                BodyPart::More => self.read_more(socket).await?,
+            }
+        }
+    }
+
+    async fn read_more(&mut self, socket: &mut Socket) -> Result<(), ContentError> {
+        if std::mem::take(&mut self.must_continue) {
+            socket.out.extend_from_slice(b"HTTP/1.1 100 Continue\r\n\r\n");
+            socket.send(&[]).await.map_err(|_| ContentError::Gone)?;
+        }
+        match socket.read(self.deadline()).await {
+            Ok(_) => Ok(()),
+            Err(ClientEnd::TimedOut) => Err(ContentError::TooSlow),
+            Err(_) => Err(ContentError::Gone),
+        }
+    }
+
+    /// When the next byte must be here for the rate not to fall below the least.
+    fn deadline(&self) -> Instant {
+        let covered = self.received.checked_div(self.rate_min).unwrap_or(u64::from(u32::MAX));
+        self.begun + RATE_GRACE + Duration::from_secs(covered.min(u64::from(u32::MAX)))
+    }
+
+    /// Reads to the end what nobody wanted, if that is little; false means: close the connection.
+    pub(super) async fn drain(&mut self, socket: &mut Socket) -> bool {
+        if self.is_done() {
+            return true;
+        }
+        // A client still waiting for 100 has not sent the body, and may never.
+        let is_long =
+            matches!(self.length(), Length::Known(length) if length - self.received > DRAIN_BYTES_MAX);
+        if self.must_continue || is_long {
+            return false;
+        }
+        let drained = tokio::time::timeout(DRAIN_TIME_MAX, async {
+            let most = self.received + DRAIN_BYTES_MAX;
+            while self.received <= most {
+                match self.next(socket).await {
+                    Ok(Part::Data(_)) => {}
+                    Ok(Part::End) => return true,
+                    Err(_) => return false,
+                }
+            }
+            false
+        });
+        drained.await.unwrap_or(false)
+    }
+}

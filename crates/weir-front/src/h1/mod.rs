@@ -1,0 +1,94 @@
+//! HTTP/1 (RFC 9112): [`serve`] reads requests one after another and has each answered; [`socket`] is the client's side with its
+//! deadlines, [`content`] a request's content, [`send`] writes responses, [`switch`] what comes after a 101. It must not decide
+//! how a request is answered.
+
+mod content;
+mod send;
+mod serve;
+mod socket;
+mod switch;
+
+use std::rc::Rc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use http::{HeaderMap, StatusCode};
+use weir_observe::SiteId;
+use weir_wire::{Persistence, RequestReader, Version, print};
+
+use self::content::Content;
+use self::socket::Socket;
+use crate::message::{Client, ContentError, LocalFuture, Part, PeerInfo};
+
+pub(crate) use self::serve::serve;
+
+/// One connection.
+struct Conn {
+    socket: Socket,
+    reader: RequestReader,
+    content: Content,
+    peer: Rc<PeerInfo>,
+    /// Since when no request is under way.
+    free_since: Instant,
+}
+
+/// What a request says of its connection, and no response depends on.
+#[derive(Clone, Copy, Debug)]
+struct Framed {
+    version: Version,
+    persistence: Persistence,
+    is_head: bool,
+}
+
+/// Whether another request may follow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum After {
+    /// The connection goes on.
+    KeepAlive,
+    /// It is closed; the client may still be sending.
+    Close,
+    /// It is closed at once, in the middle of a message; framing tells the client so.
+    Cut,
+    /// It is reset, so that what was sent is not taken for a whole message.
+    Reset,
+}
+
+impl Client for Conn {
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        self.socket.poll_gone(cx)
+    }
+
+    fn content(&mut self) -> LocalFuture<'_, Result<Part, ContentError>> {
+        Box::pin(self.content.next(&mut self.socket))
+    }
+
+    fn interim<'f>(
+        &'f mut self,
+        status: StatusCode,
+        headers: &'f HeaderMap,
+    ) -> LocalFuture<'f, Result<(), ContentError>> {
+        print::interim(&mut self.socket.out, status, headers);
+        Box::pin(async { self.socket.send(&[]).await.map_err(|_| ContentError::Gone) })
+    }
+
+    fn has_ended(&self) -> bool {
+        self.socket.has_ended()
+    }
+
+    fn moved(&mut self) {
+        self.socket.moved();
+    }
+
+    fn count_for(&mut self, site: SiteId) {
+        self.socket.site = site;
+    }
+}
+
+/// Prints the persistence field where the version's default is not meant (RFC 9112 §9.3).
+fn print_persistence(out: &mut Vec<u8>, after: After, version: Version) {
+    match (after, version) {
+        (After::KeepAlive, Version::Http11) => {}
+        (After::KeepAlive, Version::Http10) => out.extend_from_slice(b"connection: keep-alive\r\n"),
+        _ => out.extend_from_slice(b"connection: close\r\n"),
+    }
+}

@@ -1,0 +1,362 @@
+//! Writing a response: its head and its content's pieces, in as few system calls as there are pieces, framed as the client
+//! understands it. It must not change what the service said.
+
+use http::StatusCode;
+use smallvec::SmallVec;
+use weir_clock as clock;
+use weir_wire::{Persistence, Version, print};
+
+use super::socket::{COPY_BYTES_MAX, ClientEnd};
+use super::{After, Conn, Framed, print_persistence, switch};
+use crate::message::{
+    Body, Client, Done, End, Fields, Head, Late, Pace, Response, Sent, Service, Turn, Upload, gone,
+};
+
+/// Bytes a body is asked for at a time.
+const PIECE_BYTES_MAX: usize = 256 << 10;
+/// Bytes a body is asked for at a time that goes out at a pace: they are held until all of them are out.
+const PACED_BYTES_MAX: usize = 64 << 10;
+/// Blocks of a held body handed to the kernel at a time: 256 KiB.
+const GATHER_BLOCKS_MAX: usize = 4;
+
+/// How the end of a body is told to the client (RFC 9112 §6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Framing {
+    /// No body, by method or status; the length that a GET would have had may be named.
+    Nothing(Option<u64>),
+    /// By `Content-Length`.
+    Length(u64),
+    /// By chunked coding.
+    Chunked,
+    /// By the end of the connection: an HTTP/1.0 client and an unknown length.
+    Close,
+}
+
+impl Framing {
+    /// That of a response with a body of `length` bytes, where that is known.
+    fn choose(framed: Framed, status: StatusCode, length: Option<u64>) -> Framing {
+        if status == StatusCode::NO_CONTENT || status.is_informational() {
+            return Framing::Nothing(None);
+        }
+        if framed.is_head || status == StatusCode::NOT_MODIFIED {
+            return Framing::Nothing(length);
+        }
+        match (length, framed.version) {
+            (Some(length), _) => Framing::Length(length),
+            (None, Version::Http11) => Framing::Chunked,
+            (None, Version::Http10) => Framing::Close,
+        }
+    }
+
+    fn print(self, out: &mut Vec<u8>) {
+        match self {
+            Framing::Length(length) | Framing::Nothing(Some(length)) => {
+                out.extend_from_slice(b"content-length: ");
+                print::number(out, length);
+                out.extend_from_slice(b"\r\n");
+            }
+            Framing::Chunked => out.extend_from_slice(b"transfer-encoding: chunked\r\n"),
+            Framing::Nothing(None) | Framing::Close => {}
+        }
+    }
+}
+
+/// Fields as lines.
+struct Lines<'o>(&'o mut Vec<u8>);
+
+impl Fields for Lines<'_> {
+    fn add(&mut self, name: &'static str, value: impl FnOnce(&mut Vec<u8>)) {
+        self.0.extend_from_slice(name.as_bytes());
+        self.0.extend_from_slice(b": ");
+        value(self.0);
+        self.0.extend_from_slice(b"\r\n");
+    }
+}
+
+/// Sends a response; what came of it, and what becomes of the connection.
+///
+/// # Cancel safety
+/// Not safe: after a drop the connection must be closed.
+pub(super) async fn respond<S: Service>(
+    conn: &mut Conn,
+    framed: Framed,
+    service: &S,
+    response: Response<S>,
+) -> (Done, After) {
+    let Response { head, late, length, body, pace, upload, switch, must_close } = response;
+    let Some(status) = head.status() else {
+        let end = if conn.socket.has_ended() { End::HalfClosed } else { End::ClientGone };
+        let sent = Sent { end, ..NOTHING_SENT };
+        return (Done { status: None, sent, ended: clock::mono() }, After::Cut);
+    };
+    let framing = Framing::choose(framed, status, length);
+    let must_close = must_close
+        || framed.persistence == Persistence::Close
+        || framing == Framing::Close
+        || service.is_draining();
+    let after = if must_close { After::Close } else { After::KeepAlive };
+    let out = &mut conn.socket.out;
+    print_head(out, &head, &late);
+    if let Some(switch) = switch {
+        let sent = switch::run(conn, switch, service.observer().counters()).await;
+        return (Done { status: Some(status), sent, ended: clock::mono() }, After::Cut);
+    }
+    framing.print(out);
+    print_persistence(out, after, framed.version);
+    print::end(out);
+    drop((head, late));
+    let mut sending = Sending { conn, body, framing, pace, upload, sent: NOTHING_SENT };
+    let end = sending.run().await;
+    let sent = Sent { end, ..sending.sent };
+    let after = match end {
+        End::Whole => after,
+        End::Cut(_) if framing == Framing::Close => After::Reset,
+        End::Cut(_) | End::ClientGone | End::HalfClosed => After::Cut,
+    };
+    (Done { status: Some(status), sent, ended: sent.last_byte.unwrap_or_else(clock::mono) }, after)
+}
+
+pub(super) const NOTHING_SENT: Sent =
+    Sent { body_bytes: 0, first_byte: None, last_byte: None, end: End::Whole };
+
+/// Status line and fields, but for those of this connection.
+fn print_head(out: &mut Vec<u8>, head: &Head, late: &impl Late) {
+    match head {
+        Head::Prepared(prepared) => out.extend_from_slice(prepared.text()),
+        Head::Made(status, fields) => {
+            print::status_line(out, *status);
+            print::fields(out, fields);
+        }
+        Head::None => {}
+    }
+    late.write(&mut Lines(out));
+}
+
+/// A body on its way to the client; the printed head waits in the socket's `out`.
+struct Sending<'c, B, P> {
+    conn: &'c mut Conn,
+    body: B,
+    framing: Framing,
+    pace: Option<Box<P>>,
+    upload: Option<Box<dyn Upload>>,
+    sent: Sent,
+}
+
+impl<B: Body, P: Pace> Sending<'_, B, P> {
+    async fn run(&mut self) -> End {
+        self.conn.socket.taking = None;
+        match self.framing {
+            Framing::Nothing(_) => self.flush(End::Whole).await,
+            Framing::Length(_) if self.body.at_hand().is_some() => self.at_hand().await,
+            Framing::Length(_) | Framing::Chunked | Framing::Close => self.pieces().await,
+        }
+    }
+
+    async fn pieces(&mut self) -> End {
+        // Invariant of the protocol: never more bytes than were declared.
+        let mut left = if let Framing::Length(length) = self.framing { length } else { u64::MAX };
+        let piece_bytes_max = if self.pace.is_some() { PACED_BYTES_MAX } else { PIECE_BYTES_MAX };
+        loop {
+            let piece = match self.next(piece_bytes_max).await {
+                Ok(Some(piece)) => piece,
+                Ok(None) => break,
+                Err(end) => return self.flush(end).await,
+            };
+            match self.body.holds_origin() {
+                true => drop(self.conn.socket.taking.get_or_insert_default()),
+                false => self.conn.socket.taking = None,
+            }
+            if piece.len() as u64 > left {
+                return End::Cut("body-too-long");
+            }
+            left -= if left == u64::MAX { 0 } else { piece.len() as u64 };
+            if let Err(end) = self.piece(&piece).await {
+                return end;
+            }
+        }
+        match self.framing {
+            Framing::Length(_) if left > 0 => return self.flush(End::Cut("body-too-short")).await,
+            Framing::Chunked => {
+                let trailers = self.body.trailers();
+                print::last_chunk(&mut self.conn.socket.out, trailers.as_ref());
+            }
+            _ => {}
+        }
+        self.flush(End::Whole).await
+    }
+
+    /// Sends a piece as the pace lets it out.
+    async fn piece(&mut self, mut bytes: &[u8]) -> Result<(), End> {
+        while !bytes.is_empty() {
+            let wanted = bytes.len() as u64;
+            let turn = if self.pace.is_some() { self.turn(wanted).await? } else { wanted };
+            let (now, later) = bytes.split_at(bytes.len().min(usize::try_from(turn).unwrap_or(usize::MAX)));
+            self.write(now).await.map_err(|end| self.ended(&end))?;
+            self.sent.first_byte.get_or_insert_with(clock::mono);
+            if let Some(pace) = &mut self.pace {
+                pace.took(now.len() as u64);
+            }
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    /// Sends what lies in memory straight from its blocks, many to a system call.
+    async fn at_hand(&mut self) -> End {
+        let mut left = if let Framing::Length(length) = self.framing { length } else { 0 };
+        while left > 0 {
+            let allowed = match self.pace {
+                None => u64::MAX,
+                Some(_) => match self.turn(left).await {
+                    Ok(allowed) => allowed,
+                    Err(end) => return end,
+                },
+            };
+            let Some((blocks, mut within, held)) = self.body.at_hand() else { break };
+            let mut rest = held.min(left).min(allowed);
+            if rest == 0 {
+                break;
+            }
+            let mut slices: SmallVec<[&[u8]; GATHER_BLOCKS_MAX]> = SmallVec::new();
+            let mut bytes = 0;
+            for block in blocks.iter().take(GATHER_BLOCKS_MAX) {
+                let end = usize::try_from(rest)
+                    .map_or(block.len(), |rest| block.len().min(within.saturating_add(rest)));
+                let slice = &block[within..end];
+                slices.push(slice);
+                bytes += slice.len() as u64;
+                rest -= slice.len() as u64;
+                within = 0;
+                if rest == 0 {
+                    break;
+                }
+            }
+            let socket = &mut self.conn.socket;
+            let head_bytes = socket.out.len() as u64;
+            let written = socket.send_many(&slices).await;
+            drop(slices);
+            self.sent.body_bytes += socket.sent_bytes.saturating_sub(head_bytes).min(bytes);
+            if let Err(end) = written {
+                return self.ended(&end);
+            }
+            let now = clock::mono();
+            self.sent.first_byte.get_or_insert(now);
+            self.sent.last_byte = Some(now);
+            self.body.advance(bytes);
+            left -= bytes;
+            if let Some(pace) = &mut self.pace {
+                pace.took(bytes);
+            }
+        }
+        self.flush(if left == 0 { End::Whole } else { End::Cut("generation-gone") }).await
+    }
+
+    /// Waits for the pace to let out some of `wanted` bytes, which go out next; how many. What is printed does not wait for
+    /// them, and a client that goes away ends the waiting.
+    async fn turn(&mut self, wanted: u64) -> Result<u64, End> {
+        loop {
+            let Some(pace) = &mut self.pace else { return Ok(wanted) };
+            pace.look().await;
+            let until = match pace.turn(clock::mono(), wanted) {
+                Turn::Go(bytes) => return Ok(bytes),
+                Turn::Wait(until) => until,
+            };
+            self.flush_printed().await?;
+            tokio::select! {
+                biased;
+                () = tokio::time::sleep_until(until.into()) => {}
+                () = meanwhile(self.conn, &mut self.upload) => return Err(gone_as(self.conn)),
+            }
+        }
+    }
+
+    /// The body's next piece. When it is not there at once, what is printed goes out first, and a client
+    /// that goes away meanwhile ends the waiting.
+    async fn next(&mut self, bytes_max: usize) -> Result<Option<bytes::Bytes>, End> {
+        let Sending { conn, body, upload, sent, .. } = self;
+        let mut next = std::pin::pin!(body.next(bytes_max));
+        if let Some(ready) = now_or_never(next.as_mut()).await {
+            return ready.map_err(|cut| End::Cut(cut.word));
+        }
+        if !conn.socket.out.is_empty() {
+            conn.socket.send(&[]).await.map_err(|end| end_of(conn, &end))?;
+            sent.first_byte.get_or_insert_with(clock::mono);
+        }
+        tokio::select! {
+            biased;
+            piece = &mut next => piece.map_err(|cut| End::Cut(cut.word)),
+            () = meanwhile(conn, upload) => Err(gone_as(conn)),
+        }
+    }
+
+    /// Writes a piece of the body, and counts what of it was written, also where that is not all of it.
+    async fn write(&mut self, bytes: &[u8]) -> Result<(), ClientEnd> {
+        let socket = &mut self.conn.socket;
+        let is_chunked = self.framing == Framing::Chunked;
+        if is_chunked {
+            print::chunk_head(&mut socket.out, bytes.len());
+        }
+        let head_bytes = socket.out.len() as u64;
+        let written = if !is_chunked {
+            socket.send(bytes).await
+        } else if bytes.len() <= COPY_BYTES_MAX {
+            socket.out.extend_from_slice(bytes);
+            socket.send(print::CHUNK_END).await
+        } else {
+            socket.send_many(&[bytes, print::CHUNK_END]).await
+        };
+        self.sent.body_bytes += socket.sent_bytes.saturating_sub(head_bytes).min(bytes.len() as u64);
+        written
+    }
+
+    async fn flush_printed(&mut self) -> Result<(), End> {
+        if !self.conn.socket.out.is_empty() {
+            self.conn.socket.send(&[]).await.map_err(|end| end_of(self.conn, &end))?;
+            self.sent.first_byte.get_or_insert_with(clock::mono);
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self, end: End) -> End {
+        match self.flush_printed().await {
+            Ok(()) => end,
+            Err(end) => end,
+        }
+    }
+
+    fn ended(&self, end: &ClientEnd) -> End {
+        end_of(self.conn, end)
+    }
+}
+
+/// What ended sending where the client took no more: one that is too slow is there still, and is cut.
+fn end_of(conn: &Conn, end: &ClientEnd) -> End {
+    match end {
+        ClientEnd::Stalled => End::Cut("send-stall"),
+        ClientEnd::Slow => End::Cut("read-rate"),
+        ClientEnd::Closed | ClientEnd::TimedOut | ClientEnd::Io(_) => gone_as(conn),
+    }
+}
+
+fn gone_as(conn: &Conn) -> End {
+    if conn.socket.has_ended() { End::HalfClosed } else { End::ClientGone }
+}
+
+/// Moves the request's content on; ready when the client is gone or sends what cannot be read.
+async fn meanwhile(conn: &mut Conn, upload: &mut Option<Box<dyn Upload>>) {
+    match upload {
+        None => gone(conn as &mut dyn Client).await,
+        Some(upload) => while upload.pump(conn).await.is_ok() {},
+    }
+}
+
+/// Polls once.
+async fn now_or_never<F: Future + Unpin>(mut future: F) -> Option<F::Output> {
+    std::future::poll_fn(|cx| {
+        std::task::Poll::Ready(match std::pin::Pin::new(&mut future).poll(cx) {
+            std::task::Poll::Ready(value) => Some(value),
+            std::task::Poll::Pending => None,
+        })
+    })
+    .await
+}

@@ -1,0 +1,222 @@
+//! One HTTP/1 connection: requests read one after another, each walked to its response, in order.
+//! RFC 9112 §9. It must not decide how a request is answered.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::{Duration, Instant};
+
+use bytes::BytesMut;
+use http::Method;
+use weir_observe::SiteId;
+use weir_wire::{Persistence, RequestHead, RequestReader, Version};
+
+use super::content::Content;
+use super::socket::{ClientEnd, Socket};
+use super::{After, Conn, Framed, send};
+use crate::limits::ClientLimits;
+use crate::listen::{Counted, Peer, Stream, TooMany};
+use crate::message::{Done, PeerInfo, Refused, Request, Service, Trust};
+use crate::upgrade::Departed;
+use crate::worker::{Bidding, Presence, Worker};
+use weir_clock as clock;
+
+/// What a closing client may still send, and for how long, before the socket is closed (RFC 9112 §9.6).
+const LINGER_BYTES_MAX: u64 = 1 << 20;
+const LINGER_TIME_MAX: Duration = Duration::from_secs(2);
+
+/// What comes next on an idle connection.
+enum Next {
+    Request(Box<Request>, Framed),
+    Refused(Refused),
+    Ended,
+    Leave,
+}
+
+/// Serves one connection to its end, or until it goes to another process.
+pub(crate) async fn serve<S: Service>(
+    worker: Rc<Worker<S>>,
+    stream: Stream,
+    input: BytesMut,
+    peer: Peer,
+    presence: Rc<Presence>,
+) -> Option<Departed> {
+    let service = worker.service();
+    let limits = service.limits();
+    let trust = if service.trusted().contains(&peer) { Trust::Trusted } else { Trust::Untrusted };
+    let Ok(_counted) = counted(&worker, peer, trust, &limits) else { return None };
+    let mut conn = Conn {
+        socket: Socket::new(stream, input, &limits, service.observer().counters_shared()),
+        reader: RequestReader::new(limits.head),
+        content: Content::none(),
+        peer: Rc::new(PeerInfo { peer, trust, limits, scheme: "http" }),
+        free_since: clock::mono(),
+    };
+    loop {
+        worker.set_idle(&presence, conn.socket.input.is_empty().then_some(conn.free_since));
+        let next = conn.next(&worker, &presence).await;
+        worker.set_idle(&presence, None);
+        presence.set_used();
+        let after = match next {
+            Next::Request(request, framed) => conn.answer(service, request, framed).await,
+            Next::Refused(why) => conn.refuse(service, &why).await,
+            Next::Ended => return None,
+            Next::Leave => return conn.depart(),
+        };
+        match after {
+            After::KeepAlive if !service.is_draining() && conn.go_on().await => {}
+            After::Cut => return None,
+            After::Reset => {
+                conn.socket.reset();
+                return None;
+            }
+            After::KeepAlive | After::Close => {
+                conn.socket.linger(LINGER_BYTES_MAX, LINGER_TIME_MAX).await;
+                return None;
+            }
+        }
+    }
+}
+
+/// Counts a connection for its client, and says so where it is one too many; who speaks for others is none.
+fn counted<S: Service>(
+    worker: &Worker<S>,
+    peer: Peer,
+    trust: Trust,
+    limits: &ClientLimits,
+) -> Result<Option<Counted>, TooMany> {
+    let Some(sharer) = peer.sharer().filter(|_| trust == Trust::Untrusted) else { return Ok(None) };
+    let counted = worker.service().clients().count(sharer, limits.per_client_max).map(Some);
+    counted.ok_or_else(|| {
+        worker.turn_away(sharer, limits.per_client_max);
+        TooMany
+    })
+}
+
+/// Waits until the gate is open or has been left.
+async fn wait_at_gate<S: Service>(worker: &Worker<S>, presence: &Presence) -> Bidding {
+    poll_fn(|cx| match worker.bidding() {
+        Bidding::Wait => {
+            presence.wake_by(cx);
+            Poll::Pending
+        }
+        other => Poll::Ready(other),
+    })
+    .await
+}
+
+impl Conn {
+    /// What the service gets to see of a head that has just been read.
+    fn begin(&mut self, head: RequestHead) -> (Box<Request>, Framed) {
+        let at = clock::now();
+        let RequestHead {
+            method, target, host, version, headers, framing, persistence, expect, upgrade, ..
+        } = head;
+        self.content = Content::begin(framing, expect, &self.peer.limits, at.mono);
+        let framed = Framed { version, persistence, is_head: method == Method::HEAD };
+        let (takes_interim, protocol) = match version {
+            Version::Http10 => (false, "HTTP/1.0"),
+            Version::Http11 => (true, "HTTP/1.1"),
+        };
+        let (content, peer) = (self.content.length(), Rc::clone(&self.peer));
+        let request =
+            Request { method, target, host, headers, content, upgrade, takes_interim, protocol, peer, at };
+        (Box::new(request), framed)
+    }
+
+    /// Has a request answered, and sends what comes.
+    async fn answer<S: Service>(&mut self, service: &S, mut request: Box<Request>, framed: Framed) -> After {
+        let plan = service.plan();
+        let (response, note) = service.call(&plan, &mut request, self).await;
+        let (done, after) = send::respond(self, framed, service, response).await;
+        self.free(&done);
+        service.done(note, &done);
+        self.reader.recycle(std::mem::take(&mut request.headers));
+        after
+    }
+
+    /// Answers what is not a request, and closes.
+    async fn refuse<S: Service>(&mut self, service: &S, why: &Refused) -> After {
+        let framed = Framed { version: Version::Http11, persistence: Persistence::Close, is_head: false };
+        let (done, _) = send::respond(self, framed, service, service.refuse(why)).await;
+        service.refused(why, self.peer.peer, &done);
+        After::Close
+    }
+
+    /// No request is under way.
+    fn free(&mut self, done: &Done) {
+        self.free_since = done.ended;
+        self.socket.site = SiteId::NONE;
+    }
+
+    /// Waits for the next request's head.
+    async fn next<S: Service>(&mut self, worker: &Worker<S>, presence: &Presence) -> Next {
+        let mut until = self.free_since + self.peer.limits.idle_time_max;
+        let mut begun = false;
+        loop {
+            if worker.bidding() != Bidding::Begin && wait_at_gate(worker, presence).await == Bidding::Leave {
+                return Next::Leave;
+            }
+            if !self.socket.input.is_empty() {
+                match self.reader.read(&mut self.socket.input) {
+                    Ok(Some(head)) => {
+                        let (request, framed) = self.begin(head);
+                        return Next::Request(request, framed);
+                    }
+                    Ok(None) => {}
+                    Err(refusal) => return Next::Refused(Refused::Malformed(refusal)),
+                }
+                if !begun && self.reader.has_begun(&self.socket.input) {
+                    begun = true;
+                    until = clock::mono() + self.peer.limits.head_time_max;
+                }
+            }
+            match self.read(until, worker, presence).await {
+                None | Some(Ok(_)) => {}
+                Some(Err(ClientEnd::TimedOut)) if begun => return Next::Refused(Refused::Late),
+                Some(Err(_)) => return Next::Ended,
+            }
+        }
+    }
+
+    /// Reads; `None` where the gate is not open.
+    async fn read<S: Service>(
+        &mut self,
+        until: Instant,
+        worker: &Worker<S>,
+        presence: &Presence,
+    ) -> Option<Result<usize, ClientEnd>> {
+        let mut read = pin!(self.socket.read(until));
+        poll_fn(|cx| {
+            if worker.bidding() != Bidding::Begin {
+                return Poll::Ready(None);
+            }
+            let read = read.as_mut().poll(cx).map(Some);
+            if read.is_pending() {
+                presence.wake_by(cx);
+            }
+            read
+        })
+        .await
+    }
+
+    /// What another process needs to go on: the socket, and what was read of a request that has not begun.
+    fn depart(self) -> Option<Departed> {
+        let (stream, input) = self.socket.into_parts();
+        match stream.into_socket() {
+            Ok((socket, family)) => {
+                Some(Departed { socket, family, peer: self.peer.peer, input: input.to_vec(), held: None })
+            }
+            Err(error) => {
+                tracing::warn!(%error, "connection lost on its way to another process");
+                None
+            }
+        }
+    }
+
+    /// Whether the connection is clean for another request: the body of the last one is read.
+    async fn go_on(&mut self) -> bool {
+        self.content.drain(&mut self.socket).await
+    }
+}

@@ -1,0 +1,411 @@
+//! What passes between a connection and the service that answers: a [`Request`] goes in, a [`Response`] comes out as a
+//! value, and the connection sends it. Nothing here names a version's syntax, a chunk or a socket.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use tokio::io::{AsyncRead, AsyncWrite};
+use weir_clock::Now;
+use weir_observe::{Observer, SiteId};
+use weir_wire::{Host, Refusal, Target, print};
+
+use crate::limits::ClientLimits;
+use crate::listen::{Clients, Peer, Trusted};
+
+/// A future that stays on its thread.
+pub type LocalFuture<'f, T> = Pin<Box<dyn Future<Output = T> + 'f>>;
+
+/// Whether the peer's word about the client is believed (`trusted_proxies`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trust {
+    /// It is.
+    Trusted,
+    /// It is not.
+    Untrusted,
+}
+
+/// What stays the same for all requests of a connection.
+#[derive(Debug)]
+pub struct PeerInfo {
+    /// The other end.
+    pub peer: Peer,
+    /// Whether its word about the client is believed.
+    pub trust: Trust,
+    /// How long, how much and how slow it may be.
+    pub limits: Arc<ClientLimits>,
+    /// `http`, until listeners speak TLS.
+    pub scheme: &'static str,
+}
+
+/// How long the content of a request is (RFC 9110 §6.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Length {
+    /// There is none.
+    None,
+    /// So many bytes, as declared; may be zero.
+    Known(u64),
+    /// Until it ends.
+    Unknown,
+}
+
+/// A request, whatever it came over.
+#[derive(Debug)]
+pub struct Request {
+    /// The method: any token but CONNECT and TRACE.
+    pub method: Method,
+    /// What is asked for.
+    pub target: Target,
+    /// The host that is asked; empty only on HTTP/1.0.
+    pub host: Host,
+    /// All fields as received.
+    pub headers: HeaderMap,
+    /// How long its content is.
+    pub content: Length,
+    /// The protocols asked for (RFC 9110 §7.8).
+    pub upgrade: Option<HeaderValue>,
+    /// Whether interim responses (1xx) may be sent.
+    pub takes_interim: bool,
+    /// The protocol's name for the log: `HTTP/1.1`.
+    pub protocol: &'static str,
+    /// Who sent it.
+    pub peer: Rc<PeerInfo>,
+    /// When its head had been read.
+    pub at: Now,
+}
+
+impl Request {
+    /// Whether there is content at all.
+    pub fn has_content(&self) -> bool {
+        !matches!(self.content, Length::None | Length::Known(0))
+    }
+
+    /// Whether more content is declared than the client may send.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self.content, Length::Known(length) if length > self.peer.limits.body_bytes_max)
+    }
+}
+
+/// What is next in a request's content.
+#[derive(Debug)]
+pub enum Part {
+    /// Bytes.
+    Data(Bytes),
+    /// The end. Trailers stay with the connection: no rule for fields has seen them (RFC 9110 §6.5.1).
+    End,
+}
+
+/// Why a request's content cannot be read on.
+#[derive(Debug, thiserror::Error)]
+pub enum ContentError {
+    /// More than the limit: 413.
+    #[error("request body too large")]
+    TooLarge,
+    /// Below the least rate: 408.
+    #[error("request body too slow")]
+    TooSlow,
+    /// Not as its framing demands: 400, or 431 for its trailers.
+    #[error("request body malformed: {}", .0.reason())]
+    Malformed(Refusal),
+    /// The client went away.
+    #[error("client gone")]
+    Gone,
+}
+
+/// The client of a request under way. A hit asks nothing of it.
+pub trait Client {
+    /// Ready once the client has gone away. Polling it again after that is allowed.
+    fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()>;
+
+    /// The next part of the request's content. A dropped future loses nothing.
+    fn content(&mut self) -> LocalFuture<'_, Result<Part, ContentError>>;
+
+    /// Sends an interim response (1xx); an error says that the client has gone. To be awaited to its end.
+    fn interim<'f>(
+        &'f mut self,
+        status: StatusCode,
+        headers: &'f HeaderMap,
+    ) -> LocalFuture<'f, Result<(), ContentError>>;
+
+    /// Whether it has ended its side: who leaves does that, too.
+    fn has_ended(&self) -> bool;
+
+    /// The request has moved on: a client that has ended its side is waited for from now on.
+    fn moved(&mut self);
+
+    /// The site that bytes sent to it are counted for until the request ends.
+    fn count_for(&mut self, site: SiteId);
+}
+
+/// Waits until a client has gone away.
+///
+/// # Cancel safety
+/// Safe.
+pub async fn gone(client: &mut dyn Client) {
+    std::future::poll_fn(|cx| client.poll_gone(cx)).await;
+}
+
+/// A body broke off: the connection is cut, never ended cleanly.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("body cut: {word}")]
+pub struct Cut {
+    /// The word for the log.
+    pub word: &'static str,
+}
+
+/// A response's content, in order.
+pub trait Body {
+    /// What lies in memory from here on: blocks, the offset in the first of them, and how many bytes are wanted of all. `None` where
+    /// it has to be asked for with [`Body::next`].
+    fn at_hand(&self) -> Option<(&[Bytes], usize, u64)>;
+
+    /// So many bytes of what is at hand were sent.
+    fn advance(&mut self, bytes: u64);
+
+    /// The next bytes, at most `bytes_max`; `None` at the clean end.
+    ///
+    /// # Errors
+    /// The body broke off.
+    ///
+    /// # Cancel safety
+    /// Safe: bytes are taken only when they are returned.
+    fn next(&mut self, bytes_max: usize) -> impl Future<Output = Result<Option<Bytes>, Cut>>;
+
+    /// Whether a connection to an origin waits for the client.
+    fn holds_origin(&self) -> bool;
+
+    /// The trailers behind the end, as far as the client may see them.
+    fn trailers(&mut self) -> Option<HeaderMap>;
+}
+
+/// Whether bytes may go out now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// So many.
+    Go(u64),
+    /// None until then.
+    Wait(Instant),
+}
+
+/// What holds a response's body back.
+pub trait Pace {
+    /// Learns what came to be known since.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    fn look(&mut self) -> impl Future<Output = ()>;
+
+    /// How many of `wanted` bytes may go out `now`.
+    fn turn(&mut self, now: Instant, wanted: u64) -> Turn;
+
+    /// So many bytes went out.
+    fn took(&mut self, bytes: u64);
+}
+
+/// A request's content that still goes up while the response comes down.
+pub trait Upload {
+    /// Moves one part; when nothing is left to move, waits until the client goes away.
+    ///
+    /// # Errors
+    /// The content cannot be read on, or the client went away.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    fn pump<'f>(&'f mut self, client: &'f mut dyn Client) -> LocalFuture<'f, Result<(), ContentError>>;
+}
+
+/// Bytes in both directions.
+pub trait Duplex: AsyncRead + AsyncWrite + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Unpin> Duplex for T {}
+
+/// What the connection becomes after a 101: another protocol, byte for byte (RFC 9110 §7.8).
+pub struct Switch {
+    /// The protocol's name.
+    pub protocol: Option<HeaderValue>,
+    /// The other side.
+    pub stream: Box<dyn Duplex>,
+}
+
+/// Status and fields that many responses share, encoded once.
+#[derive(Clone, Debug)]
+pub struct Prepared {
+    status: StatusCode,
+    /// As HTTP/1 has them; other versions take names and values from here without a copy.
+    text: Bytes,
+}
+
+impl Prepared {
+    /// Encodes a status and fields.
+    pub fn new(status: StatusCode, fields: &HeaderMap) -> Prepared {
+        let mut text = Vec::with_capacity(512);
+        print::status_line(&mut text, status);
+        print::fields(&mut text, fields);
+        Prepared { status, text: text.into() }
+    }
+
+    /// Of what [`Prepared::text`] gave.
+    pub fn of_text(status: StatusCode, text: Bytes) -> Prepared {
+        Prepared { status, text }
+    }
+
+    /// As it is to be kept.
+    pub fn text(&self) -> &Bytes {
+        &self.text
+    }
+}
+
+/// Status and fields of a response; what differs from response to response is said by a [`Late`].
+#[derive(Clone, Debug)]
+pub enum Head {
+    /// Encoded before.
+    Prepared(Prepared),
+    /// Of this response alone.
+    Made(StatusCode, HeaderMap),
+    /// There is no response: the client has gone.
+    None,
+}
+
+impl Head {
+    /// The status; `None` where there is no response.
+    pub fn status(&self) -> Option<StatusCode> {
+        match self {
+            Head::Prepared(prepared) => Some(prepared.status),
+            Head::Made(status, _) => Some(*status),
+            Head::None => None,
+        }
+    }
+}
+
+/// Where fields are written to.
+pub trait Fields {
+    /// Adds a field with a name in lower case; `value` writes a value without CR, LF or NUL.
+    fn add(&mut self, name: &'static str, value: impl FnOnce(&mut Vec<u8>));
+}
+
+/// The fields that differ from response to response.
+pub trait Late {
+    /// Writes them, behind all others.
+    fn write(&self, to: &mut impl Fields);
+}
+
+/// A response as a value.
+pub struct Response<S: Service> {
+    /// Status and fields.
+    pub head: Head,
+    /// Fields that differ from response to response.
+    pub late: S::Late,
+    /// Bytes of the content, or of the content that a GET would have had; `None` where that is not known.
+    pub length: Option<u64>,
+    /// The content. It is not asked for anything where method or status allow none.
+    pub body: S::Body,
+    /// What holds it back.
+    pub pace: Option<Box<S::Pace>>,
+    /// The request's content that still goes up.
+    pub upload: Option<Box<dyn Upload>>,
+    /// What the connection becomes, after a 101.
+    pub switch: Option<Switch>,
+    /// No request may follow on this connection.
+    pub must_close: bool,
+}
+
+/// How sending ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// All was written.
+    Whole,
+    /// The body broke off, or its client was too slow; the word for the log.
+    Cut(&'static str),
+    /// The client went away.
+    ClientGone,
+    /// It had ended its side, and went away or waited too long.
+    HalfClosed,
+}
+
+/// What was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    /// Body bytes written, without transfer coding.
+    pub body_bytes: u64,
+    /// When the first byte was written.
+    pub first_byte: Option<Instant>,
+    /// When the last byte was written, where that is known.
+    pub last_byte: Option<Instant>,
+    /// How it ended.
+    pub end: End,
+}
+
+/// What came of a request: all that is to be noted.
+#[derive(Clone, Copy, Debug)]
+pub struct Done {
+    /// The response's status; `None` where there was none.
+    pub status: Option<StatusCode>,
+    /// What was sent of it.
+    pub sent: Sent,
+    /// When all ended.
+    pub ended: Instant,
+}
+
+/// Why something is answered that is not a request as it should be.
+#[derive(Clone, Debug)]
+pub enum Refused {
+    /// It breaks the rules of its protocol.
+    Malformed(Refusal),
+    /// Its head took too long.
+    Late,
+}
+
+/// Answers requests. One for each core, on its thread.
+#[expect(async_fn_in_trait, reason = "it stays on its thread")]
+pub trait Service: Sized + 'static {
+    /// The configuration that a request is answered by, from its first to its last byte.
+    type Plan;
+    /// A response's content.
+    type Body: Body;
+    /// What may hold it back.
+    type Pace: Pace;
+    /// Fields that differ from response to response.
+    type Late: Late;
+    /// What is noted of a request until it is done.
+    type Note<'c>;
+
+    /// What new requests are answered by.
+    fn plan(&self) -> Self::Plan;
+
+    /// Answers a request.
+    async fn call<'c>(
+        &'c self,
+        plan: &'c Self::Plan,
+        request: &'c mut Request,
+        client: &mut dyn Client,
+    ) -> (Response<Self>, Self::Note<'c>);
+
+    /// The request is done; called once for each [`Service::call`].
+    fn done(&self, note: Self::Note<'_>, done: &Done);
+
+    /// Answers what is not a request.
+    fn refuse(&self, why: &Refused) -> Response<Self>;
+
+    /// What [`Service::refuse`] said has been sent to `peer`.
+    fn refused(&self, why: &Refused, peer: Peer, done: &Done);
+
+    /// What new connections may.
+    fn limits(&self) -> Arc<ClientLimits>;
+
+    /// Whose word about clients is believed.
+    fn trusted(&self) -> Arc<Trusted>;
+
+    /// How much each client has.
+    fn clients(&self) -> &Arc<Clients>;
+
+    /// Counters and logs of this core.
+    fn observer(&self) -> &Observer;
+
+    /// Whether the process is going down: no further request on any connection.
+    fn is_draining(&self) -> bool;
+}

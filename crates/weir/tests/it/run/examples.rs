@@ -1,0 +1,241 @@
+//! The examples on the real binary: what their comments promise is so. Those in front of Weir are tried where their program is
+//! installed; elsewhere the scenario prints `skipped` and ends.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use weir_testkit::{Authority, Origin, Resource, Setup, Weir, free_port, until};
+
+use crate::answer::lint::skipped;
+use crate::house::setup;
+
+fn example(name: &str) -> String {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    std::fs::read_to_string(folder.join(name)).unwrap()
+}
+
+/// Runs an example with these origins in place of its own.
+fn run(setup: Setup, name: &str, origins: &[(&str, &Origin)]) -> Weir {
+    let mut text = example(name).replace("\"127.0.0.1:8080\"", "\"{listen}\"");
+    if !text.contains("{listen}") {
+        text += "\n[[listen]]\naddress = \"{listen}\"\n";
+    }
+    for (written, origin) in origins {
+        assert!(text.contains(written), "{name} has no {written}");
+        text = text.replace(written, &origin.url());
+    }
+    setup.run_config(&format!("{text}\n[admin]\nlisten = \"{{admin}}\"\n"))
+}
+
+#[test]
+fn web_sockets_event_streams_and_polls_are_passed_on_and_pages_are_cached() {
+    let (pages, live) = (Origin::start(), Origin::start());
+    pages.put("/", Resource::new("page"));
+    live.otherwise(|exchange| {
+        if exchange.request.header("upgrade").is_some() {
+            exchange.send(
+                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+            );
+            let piece = exchange.read_some();
+            exchange.send(&piece);
+            return exchange.close();
+        }
+        exchange.reply(200, &[], "an answer of its own");
+    });
+    live.on("/events/a", |exchange| {
+        exchange.send(
+            "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\ndata: 1\n\n",
+        );
+        exchange.close();
+    });
+    let origins = [("http://127.0.0.1:3000", &pages), ("http://127.0.0.1:3001", &live)];
+    let weir = run(setup(), "websocket.toml", &origins);
+    for _ in 0..2 {
+        weir.get("/");
+        assert_eq!(weir.get("/socket.io/?transport=polling").text(), "an answer of its own");
+        assert_eq!(weir.get("/events/a").text(), "data: 1\n\n");
+    }
+    assert_eq!((pages.count("/"), live.count("/events/a")), (1, 2));
+    assert_eq!(live.total(), 4, "the answer to a poll is for one client");
+    let mut client = weir.client();
+    let upgrade = [("Connection", "Upgrade"), ("Upgrade", "websocket")];
+    client.send_get("localhost", "/socket", &upgrade);
+    assert_eq!(client.recv_head_only().unwrap().status, 101);
+    client.send("hello");
+    assert_eq!(client.read_to_end(), b"hello");
+}
+
+#[test]
+fn wordpress_is_cached_for_visitors_and_for_nobody_else() {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        let text = format!("{} via {:?}", exchange.request.target, exchange.request.header("via"));
+        exchange.reply(200, &[], text);
+    });
+    let weir = run(setup(), "wordpress.toml", &[("http://127.0.0.1:8000", &origin)]);
+    let get = |target: &str, cookie: &str| weir.get_with(target, &[("Cookie", cookie)]);
+    assert_eq!(get("/post/?p=1&utm_source=x", "").text(), "/post/?p=1 via None");
+    for cookie in ["", "_ga=1", "wordpress_test_cookie=1"] {
+        assert!(get("/post/?p=1&fbclid=y", cookie).is_hit(), "{cookie}");
+    }
+    for cookie in
+        ["wordpress_logged_in_0a=x", "wp-postpass_0a=x", "comment_author_0a=x", "woocommerce_items_in_cart=1"]
+    {
+        assert_eq!(get("/post/?p=1", cookie).fwd().as_deref(), Some("bypass"), "{cookie}");
+    }
+    for path in ["/wp-admin/admin-ajax.php", "/wp-login.php", "/wp-json/wp/v2/posts", "/cart/"] {
+        for _ in 0..2 {
+            assert_eq!(get(path, "").fwd().as_deref(), Some("bypass"), "{path}");
+        }
+    }
+    let style = "/wp-content/themes/x/style.css?ver=6.4";
+    get(style, "wordpress_logged_in_0a=x");
+    assert!(get(style, "").is_hit());
+    let mut client = weir.client();
+    client.send("PURGE /post/?p=1 HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    assert_eq!(client.recv().unwrap().status(), 405, "not from here");
+}
+
+/// A program in front of Weir, and its ports for TLS and without; ended with this value.
+struct Front {
+    child: Child,
+    tls: u16,
+    plain: u16,
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn installed(name: &str) -> Option<PathBuf> {
+    let named = std::env::var_os(format!("WEIR_{}", name.to_uppercase())).map(PathBuf::from);
+    let folders = ["/usr/sbin", "/usr/bin", "/usr/local/sbin", "/usr/local/bin"];
+    named.or_else(|| folders.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.exists()))
+}
+
+/// Starts a program whose configuration has its ports and the certificate already.
+fn start(mut command: Command, tls: u16, plain: u16) -> Front {
+    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    until("the front listens", || std::net::TcpStream::connect(("127.0.0.1", plain)).is_ok());
+    Front { child, tls, plain }
+}
+
+fn nginx(setup: &Setup, weir: &str, edit: impl Fn(String) -> String) -> Option<Front> {
+    let program = installed("nginx")?;
+    let (tls, plain) = (free_port(), free_port());
+    let (certificate, key) = Authority::new().issue(&["localhost"]);
+    let folder = setup.folder().display().to_string();
+    let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
+    let temporary: String =
+        temporary.iter().map(|name| format!("{name}_temp_path {folder}/{name};\n")).collect();
+    let text = edit(example("behind-nginx.conf"))
+        .replace("listen 443 ssl", &format!("listen 127.0.0.1:{tls} ssl"))
+        .replace("listen 80", &format!("listen 127.0.0.1:{plain}"))
+        .replace("127.0.0.1:8080", weir)
+        .replace("worker_processes auto", "worker_processes 1")
+        .replace(
+            "/etc/ssl/certs/www.example.com.pem",
+            &setup.file("front.pem", certificate).display().to_string(),
+        )
+        .replace("/etc/ssl/private/www.example.com.key", &setup.file("front.key", key).display().to_string())
+        .replace("http {", &format!("http {{\n{temporary}"));
+    let conf = setup.file("front.conf", text);
+    let mut command = Command::new(program);
+    command.arg("-p").arg(setup.folder()).arg("-c").arg(conf);
+    command.args(["-g", &format!("daemon off; master_process off; pid {folder}/front.pid;")]);
+    Some(start(command, tls, plain))
+}
+
+fn haproxy(setup: &Setup, weir: &str) -> Option<Front> {
+    let program = installed("haproxy")?;
+    let (tls, plain) = (free_port(), free_port());
+    let (certificate, key) = Authority::new().issue(&["localhost"]);
+    let pem = setup.file("front.pem", format!("{certificate}{key}")).display().to_string();
+    let text = example("behind-haproxy.cfg")
+        .replace("bind :443", &format!("bind 127.0.0.1:{tls}"))
+        .replace("bind :80", &format!("bind 127.0.0.1:{plain}"))
+        .replace("127.0.0.1:8080", weir)
+        .replace("/etc/haproxy/certs/www.example.com.pem", &pem);
+    let conf = setup.file("front.cfg", text);
+    let mut command = Command::new(program);
+    command.arg("-db").arg("-f").arg(conf);
+    Some(start(command, tls, plain))
+}
+
+/// What curl prints that comes from another address than the front's own.
+fn curl(method: &str, url: &str) -> String {
+    let mut command = Command::new("curl");
+    command.args(["--silent", "--show-error", "--insecure", "--include", "--interface", "127.0.0.5"]);
+    let output = command.args(["--request", method, url]).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+/// An origin that says who the client was, and with which scheme it came.
+fn telling() -> Origin {
+    let origin = Origin::start();
+    origin.otherwise(|exchange| {
+        let said = |name: &str| exchange.request.header(name).unwrap_or_default();
+        let text = format!("{} over {}", said("x-forwarded-for"), said("x-forwarded-proto"));
+        exchange.reply(200, &[("Cache-Control", "no-store")], text);
+    });
+    origin
+}
+
+/// Weir behind a front whose own address alone is trusted: clients of this test come from another one.
+fn behind(name: &str, origin: &Origin) -> (Weir, Setup) {
+    let text = example(name)
+        .replace("\"127.0.0.1:8080\"", "\"{listen}\"")
+        .replace("trusted_proxies = [\"127.0.0.0/8\", \"::1\"]", "trusted_proxies = [\"127.0.0.1\"]")
+        .replace("allow = [\"127.0.0.0/8\", \"10.0.0.0/8\"]", "allow = [\"127.0.0.1\"]")
+        .replace("http://127.0.0.1:3000", &origin.url());
+    assert!(text.contains("[\"127.0.0.1\"]"), "{text}");
+    (setup().run_config(&format!("{text}\n[admin]\nlisten = \"{{admin}}\"\n")), setup())
+}
+
+/// Both fronts do the same for Weir.
+fn names_its_clients(front: &Front) {
+    let answer = curl("GET", &format!("https://127.0.0.1:{}/a", front.tls));
+    assert!(answer.ends_with("127.0.0.5 over https"), "{answer}");
+    let answer = curl("GET", &format!("http://127.0.0.1:{}/a", front.plain));
+    assert!(answer.contains(" 308 ") && answer.to_lowercase().contains("location: https://"), "{answer}");
+    let answer = curl("PURGE", &format!("https://127.0.0.1:{}/a", front.tls));
+    assert!(answer.contains(" 405 "), "{answer}");
+}
+
+#[test]
+fn behind_nginx_clients_are_told_apart() {
+    let origin = telling();
+    let (weir, setup) = behind("behind-nginx.toml", &origin);
+    let address = weir.addr().to_string();
+    let Some(front) = nginx(&setup, &address, |text| text) else { return skipped() };
+    names_its_clients(&front);
+}
+
+/// The warning of `docs/guide/purging.md`: a plain `proxy_pass` makes everybody this machine.
+#[test]
+fn behind_an_nginx_that_names_nobody_everybody_may_purge() {
+    let origin = telling();
+    let (weir, setup) = behind("behind-nginx.toml", &origin);
+    let unnamed = |text: String| -> String {
+        text.lines()
+            .filter(|line| !line.contains("X-Forwarded-For "))
+            .map(|line| format!("{line}\n"))
+            .collect()
+    };
+    let Some(front) = nginx(&setup, &weir.addr().to_string(), unnamed) else { return skipped() };
+    let answer = curl("PURGE", &format!("https://127.0.0.1:{}/a", front.tls));
+    assert!(answer.contains(" 200 ") && answer.contains("purged: mark "), "{answer}");
+}
+
+#[test]
+fn behind_haproxy_clients_are_told_apart() {
+    let origin = telling();
+    let (weir, setup) = behind("behind-haproxy.toml", &origin);
+    let Some(front) = haproxy(&setup, &weir.addr().to_string()) else { return skipped() };
+    names_its_clients(&front);
+}
