@@ -1,8 +1,9 @@
 //! Serving what is held in part: what is missing comes from the origin while the rest is sent, in the same version or not at all
 //! (RFC 9111 §3.4, RFC 9110 §13.1.5). It must not decide whether what is held may be used.
 
+use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::header::RANGE;
 use smallvec::SmallVec;
@@ -33,9 +34,8 @@ const TRIES_MAX: u8 = 3;
 /// How many transfers may fail under one reader, however far each has come.
 const BREAKS_MAX: u8 = 8;
 
-/// How often, and how long, what is still being written to the volume is waited for: 2 s in all.
-const GOING_DOWN_WAITS_MAX: u16 = 400;
-const GOING_DOWN_WAIT: Duration = Duration::from_millis(5);
+/// How long what is still being written to the volume is waited for at most.
+const GOING_DOWN_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// What confirming came to.
 pub(crate) enum Confirmed {
@@ -136,7 +136,7 @@ pub(crate) fn refill(
         keeps_to_fill: false,
         tries: 0,
         breaks: 0,
-        waits: 0,
+        written: None,
     }))
 }
 
@@ -160,8 +160,15 @@ pub(crate) struct Refill {
     keeps_to_fill: bool,
     /// How many transfers have failed under it.
     breaks: u8,
-    /// How often it has waited for what is being written.
-    waits: u16,
+    /// What is being written, since it waits for that.
+    written: Option<Written>,
+}
+
+/// Waits for what is being written to the volume.
+struct Written {
+    until: Instant,
+    /// Completes once more was written than when the reader last looked.
+    more: Pin<Box<dyn Future<Output = ()> + Send>>,
 }
 
 /// What a reader does next.
@@ -265,7 +272,9 @@ impl Refill {
     /// What to do where a fill of this very generation runs, or what it brought is still being written.
     async fn running_fill(&mut self, generation: &Arc<Generation>, rest: Interval) -> Option<Next> {
         let (desk, store) = (&self.errand.plane.desk, &self.errand.plane.store);
-        let is_going_down = store.is_going_down(generation);
+        // Listened for before the reader looks again: what is written from here on wakes.
+        let more = store.writing(generation).map(|writing| Box::pin(writing.more()));
+        let is_going_down = more.is_some();
         if let Some((seat, running)) = desk.bringing(self.errand.core, generation) {
             let is_ours = Arc::ptr_eq(&running, generation);
             let is_read = match is_ours {
@@ -284,11 +293,16 @@ impl Refill {
                 return None;
             }
         }
-        if !is_going_down || generation.is_filling() || self.waits >= GOING_DOWN_WAITS_MAX {
-            return None;
-        }
-        (self.waits, self.tries) = (self.waits + 1, 0);
-        tokio::time::sleep(GOING_DOWN_WAIT).await;
+        let more = more.filter(|_| !generation.is_filling())?;
+        let now = clock::mono();
+        let Some(Written { until, more: before }) = self.written.take() else {
+            self.written = Some(Written { until: now + GOING_DOWN_WAIT_MAX, more });
+            self.tries = 0;
+            return Some(Next::Look);
+        };
+        tokio::time::timeout(until.saturating_duration_since(now), before).await.ok()?;
+        self.written = Some(Written { until, more });
+        self.tries = 0;
         Some(Next::Look)
     }
 
@@ -310,7 +324,7 @@ impl Refill {
 
     /// The reader goes on elsewhere.
     pub(crate) fn turn(&mut self) {
-        (self.looked_to, self.tries, self.waits) = (0, 0, 0);
+        (self.looked_to, self.tries, self.written) = (0, 0, None);
     }
 
     /// The reader has come to the front of `rest`: what is missing ahead of it is asked for.

@@ -41,7 +41,7 @@ mod writer;
 pub use weir_disk::{Disk, OsDisk};
 pub use weir_volume as volume;
 pub use weir_volume::catalogue;
-pub use weir_volume::{Bears, Durable, Eviction, EvictionListener, Opening, Reached, Stock};
+pub use weir_volume::{Bears, Durable, Eviction, EvictionListener, Opening, Reached, Stock, Writing};
 
 pub use admission::{AdmissionMode, AdmissionSettings, AdmissionUsage};
 pub use body::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece, Read};

@@ -27,7 +27,7 @@ use crate::stocks::{Live, SiteStocks, live, share_quotas, stocks};
 #[cfg(test)]
 use crate::tier::Outdone;
 use crate::tier::{Ask, Gone, Place, Seating, Standing, Stowing, Tier};
-use crate::volume::{EvictionListener, ReadError, Volume, key};
+use crate::volume::{EvictionListener, ReadError, Volume, Writing, key};
 use crate::watch::{VolumeWatcher, Watcher};
 use crate::writer::{Kind, Writer};
 
@@ -454,9 +454,14 @@ impl Store {
 
     /// Whether a generation is still being written to the volume: what is not found of it may be in a moment.
     pub fn is_going_down(&self, generation: &Generation) -> bool {
+        self.writing(generation).is_some()
+    }
+
+    /// By which to wait for more of a generation that is still being written to the volume; `None` where nothing more comes.
+    pub fn writing(&self, generation: &Generation) -> Option<Writing> {
         // What does not keep up is not waited for.
         let keeps_up = |tier: &Tier| !matches!(tier.standing(), Standing::Slow | Standing::Ejected);
-        generation.home().is_some_and(|tier| keeps_up(&tier) && tier.is_going_down(generation))
+        generation.home().filter(|tier| keeps_up(tier)).and_then(|tier| tier.writing(generation))
     }
 
     /// What the volume has by now at `offset` of a body that memory keeps only a window of, as [`Generation::fetch`].

@@ -41,7 +41,9 @@ use crate::generation::{Generation, overhead_bytes};
 use crate::head::{Head, detached, head_bytes};
 use crate::ledger::{Judged, Ledger, Stamp};
 use crate::shelf::Shelf;
-use crate::volume::{Fate, Health, Named, Put, ReadError, Record, Verified, Volume, VolumeUsage, codec, key};
+use crate::volume::{
+    Fate, Health, Named, Put, ReadError, Record, Verified, Volume, VolumeUsage, Writing, codec, key,
+};
 
 /// Two heads of one object are written down at least so far apart.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
@@ -362,13 +364,12 @@ impl Tier {
         }
     }
 
-    /// Whether a generation is still being written, so that what is not found of it may be found in a moment.
-    pub(crate) fn is_going_down(&self, generation: &Generation) -> bool {
+    /// By which to wait for more of a generation that is still being written, so that what is not found of it may be found in
+    /// a moment.
+    pub(crate) fn writing(&self, generation: &Generation) -> Option<Writing> {
         let going_down = self.going_down.lock();
-        going_down
-            .get(&generation.object())
-            .and_then(|going| going.fate.upgrade())
-            .is_some_and(|fate| fate.ended().is_none())
+        let fate = going_down.get(&generation.object()).and_then(|going| going.fate.upgrade());
+        fate.filter(|fate| fate.ended().is_none()).map(|fate| fate.writing())
     }
 
     /// Takes an object out.

@@ -16,8 +16,9 @@ use tokio::sync::oneshot;
 use weir_disk::Disk;
 use weir_policy::{CacheKey, Intervals};
 
-use crate::format::record::Place;
+use crate::format::record::{Place, UNIT_BYTES};
 use crate::index::KeyHash;
+use crate::numbers::Reached;
 use crate::read::reader::{Candidate, Part, Position, ReadError, Record, Wait};
 use crate::read::verify::{Verified, verify, walk};
 use crate::read::waits::{Answer, Waits};
@@ -40,6 +41,8 @@ pub struct Volume {
     next_object: Arc<AtomicU64>,
     pub(super) running: Running,
     pub(super) was_rebuilt: bool,
+    /// How far it had come before anything was written.
+    pub(super) found: Reached,
     readers: Mutex<Option<Readers>>,
     writer: Mutex<Option<JoinHandle<()>>>,
     waits: Arc<Waits>,
@@ -56,6 +59,7 @@ impl Volume {
         let intake = Arc::new(Intake::new(settings.queue_bytes));
         let next_object = Arc::clone(&settings.numbers);
         next_object.fetch_max(engine.next_object(), Ordering::AcqRel);
+        let found = found(&shared);
         let failed = |source| OpenError::Drive { act: "starting a thread", source };
         let readers = Readers::start(settings.readers, &shared).map_err(failed)?;
         let writer = start_writer(engine, Arc::clone(&intake), settings.clock.clone()).map_err(failed)?;
@@ -65,6 +69,7 @@ impl Volume {
             next_object,
             running: Running::default(),
             was_rebuilt: recovered.was_rebuilt,
+            found,
             readers: Mutex::new(Some(readers)),
             writer: Mutex::new(Some(writer)),
             waits: Arc::default(),
@@ -465,6 +470,14 @@ impl Drop for Volume {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// All that is there counts, durable or not.
+fn found(shared: &Shared) -> Reached {
+    let end = shared.segments.all().values().map(|segment| (segment.number, segment.end())).max();
+    let (segment, end) = end.unwrap_or_default();
+    let epoch = shared.counters.durable_epoch.load(Ordering::Relaxed);
+    Reached { epoch, end: segment << u32::BITS | (end / UNIT_BYTES) }
 }
 
 /// An object that is being stored. Dropped without an end it is taken out again.

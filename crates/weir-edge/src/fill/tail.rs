@@ -5,6 +5,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use weir_clock as clock;
 use weir_policy::Interval;
 use weir_store::{Generation, Piece, Place, Read, Store};
 use weir_upstream::OriginBody;
@@ -14,9 +15,8 @@ use super::machine::{End, State};
 use super::{Fill, Seat, is_windowed};
 use crate::deliver::{Body, Cut, bytes_of};
 
-/// How often, and how long apart, a reader looks for what is being written to the volume: 2 s in all.
-const BELOW_TRIES_MAX: u32 = 400;
-const BELOW_PAUSE: Duration = Duration::from_millis(5);
+/// How long a reader waits at most for what is being written to the volume.
+const BELOW_WAIT_MAX: Duration = Duration::from_secs(2);
 
 /// An interval of a generation that is being filled.
 pub(crate) struct Tail {
@@ -90,20 +90,18 @@ impl Tail {
         if !self.generation.is_stored_below() {
             return None;
         }
-        for _ in 0..BELOW_TRIES_MAX {
+        let until = clock::mono() + BELOW_WAIT_MAX;
+        loop {
             let (store, at) = (&self.store, self.rest.start);
-            // Looked at first: what has been written by then is found.
-            let is_going_down = store.is_going_down(&self.generation);
+            // Listened for first: what is written from here on wakes.
+            let more = store.writing(&self.generation).map(|writing| writing.more());
             if let Ok(Some(piece)) = store.fetch_below(&self.generation, &mut self.place, at, bytes_max).await
             {
                 return Some(piece);
             }
-            if !is_going_down {
-                return None;
-            }
-            tokio::time::sleep(BELOW_PAUSE).await;
+            let left = until.saturating_duration_since(clock::mono());
+            tokio::time::timeout(left, more?).await.ok()?;
         }
-        None
     }
 
     /// The rest from the origin, if it still has the same version.

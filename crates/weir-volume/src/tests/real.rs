@@ -234,3 +234,50 @@ fn what_is_being_stored_is_not_gone_on_with_by_another_hand() {
     volume.sync().unwrap();
     assert_eq!(check(&volume, 1, 1), Some(3_000_000));
 }
+
+/// What is written after an index was made anew is no epoch of the one that is lost.
+#[test]
+fn how_far_it_had_come_is_that_of_its_opening() {
+    let folder = Folder::new("found");
+    let (volume, _) = open(&folder, 64 << 20);
+    store(&volume, 1, 1000);
+    volume.sync().unwrap();
+    drop(volume);
+    std::fs::remove_dir_all(folder.path().join("index")).unwrap();
+    let (volume, recovered) = open(&folder, 64 << 20);
+    assert!(recovered.was_rebuilt);
+    store(&volume, 2, 1000);
+    assert!(volume.sync().is_some_and(|epoch| epoch > 0));
+    assert!(volume.found().epoch == 0 && volume.found().end > 0);
+    assert!(volume.reached().epoch > 0 && volume.reached().end > volume.found().end);
+}
+
+/// Whoever waits for bytes of an object is woken when there are more, and when no more come.
+#[test]
+fn a_reader_is_woken_by_what_is_written() {
+    let folder = Folder::new("woken");
+    let (volume, _) = open(&folder, 64 << 20);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+    let wait = |more| {
+        let woken = async { tokio::time::timeout(std::time::Duration::from_secs(20), more).await };
+        assert!(runtime.block_on(woken).is_ok(), "nobody was woken");
+    };
+    for is_finished in [true, false] {
+        let key = samples::key(u64::from(is_finished));
+        let put = volume.begin(&key, head(1, 0), 1, None).unwrap();
+        let writing = put.fate().writing();
+        let more = writing.more();
+        put.push(0, samples::body(1, 0, 3_000_000)).unwrap();
+        wait(more);
+        assert!(!volume.find(key.digest).is_empty());
+        let more = writing.more();
+        if is_finished {
+            put.finish(3_000_000).unwrap();
+        } else {
+            drop(put);
+        }
+        wait(more);
+        volume.sync().unwrap();
+        assert_eq!(volume.find(key.digest).is_empty(), !is_finished);
+    }
+}

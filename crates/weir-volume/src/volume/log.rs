@@ -163,11 +163,9 @@ impl Volume {
         Reached { epoch, end: segment << u32::BITS | u64::from(unit) }
     }
 
-    /// How far it had come when it was opened: all that was found there counts.
+    /// How far it had come when it was opened: all that was found there counts, and nothing that was written since.
     pub fn found(&self) -> Reached {
-        let end = self.shared.segments.all().values().map(|segment| (segment.number, segment.end())).max();
-        let (segment, end) = end.unwrap_or_default();
-        Reached { end: segment << u32::BITS | (end / UNIT_BYTES), ..self.reached() }
+        self.found
     }
 
     /// Says in the volume that this is another opening, of that number. Where there is no room for that it says none; where nothing can be changed

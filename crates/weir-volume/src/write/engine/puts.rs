@@ -194,6 +194,7 @@ impl Engine {
                 put.published = Some(self.index_record(put.hash(), place, older, &counted));
                 put.counted = counted;
                 put.unpublished_bytes = 0;
+                put.fate.note_written();
                 self.puts.insert(object, put);
                 Ok(())
             }
