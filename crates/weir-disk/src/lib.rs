@@ -1,7 +1,8 @@
-//! What a volume asks of a drive: files read and written at an offset, synced, listed, unlinked. No cache knowledge here.
+//! What a volume asks of a drive: files read and written at an offset, synced, listed, unlinked. No cache
+//! knowledge here.
 //!
-//! The same program runs on files ([`OsDisk`]) and on a double that crashes and fails (`testing::CrashDisk`). Paths are relative to
-//! the volume's folder, with `/` between their parts.
+//! The same program runs on files ([`OsDisk`]) and on a double that crashes and fails (`testing::CrashDisk`).
+//! Paths are relative to the volume's folder, with `/` between their parts.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -97,8 +98,8 @@ pub trait Disk: Send + Sync + Debug {
         Ok(Some(bytes))
     }
 
-    /// Puts a file with this content in the place of the one of that name, which stays until the new one is durable. The
-    /// new one is durable when this returns, and is returned open.
+    /// Puts a file with this content in the place of the one of that name, which stays until the new one is
+    /// durable. The new one is durable when this returns, and is returned open.
     ///
     /// # Errors
     /// Those of the file system: the old one stays, or the new one counts.
@@ -111,8 +112,8 @@ pub trait Disk: Send + Sync + Debug {
         Ok(file)
     }
 
-    /// Makes these bytes the whole of a small file, in place: durable when this returns. It costs one sync where the file is
-    /// there.
+    /// Makes these bytes the whole of a small file, in place: durable when this returns. It costs one sync
+    /// where the file is there.
     ///
     /// # Errors
     /// Those of the file system: the file has what it had, these bytes, or neither.
@@ -139,7 +140,8 @@ pub trait Disk: Send + Sync + Debug {
     /// Lets others have the folder: nothing more is written by who had it. What is open can still be read.
     fn release(&self) {}
 
-    /// Whether nothing could be written when it was taken. Then nothing ever is, also when it could be: it is taken again for that.
+    /// Whether nothing could be written when it was taken. Then nothing ever is, also when it could be: it is
+    /// taken again for that.
     fn is_sealed(&self) -> bool {
         false
     }
@@ -149,7 +151,8 @@ pub trait Disk: Send + Sync + Debug {
         !self.is_sealed()
     }
 
-    /// Whether the folder is still what its name means: not where its drive was unmounted, or another lies over it.
+    /// Whether the folder is still what its name means: not where its drive was unmounted, or another lies
+    /// over it.
     fn is_there(&self) -> bool {
         true
     }
@@ -178,8 +181,9 @@ pub trait DiskFile: Send + Sync + Debug {
     /// Those of the device; how much was written is then unknown.
     fn write_all_at(&self, parts: &[&[u8]], offset: u64) -> io::Result<()>;
 
-    /// Makes durable what was written. After an error the kernel has forgotten what it could not write: a further call
-    /// answers `Ok`, and the bytes are lost. So never write behind what a failed one was asked for.
+    /// Makes durable what was written. After an error the kernel has forgotten what it could not write: a
+    /// further call answers `Ok`, and the bytes are lost. So never write behind what a failed one was asked
+    /// for.
     ///
     /// # Errors
     /// Those of the device.
@@ -237,8 +241,8 @@ fn parent(path: &str) -> &str {
 /// How many names are tried for a file that is not finished.
 const NAMES_MAX: u32 = 4;
 
-/// Makes a file beside the one that it is to replace. Where its name is a folder's, or something is mounted there, it gets
-/// another one.
+/// Makes a file beside the one that it is to replace. Where its name is a folder's, or something is mounted
+/// there, it gets another one.
 fn create_beside<D: Disk + ?Sized>(disk: &D, path: &str) -> io::Result<(String, Arc<dyn DiskFile>)> {
     let mut tried = 1;
     loop {

@@ -20,8 +20,8 @@ const FOLDER_MODE: u32 = 0o700;
 /// Held locked for as long as a volume is in use.
 const LOCK: &str = "lock";
 
-/// A folder on a drive. One that this process alone uses is held open, and all in it is named from there: where its drive is
-/// unmounted, nothing is written to what lies beneath.
+/// A folder on a drive. One that this process alone uses is held open, and all in it is named from there:
+/// where its drive is unmounted, nothing is written to what lies beneath.
 #[derive(Debug)]
 pub struct OsDisk {
     path: PathBuf,
@@ -38,12 +38,14 @@ struct Taken {
 }
 
 impl OsDisk {
-    /// A folder by its path alone, which may come later than this: whoever calls sees to it that no other process uses it.
+    /// A folder by its path alone, which may come later than this: whoever calls sees to it that no other
+    /// process uses it.
     pub fn at(folder: &Path) -> OsDisk {
         OsDisk { path: folder.to_owned(), taken: None, is_sealed: false }
     }
 
-    /// Takes possession of a folder; it is made if it is not there. On a file system that is read-only it is sealed.
+    /// Takes possession of a folder; it is made if it is not there. On a file system that is read-only it is
+    /// sealed.
     ///
     /// # Errors
     /// `ResourceBusy` where another process uses it; those of the file system.
@@ -65,7 +67,8 @@ impl OsDisk {
         }
     }
 
-    /// Whether a folder, or the nearest above it that is there, is on another drive than the root of the file system.
+    /// Whether a folder, or the nearest above it that is there, is on another drive than the root of the file
+    /// system.
     ///
     /// # Errors
     /// Those of the file system.

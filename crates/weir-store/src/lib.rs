@@ -13,6 +13,7 @@
 
 mod admission;
 mod body;
+pub mod breaker;
 mod budget;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
@@ -21,7 +22,7 @@ mod ghost;
 mod head;
 mod index;
 mod ledger;
-pub mod life;
+
 mod listing;
 mod queues;
 mod register;
@@ -34,6 +35,7 @@ mod slot;
 mod stocks;
 mod store;
 mod tier;
+mod volume_state;
 mod volumes;
 mod watch;
 mod writer;
@@ -58,7 +60,8 @@ pub use register::{Arrival, Arriving, Distrust, Register};
 pub use shelf::Lag;
 pub use stocks::{Live, SiteStocks};
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
-pub use tier::{Ask, Emptied, Gone, Place, Seating, Standing, SweepUsage, Twice};
-pub use volumes::{AttachError, Attached, VolumeState};
+pub use tier::{Ask, Emptied, Gone, Place, Seating, SweepUsage, Twice};
+pub use volume_state::VolumeState;
+pub use volumes::{AttachError, Attached, VolumeReport};
 pub use watch::{Evicted, Watcher};
 pub use writer::{Full, Unsealed, Writer};

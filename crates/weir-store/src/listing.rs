@@ -17,8 +17,9 @@ use crate::catalogue::{Catalogue, schema};
 use crate::generation::{Generation, Residence};
 use crate::ledger::{Judged, Stamp};
 use crate::shelf::Shelf;
-use crate::tier::{Standing, Tier};
+use crate::tier::Tier;
 use crate::volume::{Place, ReadError, Record, codec, key};
+use crate::volume_state::VolumeState;
 
 /// The most objects of a page.
 pub const LISTED_MAX: usize = 10_000;
@@ -202,7 +203,7 @@ impl Lister<'_> {
             }
         };
         let mut tiers: Vec<Arc<Tier>> = self.shelf.tiers.all().iter().map(Arc::clone).collect();
-        tiers.retain(|tier| tier.volume().id() >= from && tier.standing() != Standing::Ejected);
+        tiers.retain(|tier| tier.volume().id() >= from && tier.state() != VolumeState::Ejected);
         tiers.sort_unstable_by_key(|tier| tier.volume().id());
         for tier in &tiers {
             let id = tier.volume().id();

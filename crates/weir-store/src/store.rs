@@ -26,8 +26,9 @@ use crate::shelf::Shelf;
 use crate::stocks::{Live, SiteStocks, live, share_quotas, stocks};
 #[cfg(test)]
 use crate::tier::Outdone;
-use crate::tier::{Ask, Gone, Place, Seating, Standing, Stowing, Tier};
+use crate::tier::{Ask, Gone, Place, Seating, Stowing, Tier};
 use crate::volume::{EvictionListener, ReadError, Volume, Writing, key};
+use crate::volume_state::VolumeState;
 use crate::watch::{VolumeWatcher, Watcher};
 use crate::writer::{Kind, Writer};
 
@@ -460,7 +461,7 @@ impl Store {
     /// By which to wait for more of a generation that is still being written to the volume; `None` where nothing more comes.
     pub fn writing(&self, generation: &Generation) -> Option<Writing> {
         // What does not keep up is not waited for.
-        let keeps_up = |tier: &Tier| !matches!(tier.standing(), Standing::Slow | Standing::Ejected);
+        let keeps_up = |tier: &Tier| !matches!(tier.state(), VolumeState::Slow | VolumeState::Ejected);
         generation.home().filter(|tier| keeps_up(tier)).and_then(|tier| tier.writing(generation))
     }
 
@@ -547,37 +548,6 @@ impl Store {
     /// The ledger: take [`Ledger::current`] before an origin request is sent.
     pub fn ledger(&self) -> &Ledger {
         &self.shelf.ledger
-    }
-
-    /// Makes durable what was stored.
-    #[cfg(test)]
-    pub(crate) fn sync_for_tests(&self) -> bool {
-        self.shelf.tiers.all().iter().all(|tier| tier.sync_for_tests())
-    }
-
-    /// Lets the catalogue take in so many batches at most.
-    #[cfg(test)]
-    pub(crate) fn cover_for_tests(&self, batches: u64) {
-        for catalogue in self.shelf.tiers.all().iter().filter_map(|tier| tier.catalogue.as_ref()) {
-            let cover = || catalogue.cover(crate::samples::now()).unwrap() == Progress::More;
-            let _ = (0..batches).take_while(|_| cover()).count();
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn generation_for_tests(
-        &self,
-        storable: Storable,
-        key: CacheKey,
-        stamp: Stamp,
-        length: Option<u64>,
-    ) -> Arc<Generation> {
-        self.generation(storable, key, stamp, length).unwrap().0
-    }
-
-    #[cfg(test)]
-    pub(crate) fn shelf_for_tests(&self) -> &Arc<Shelf> {
-        &self.shelf
     }
 
     /// Counts and bytes. Takes the shelf's lock for a moment.

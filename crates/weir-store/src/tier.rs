@@ -44,6 +44,7 @@ use crate::shelf::Shelf;
 use crate::volume::{
     Fate, Health, Named, Put, ReadError, Record, Verified, Volume, VolumeUsage, Writing, codec, key,
 };
+use crate::volume_state::VolumeState;
 
 /// Two heads of one object are written down at least so far apart.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
@@ -54,21 +55,6 @@ pub(crate) const LATE_PAUSE: Duration = Duration::from_millis(1);
 const GOING_DOWN_LOOKED_THROUGH: usize = 64;
 /// Up to so many bytes a body comes up into memory with its head.
 const SMALL_BYTES_MAX: u64 = BLOCK_BYTES as u64;
-
-/// How a volume stands with those who want something of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// It stores and serves.
-    Up,
-    /// There is no room, since others have filled the file system: it serves.
-    Full,
-    /// Nothing can be written: it serves what it has.
-    ReadOnly,
-    /// It does not keep up: nobody waits for it, and nothing is stored.
-    Slow,
-    /// It is asked nothing more.
-    Ejected,
-}
 
 /// What a volume is told when it is attached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -251,13 +237,13 @@ impl Tier {
     }
 
     /// How it stands.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn state(&self) -> VolumeState {
         match self.volume.health() {
-            Health::Ejected => Standing::Ejected,
-            _ if self.is_slow.load(Ordering::Relaxed) => Standing::Slow,
-            Health::ReadOnly => Standing::ReadOnly,
-            Health::Well if self.volume.is_full() => Standing::Full,
-            Health::Well => Standing::Up,
+            Health::Ejected => VolumeState::Ejected,
+            _ if self.is_slow.load(Ordering::Relaxed) => VolumeState::Slow,
+            Health::ReadOnly => VolumeState::ReadOnly,
+            Health::Well if self.volume.is_full() => VolumeState::Full,
+            Health::Well => VolumeState::Up,
         }
     }
 
@@ -323,8 +309,8 @@ impl Tier {
 
     /// How many records there may be under a digest. Looks at memory alone.
     pub(crate) fn count_of(&self, digest: u128) -> usize {
-        match self.standing() {
-            Standing::Ejected => 0,
+        match self.state() {
+            VolumeState::Ejected => 0,
             _ => self.volume.find(digest).len(),
         }
     }
@@ -336,7 +322,7 @@ impl Tier {
             let going_down = self.going_down.lock();
             going_down.values().any(|going| going.digest == digest && going.fate.strong_count() > 0)
         };
-        self.standing() == Standing::Ejected
+        self.state() == VolumeState::Ejected
             || self.owes()
             || is_going_down()
             || !self.volume.find(digest).is_empty()

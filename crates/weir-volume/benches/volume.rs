@@ -1,6 +1,6 @@
-//! What a volume costs: looking up, storing small and large, bytes of memory an object, restarts, reading. On the file
-//! system of the folder for temporary files. Run with `cargo bench -p weir-volume --bench volume [-- NAME…]`; figures only,
-//! no judgement. Names: `million`, `large`.
+//! What a volume costs: looking up, storing small and large, bytes of memory an object, restarts, reading. On
+//! the file system of the folder for temporary files. Run with `cargo bench -p weir-volume --bench volume [--
+//! NAME…]`; figures only, no judgement. Names: `million`, `large`.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 

@@ -1,6 +1,8 @@
-//! What is searched on a volume: rows in the order of their bytes, kept beside the segments and made anew from them.
+//! What is searched on a volume: rows in the order of their bytes, kept beside the segments and made again
+//! from them.
 //!
-//! A look-up never needs a catalogue, and no answer depends on it: where it is lost, late or wrong, searching takes longer.
+//! A look-up never needs a catalogue, and no answer depends on it: where it is lost, late or wrong, searching
+//! takes longer.
 
 mod cover;
 mod recount;

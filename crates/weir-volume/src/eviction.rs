@@ -16,7 +16,8 @@ pub trait EvictionListener: Debug + Send + Sync {
     /// Whether it wants to be told; asked each time, since telling costs a read.
     fn is_listening(&self) -> bool;
 
-    /// What lay under that key of the volume's ([`crate::key::split`]) has left, with so many bytes of its body. Must not wait.
+    /// What lay under that key of the volume's ([`crate::key::split`]) has left, with so many bytes of its
+    /// body. Must not wait.
     fn tell(&self, on_volume: &[u8], bytes: u64, why: Eviction);
 
     /// So many have left of which the volume cannot tell what they were.

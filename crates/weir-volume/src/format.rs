@@ -1,4 +1,5 @@
-//! The bytes of a volume's files, and nothing else: no threads, no order of commits. Numbers are little endian.
+//! The bytes of a volume's files, and nothing else: no threads, no order of commits. Numbers are little
+//! endian.
 
 pub(crate) mod checkpoint;
 pub mod codec;

@@ -1,8 +1,9 @@
 //! The index: key digest → places of records, eight bytes each, in RAM.
 //!
-//! A digest's hash chooses a shard, then gives a tag of 24 bits; an entry is tag and location (40 bits, in units of 64
-//! bytes). A shard is a sorted list: no empty slots, so that an object costs 8 bytes and the slack of growth (an eighth).
-//! The tag is a hint: the full key is compared at the record. It is changed by the volume's writer alone.
+//! A digest's hash chooses a shard, then gives a tag of 24 bits; an entry is tag and location (40 bits, in
+//! units of 64 bytes). A shard is a sorted list: no empty slots, so that an object costs 8 bytes and the
+//! slack of growth (an eighth). The tag is a hint: the full key is compared at the record. It is changed by
+//! the volume's writer alone.
 
 pub(crate) mod limbo;
 pub(crate) mod segment;
@@ -70,7 +71,8 @@ impl Index {
         (shard as usize, tag << LOCATION_BITS)
     }
 
-    /// Where the records of that digest are, among others perhaps; the newest place last, unless slots were used anew.
+    /// Where the records of that digest are, among others perhaps; the newest place last, unless slots were
+    /// used again.
     pub(crate) fn find(&self, hash: KeyHash) -> Locations {
         let (shard, tag) = self.place(hash);
         let entries = self.shards[shard].read();
@@ -185,8 +187,8 @@ impl Index {
     }
 }
 
-/// The first of the sorted entries that is not below `tag`. Tags are spread evenly, so that its place is about known:
-/// from there it is looked for in steps that double.
+/// The first of the sorted entries that is not below `tag`. Tags are spread evenly, so that its place is
+/// about known: from there it is looked for in steps that double.
 fn first_of(entries: &[u64], tag: u64) -> usize {
     let guess = ((tag >> LOCATION_BITS) as usize * entries.len()) >> TAG_BITS;
     let (mut low, mut high) = (guess, guess);

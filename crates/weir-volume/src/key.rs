@@ -1,5 +1,5 @@
-//! The key under which something lies on a volume: its site's number before its full key, so that what belongs to another
-//! site is another's.
+//! The key under which something lies on a volume: its site's number before its full key, so that what
+//! belongs to another site is another's.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use weir_policy::CacheKey;

@@ -1,19 +1,24 @@
-//! A volume: a drive's folder of segments, with a flat index in RAM. Heads are opaque to it, bodies are bytes.
+//! A volume: a drive's folder of segments, with a flat index in RAM. Heads are opaque to it, bodies are
+//! bytes.
 //!
-//! The segments are the log and the truth; journal and checkpoints only spare a restart the reading of them. One thread
-//! writes ([`Volume::begin`] and what follows go through a bounded queue and never wait), all read the index, and the
-//! volume's own threads ([`Volume::on_reader`]), or any other that may block, read what must wait for the drive.
-//! `docs/store.md` says the design on one page, `docs/format/volume.md` draws the files byte by byte.
+//! The segments are the log and the truth; journal and checkpoints only spare a restart the reading of them.
+//! One thread writes ([`Volume::begin`] and what follows go through a bounded queue and never wait), all read
+//! the index, and the volume's own threads ([`Volume::on_reader`]), or any other that may block, read what
+//! must wait for the drive. `docs/store.md` says the design on one page, `docs/format/volume.md` draws the
+//! files byte by byte.
 //!
-//! The life of an object: [`Volume::begin`] or [`Volume::store`] → [`Put::push`] … → [`Put::finish`]. The life of a read:
-//! [`Volume::find`] (RAM only) → [`Volume::record`] (one read for a small object, body included) → [`Volume::read`].
-//! Every byte that comes out was checked ([`Checked`]); what is not what was stored is an error and leaves the index.
+//! The life of an object: [`Volume::begin`] or [`Volume::store`] → [`Put::push`] … → [`Put::finish`]. The
+//! life of a read: [`Volume::find`] (RAM only) → [`Volume::record`] (one read for a small object, body
+//! included) → [`Volume::read`]. Every byte that comes out was checked ([`Checked`]); what is not what was
+//! stored is an error and leaves the index.
 //!
-//! The folders are the layers: `format` (bytes), `index` (RAM), `write` (the engine, one thread), `read` (any thread),
-//! `recover` (opening). Beside them `catalogue` (rows to search by) and `placement` (which of several volumes has a key).
+//! The folders are the layers: `format` (bytes), `index` (RAM), `write` (the engine, one thread), `read` (any
+//! thread), `recover` (opening). Beside them `catalogue` (rows to search by) and `placement` (which of
+//! several volumes has a key).
 //!
-//! What it does not decide: whether a key's newest object supersedes the older ones (tell it, by [`Volume::remove`]), what
-//! a stamp means, how often a head may be refreshed (each refresh writes a head; leave 10 s between two of an object).
+//! What it does not decide: whether a key's newest object supersedes the older ones (tell it, by
+//! [`Volume::remove`]), what a stamp means, how often a head may be refreshed (each refresh writes a head;
+//! leave 10 s between two of an object).
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -69,8 +74,8 @@ pub use write::spent::{Spent, SpentFile};
 
 /// The unit in which a body is held: 64 KiB, aligned.
 pub const BLOCK_BYTES: usize = 65536;
-/// The most that one read of a body answers: a block. What is read from a volume is nobody's charge while it goes out, and
-/// what is longer comes from parts of the allocator of which each thread keeps 4 MiB.
+/// The most that one read of a body answers: a block. What is read from a volume is nobody's charge while it
+/// goes out, and what is longer comes from parts of the allocator of which each thread keeps 4 MiB.
 pub const PIECE_BYTES_MAX: usize = BLOCK_BYTES;
 
 /// The shortest segment in bytes.

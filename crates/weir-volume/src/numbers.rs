@@ -21,7 +21,7 @@ pub struct Bears {
 /// How far a volume has come.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Reached {
-    /// The last epoch that is durable; 0 where that is not known, since the index was made anew.
+    /// The last epoch that is durable; 0 where that is not known, since the index was made again.
     pub epoch: u64,
     /// Where the durable log ends.
     pub end: u64,
@@ -34,8 +34,8 @@ impl Reached {
     }
 }
 
-/// By which opening a volume is used: a number that nobody guesses, in the volume and in the register. Of two copies that are used
-/// in turn each lacks the other's.
+/// By which opening a volume is used: a number that nobody guesses, in the volume and in the register. Of two
+/// copies that are used in turn each lacks the other's.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Opening {
     /// What the volume said.

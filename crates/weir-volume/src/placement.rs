@@ -1,9 +1,10 @@
-//! Which volume a key belongs to: weighted rendezvous hashing, so that a volume that comes or goes moves only its own share.
+//! Which volume a key belongs to: weighted rendezvous hashing, so that a volume that comes or goes moves only
+//! its own share.
 //!
-//! Each volume scores each key; the highest score has it. A score is `-weight / ln(u)` with `u` uniform in (0, 1) by a hash of
-//! key and volume, which makes a volume win in proportion to its weight (C. Schindelhauer and G. Schomaker, *Weighted
-//! Distributed Hash Tables*, SPAA 2005; D. Thaler and C. Ravishankar, *Using Name-Based Mappings to Increase Hit Rates*, 1998).
-//! It knows nothing of volumes but their identities: pure.
+//! Each volume scores each key; the highest score has it. A score is `-weight / ln(u)` with `u` uniform in
+//! (0, 1) by a hash of key and volume, which makes a volume win in proportion to its weight (C. Schindelhauer
+//! and G. Schomaker, *Weighted Distributed Hash Tables*, SPAA 2005; D. Thaler and C. Ravishankar, *Using
+//! Name-Based Mappings to Increase Hit Rates*, 1998). It knows nothing of volumes but their identities: pure.
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 

@@ -1,8 +1,8 @@
 //! Opening a volume: superblock, newest whole checkpoint, journal, then what the segments have beyond it.
 //!
-//! The journal only names what was durable. What lies behind its last word in a segment is read and checked, record by
-//! record, whole. Where there is no checkpoint that can be read, the index is made anew from all segments: heads are
-//! checked, bodies in the newest segment too; all others when they are read, as ever.
+//! The journal only names what was durable. What lies behind its last word in a segment is read and checked,
+//! record by record, whole. Where there is no checkpoint that can be read, the index is made again from all
+//! segments: heads are checked, bodies in the newest segment too; all others when they are read, as ever.
 
 mod error;
 pub(crate) mod identity;
@@ -49,7 +49,7 @@ pub struct Recovered {
     pub scanned: u64,
     /// Records behind it that are not whole, or of no object.
     pub refused: u64,
-    /// The index was made anew from the segments.
+    /// The index was made again from the segments.
     pub was_rebuilt: bool,
 }
 
@@ -160,7 +160,8 @@ fn known(
     let whole = checkpoints.iter().rev().find_map(|number| {
         let file = disk.open(&checkpoint::path(*number)).ok()?;
         let read = checkpoint::read(&*file, superblock, *number)?;
-        // What is read may lie in the page cache alone, if a process was killed; what is built on it must not.
+        // What is read may lie in the page cache alone, if a process was killed; what is built on it must
+        // not.
         file.sync_data().ok()?;
         Some(read)
     });
@@ -207,7 +208,8 @@ fn known(
             // The first frame of a file may be one that is not known to have arrived in the file before.
             let follows = frame.epoch == known.epoch + 1 || at == 0 && frame.epoch == known.epoch;
             if !follows {
-                // Something between is lost. The segments say what was in it; a later file may go on from here.
+                // Something between is lost. The segments say what was in it; a later file may go on from
+                // here.
                 known.has_gap = true;
                 break;
             }
@@ -415,8 +417,8 @@ impl Recovery<'_> {
             let Some(segment) = self.shared.segments.segment(number) else { continue };
             let known = self.durable.get(&number).map(|unit| u64::from(*unit) * UNIT_BYTES);
             let from = known.unwrap_or(SEGMENT_HEADER_BYTES as u64);
-            // One that the journal does not know is told to it even if it has no record: whoever reads the log waits for each
-            // segment to be durable.
+            // One that the journal does not know is told to it even if it has no record: whoever reads the
+            // log waits for each segment to be durable.
             if known.is_some() && from >= segment.end() {
                 continue;
             }
@@ -429,7 +431,8 @@ impl Recovery<'_> {
     fn read_tail(&mut self, segment: &Arc<Segment>, from: u64, depth: Depth) {
         self.tails.insert(segment.number, (from / UNIT_BYTES) as u32);
         self.books.settle_fresh();
-        // What is journalled from here on must be on the device; after a failed sync nothing read proves that.
+        // What is journalled from here on must be on the device; after a failed sync nothing read proves
+        // that.
         let synced = segment.file.sync_data();
         let shared = self.shared;
         let scanned = synced.and_then(|()| scan(shared, segment, from, depth, |found| self.take(found)));
@@ -523,7 +526,7 @@ impl Recovery<'_> {
         }
     }
 
-    /// Nothing changes any more: what is held of each owner is known, or is counted anew where it is not.
+    /// Nothing changes any more: what is held of each owner is known, or is counted again where it is not.
     fn settle_books(&mut self) {
         self.books.settle_fresh();
         // Where the drive fails even now it is done between other work.

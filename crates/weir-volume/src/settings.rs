@@ -35,7 +35,8 @@ pub const READ_ERRORS_MAX: u64 = 32;
 pub const FULL_PAUSE: Duration = Duration::from_secs(2);
 /// The least that a journal grows to before a checkpoint is written, in bytes; less in a small volume.
 const JOURNAL_BYTES_MIN: u64 = 1 << 20;
-/// The most that the journals grow to before a checkpoint is written, in bytes: what a restart reads beside it.
+/// The most that the journals grow to before a checkpoint is written, in bytes: what a restart reads beside
+/// it.
 pub(crate) const JOURNAL_BYTES_MAX: u64 = 256 << 20;
 /// What waits to be written, in bytes, by default.
 const QUEUE_BYTES: u64 = 64 << 20;
@@ -76,10 +77,11 @@ pub struct VolumeSettings {
     pub readers: usize,
     /// The clock.
     pub clock: Clock,
-    /// From where objects get their numbers: one for all volumes of a house, so that of two that lie on two volumes the newer
-    /// one can be told.
+    /// From where objects get their numbers: one for all volumes of a house, so that of two that lie on two
+    /// volumes the newer one can be told.
     pub numbers: Arc<AtomicU64>,
-    /// The length of a segment, where another than the one by size is wanted; a volume keeps what it was made with.
+    /// The length of a segment, where another than the one by size is wanted; a volume keeps what it was made
+    /// with.
     pub segment_bytes: Option<u64>,
     /// Whose an object is, by its key; the first eight bytes, little endian, where nothing else is wanted.
     pub(crate) owner_of: fn(&[u8]) -> u64,
@@ -111,8 +113,8 @@ impl VolumeSettings {
         }
     }
 
-    /// A sixty-fourth of the volume, between 8 MiB and 1 GiB; a thirty-second of a small one. One is being filled while another
-    /// is dropped, so that longer ones would cost hits.
+    /// A sixty-fourth of the volume, between 8 MiB and 1 GiB; a thirty-second of a small one. One is being
+    /// filled while another is dropped, so that longer ones would cost hits.
     pub(crate) fn segment_bytes(&self) -> u64 {
         const SMALL_BYTES: u64 = 256 << 20;
         let wanted = self.segment_bytes.unwrap_or(match self.size_bytes {

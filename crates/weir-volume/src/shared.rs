@@ -38,7 +38,8 @@ pub(crate) struct Shared {
     ledger_found: Durable,
     /// The ledger that it is used with, and how far that is durable.
     ledger: OnceLock<(u128, Arc<AtomicU64>)>,
-    /// All that was asked for before this number of the ledger and is on the volume has been judged by the marks up to it.
+    /// All that was asked for before this number of the ledger and is on the volume has been judged by the
+    /// marks up to it.
     pub(crate) swept: AtomicU64,
     /// A sweep that is under way judges all that was asked for before this number of the ledger.
     pub(crate) floor: AtomicU64,
@@ -100,7 +101,8 @@ impl Shared {
         }
     }
 
-    /// Whether nothing of an owner, or nothing of that length, may be stored: its quota is 0, or less than that.
+    /// Whether nothing of an owner, or nothing of that length, may be stored: its quota is 0, or less than
+    /// that.
     pub(crate) fn is_shut_out(&self, owner: u64, length: Option<u64>) -> bool {
         let quotas = self.quotas.load();
         quotas.get(&owner).is_some_and(|quota| *quota == 0 || length.is_some_and(|length| length > *quota))
@@ -111,7 +113,8 @@ impl Shared {
         self.stamp_max.load(Ordering::Acquire)
     }
 
-    /// Up to which number the ledger is durable: the one that it is used with, or was, where that is not said yet.
+    /// Up to which number the ledger is durable: the one that it is used with, or was, where that is not said
+    /// yet.
     pub(crate) fn ledger_durable(&self) -> Durable {
         let now = |(ledger, number): &(u128, Arc<AtomicU64>)| Durable {
             ledger: *ledger,

@@ -1,4 +1,5 @@
-//! A volume's threads: one that writes, some that read. A panic of theirs ejects the volume, and nothing else.
+//! A volume's threads: one that writes, some that read. A panic of theirs ejects the volume, and nothing
+//! else.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -10,7 +10,8 @@ use crate::settings::{READ_ERRORS_MAX, WRITE_ERRORS_MAX};
 pub enum Health {
     /// It stores and serves.
     Well,
-    /// Too many writes have failed, or it was read-only when it was opened: it serves what it has, and stores nothing more.
+    /// Too many writes have failed, or it was read-only when it was opened: it serves what it has, and stores
+    /// nothing more.
     ReadOnly,
     /// Too many reads have failed, or one of its threads has: it is asked nothing more.
     Ejected,
@@ -21,7 +22,8 @@ pub enum Health {
 pub struct VolumeUsage {
     /// The ceiling in bytes.
     pub size_bytes: u64,
-    /// What all files take: segments (the one being written counts whole), index, and what readers hold of dropped ones.
+    /// What all files take: segments (the one being written counts whole), index, and what readers hold of
+    /// dropped ones.
     pub used_bytes: u64,
     /// Objects in the index, partial ones included.
     pub objects: u64,
@@ -45,7 +47,7 @@ pub struct VolumeUsage {
     pub segments_dropped: u64,
     /// Objects that went with them.
     pub evicted: u64,
-    /// Objects that were written anew because they were still wanted.
+    /// Objects that were written again because they were still wanted.
     pub reinserted: u64,
     /// Bytes of their bodies.
     pub reinserted_bytes: u64,
@@ -117,8 +119,8 @@ impl Counters {
         count.fetch_add(by, Ordering::Relaxed);
     }
 
-    /// Counts an error of writing; true where it says only that there is no room, or that this process may open nothing more,
-    /// which is no fault of the drive.
+    /// Counts an error of writing; true where it says only that there is no room, or that this process may
+    /// open nothing more, which is no fault of the drive.
     pub(crate) fn note_write(&self, error: &io::Error) -> bool {
         if is_ours(error) {
             return true;

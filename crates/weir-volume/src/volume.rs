@@ -83,7 +83,8 @@ impl Volume {
         self.shared.candidates(digest)
     }
 
-    /// The record of a candidate, if its key is that one: the head, and a small object's body. May wait for the drive.
+    /// The record of a candidate, if its key is that one: the head, and a small object's body. May wait for
+    /// the drive.
     ///
     /// # Errors
     /// [`ReadError::Gone`] where it is not what was stored, or was dropped meanwhile; [`ReadError::Device`].
@@ -107,8 +108,8 @@ impl Volume {
         result
     }
 
-    /// What is at `offset` of a record's body: at most `max` bytes, and [`crate::PIECE_BYTES_MAX`]. May wait for the
-    /// drive. `position` spares the next read of the same body looking its extent up again.
+    /// What is at `offset` of a record's body: at most `max` bytes, and [`crate::PIECE_BYTES_MAX`]. May wait
+    /// for the drive. `position` spares the next read of the same body looking its extent up again.
     ///
     /// # Errors
     /// As [`Volume::record`]; nothing that was read before was wrong.
@@ -175,8 +176,9 @@ impl Volume {
         self.readers.lock().as_ref().ok_or(Busy)?.run(Box::new(job))
     }
 
-    /// Runs something on a thread of the volume's that may wait for the drive, and says what came of it; nothing where that takes
-    /// longer than [`Volume::give_up`] allows, and no answer at all where too much waits already.
+    /// Runs something on a thread of the volume's that may wait for the drive, and says what came of it;
+    /// nothing where that takes longer than [`Volume::give_up`] allows, and no answer at all where too much
+    /// waits already.
     ///
     /// # Cancel safety
     /// Safe: the job is done all the same.
@@ -201,8 +203,8 @@ impl Volume {
         self.waits.oldest().map_or(Duration::ZERO, since)
     }
 
-    /// Begins to store an object. `length` is that of its body, where it is known; `stamp` is kept with it. It is found
-    /// once its first extent is written, in part, and otherwise when it is whole. Never waits.
+    /// Begins to store an object. `length` is that of its body, where it is known; `stamp` is kept with it.
+    /// It is found once its first extent is written, in part, and otherwise when it is whole. Never waits.
     ///
     /// # Errors
     /// [`Ended`]: it is not stored.
@@ -263,8 +265,8 @@ impl Volume {
         put.finish(length)
     }
 
-    /// Goes on storing an object that is held in part and has that stamp; one [`Put`] at a time, by which several
-    /// transfers may push.
+    /// Goes on storing an object that is held in part and has that stamp; one [`Put`] at a time, by which
+    /// several transfers may push.
     ///
     /// # Errors
     /// [`Ended`]: nothing is added, as while it is being stored by another [`Put`].
@@ -316,15 +318,16 @@ impl Volume {
         })
     }
 
-    /// Makes durable what was asked for before, removals included; returns the epoch that is, `None` where it is not. Blocks.
+    /// Makes durable what was asked for before, removals included; returns the epoch that is, `None` where it
+    /// is not. Blocks.
     pub fn sync(&self) -> Option<u64> {
         let (done, wait) = crossbeam_channel::bounded(1);
         self.intake.send(Command::Sync(done)).ok()?;
         wait.recv().ok()?
     }
 
-    /// Goes through all objects, checks every byte, and drops what is wrong. Blocks for as long as reading the volume
-    /// takes.
+    /// Goes through all objects, checks every byte, and drops what is wrong. Blocks for as long as reading
+    /// the volume takes.
     ///
     /// # Errors
     /// [`ReadError::Device`] where the drive fails.
@@ -337,16 +340,18 @@ impl Volume {
         Ok(Verified { stocks_wrong: self.recount().unwrap_or(0), ..verified })
     }
 
-    /// Counts anew what is held of each owner, from the records, while storing goes on; of how many that was not what was known,
-    /// which is set right. `None` where the volume does not write. Blocks for as long as reading all heads takes.
+    /// Counts again what is held of each owner, from the records, while storing goes on; of how many that was
+    /// not what was known, which is set right. `None` where the volume does not write. Blocks for as long as
+    /// reading all heads takes.
     pub fn recount(&self) -> Option<u64> {
         let (done, wait) = crossbeam_channel::bounded(1);
         self.intake.send(Command::Recount(done)).ok()?;
         wait.recv().ok()
     }
 
-    /// Goes through the records of all objects, segment by segment, in the order of their writing, until `each` breaks. Heads are checked, bodies are not. What comes or goes meanwhile may be met or not. Blocks for as long as
-    /// reading the heads takes; returns how many there were.
+    /// Goes through the records of all objects, segment by segment, in the order of their writing, until
+    /// `each` breaks. Heads are checked, bodies are not. What comes or goes meanwhile may be met or not.
+    /// Blocks for as long as reading the heads takes; returns how many there were.
     ///
     /// # Errors
     /// [`ReadError::Device`] where the drive fails.
@@ -354,21 +359,23 @@ impl Volume {
         walk(&self.shared, Place::BEGIN, each)
     }
 
-    /// What it holds of each owner of keys (of each site): objects, partial ones included, and bytes of bodies. Exact at every
-    /// moment; a copy of a small table.
+    /// What it holds of each owner of keys (of each site): objects, partial ones included, and bytes of
+    /// bodies. Exact at every moment; a copy of a small table.
     pub fn stocks(&self) -> Vec<(u64, Stock)> {
         let mut owners: Vec<(u64, Stock)> = self.shared.stocks.all().into_iter().collect();
         owners.sort_unstable_by_key(|(owner, _)| *owner);
         owners
     }
 
-    /// Notes that what is stored under a digest was used: what was used is written anew before its segment goes.
+    /// Notes that what is stored under a digest was used: what was used is written again before its segment
+    /// goes.
     pub fn note_use(&self, digest: u128) {
         self.shared.uses.note(KeyHash::of(digest));
     }
 
-    /// Says how many bytes may be held of which owners; of others as many as there is room for. Beyond it an owner's own oldest
-    /// content leaves, within a second or so; what is arriving is not looked at before it has ended.
+    /// Says how many bytes may be held of which owners; of others as many as there is room for. Beyond it an
+    /// owner's own oldest content leaves, within a second or so; what is arriving is not looked at before it
+    /// has ended.
     pub fn set_quotas(&self, quotas: HashMap<u64, u64>) {
         self.shared.quotas.store(Arc::new(quotas));
     }
@@ -388,14 +395,15 @@ impl Volume {
         VolumeUsage { queued_bytes: self.intake.waiting_bytes(), ..self.shared.usage() }
     }
 
-    /// Changes the ceiling of all its files together, in bytes. A smaller one is reached as soon as the oldest has gone.
+    /// Changes the ceiling of all its files together, in bytes. A smaller one is reached as soon as the
+    /// oldest has gone.
     pub fn resize(&self, size_bytes: u64) {
         let size_bytes = size_bytes.clamp(SIZE_BYTES_MIN, SIZE_BYTES_MAX);
         self.shared.size_bytes.store(size_bytes, Ordering::Release);
     }
 
-    /// Lets a reading thread look whether the folder is still there; says what the last look has found. One look at a time, which is
-    /// a read that [`Volume::stuck_for`] knows of.
+    /// Lets a reading thread look whether the folder is still there; says what the last look has found. One
+    /// look at a time, which is a read that [`Volume::stuck_for`] knows of.
     pub fn is_there(&self) -> bool {
         let counters = &self.shared.counters;
         if !counters.is_looked_for.swap(true, Ordering::AcqRel) {
@@ -414,8 +422,8 @@ impl Volume {
         !counters.is_gone.load(Ordering::Acquire)
     }
 
-    /// Whether nothing could be written when it was opened, and now it could, as the last look of [`Volume::is_there`] has found:
-    /// it stores again when it is opened again.
+    /// Whether nothing could be written when it was opened, and now it could, as the last look of
+    /// [`Volume::is_there`] has found: it stores again when it is opened again.
     pub fn is_unsealed(&self) -> bool {
         self.shared.counters.is_unsealed.load(Ordering::Acquire)
     }
@@ -506,7 +514,8 @@ impl Put {
         self.fate.ended()
     }
 
-    /// Whether so many bytes may be pushed now: the queue has room for them, or storing has ended, which the push says.
+    /// Whether so many bytes may be pushed now: the queue has room for them, or storing has ended, which the
+    /// push says.
     pub fn has_room(&self, bytes: u64) -> bool {
         self.fate.ended().is_some() || self.volume.intake.has_room(bytes)
     }
@@ -541,8 +550,8 @@ impl Put {
         self.end(End::Whole(length)).map(|()| self.object)
     }
 
-    /// Nothing more comes; what has come is kept as a partial object. Only where later bytes can be told to be of the
-    /// same version.
+    /// Nothing more comes; what has come is kept as a partial object. Only where later bytes can be told to
+    /// be of the same version.
     ///
     /// # Errors
     /// [`Ended::QueueFull`] where this could not be said: what was published stays until it is evicted.

@@ -1,4 +1,5 @@
-//! What writes: the queue in front of the engine, the engine (one thread, one order), and what decides what may be written.
+//! What writes: the queue in front of the engine, the engine (one thread, one order), and what decides what
+//! may be written.
 
 pub(crate) mod books;
 pub(crate) mod budget;

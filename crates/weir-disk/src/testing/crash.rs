@@ -1,9 +1,10 @@
 //! A disk in memory that loses power and fails: the double on which the volume is proven.
 //!
-//! It models the page cache. What was written is read at once; a power cut keeps what was synced and, of each later write,
-//! all, nothing or some sectors, whatever became of the writes before it. Names made, taken away or changed since the folder
-//! was last synced are kept in part as well. A sync that fails is forgotten: the next one answers `Ok`, and what the failed
-//! one was asked for is lost at the power cut. Every operation has a number, so that a test can fail each in turn.
+//! It models the page cache. What was written is read at once; a power cut keeps what was synced and, of each
+//! later write, all, nothing or some sectors, whatever became of the writes before it. Names made, taken away
+//! or changed since the folder was last synced are kept in part as well. A sync that fails is forgotten: the
+//! next one answers `Ok`, and what the failed one was asked for is lost at the power cut. Every operation has
+//! a number, so that a test can fail each in turn.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -145,7 +146,8 @@ impl CrashDisk {
         state.fails_from = None;
     }
 
-    /// The disk as one process has it: once the power has gone nothing more is done for it, whoever still has it.
+    /// The disk as one process has it: once the power has gone nothing more is done for it, whoever still has
+    /// it.
     #[must_use]
     pub fn process(&self) -> CrashDisk {
         CrashDisk { life: Some(self.state.lock().life), ..self.clone() }
@@ -248,7 +250,7 @@ impl CrashDisk {
         self.state.lock().most_bytes
     }
 
-    /// Begins to look for the most anew.
+    /// Begins to look for the most again.
     pub fn forget_most_bytes(&self) {
         self.state.lock().most_bytes = 0;
     }
@@ -263,12 +265,14 @@ impl CrashDisk {
         self.state.lock().room = room;
     }
 
-    /// The power goes and comes back: what was not durable is kept in part. Files open before are of no use any more.
+    /// The power goes and comes back: what was not durable is kept in part. Files open before are of no use
+    /// any more.
     pub fn restart(&self) {
         self.state.lock().restart();
     }
 
-    /// The process ends and another begins, at a [`Fault::PowerCut`] or not: the page cache has all that was written.
+    /// The process ends and another begins, at a [`Fault::PowerCut`] or not: the page cache has all that was
+    /// written.
     pub fn revive(&self) {
         let mut state = self.state.lock();
         state.is_down = false;
@@ -617,7 +621,8 @@ impl DiskFile for CrashFile {
             (once || ever) && !state.is_down && is_of_now
         };
         if down_or_full {
-            // The write under way when the power goes, or when the file system is full, may have gone in part.
+            // The write under way when the power goes, or when the file system is full, may have gone in
+            // part.
             let mut state = self.0.disk.state.lock();
             let count = state.below(bytes.len() as u64 + 1) as usize;
             if let Some(content) = state.files.get_mut(&self.0.file) {

@@ -7,8 +7,9 @@ use super::{SWEEP_STEP, Shelf};
 use crate::generation::{Generation, Retirement};
 use crate::ledger::Stamp;
 use crate::queues::Victims;
-use crate::tier::{Standing, Tier};
+use crate::tier::Tier;
 use crate::volume::key;
+use crate::volume_state::VolumeState;
 
 impl Shelf {
     /// Whether something of a URL may be held, or be on its way to a volume, by its digest and as it stands in keys that nothing is
@@ -33,8 +34,8 @@ impl Shelf {
             return;
         }
         let layout = self.tiers.all();
-        let waited_for = layout.iter().filter(|tier| match tier.standing() {
-            Standing::Ejected => false,
+        let waited_for = layout.iter().filter(|tier| match tier.state() {
+            VolumeState::Ejected => false,
             _ => tier.can_sweep() || !is_crowded,
         });
         let Some(until) = waited_for.map(|tier| Stamp::of(tier.volume().swept())).min() else { return };

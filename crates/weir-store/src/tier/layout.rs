@@ -9,11 +9,12 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
-use super::{Standing, Tier};
+use super::Tier;
 use crate::generation::Generation;
 use crate::index::Index;
 use crate::volume::placement::Bidder;
 use crate::volume::{Named, key};
+use crate::volume_state::VolumeState;
 
 /// A volume of that identity is attached already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -59,18 +60,18 @@ impl Layout {
     /// The one that is to store what has that digest (of the key as volumes have it). `None` where there is none, or where the one
     /// whose it is has too much to do just now.
     pub(crate) fn home(&self, digest: u128) -> Option<&Arc<Tier>> {
-        let mut best: Option<(f64, Standing, &Arc<Tier>)> = None;
+        let mut best: Option<(f64, VolumeState, &Arc<Tier>)> = None;
         for Seat { tier, bidder } in &self.seats {
-            let standing = tier.standing();
-            if tier.is_draining() || !matches!(standing, Standing::Up | Standing::Slow) {
+            let state = tier.state();
+            if tier.is_draining() || !matches!(state, VolumeState::Up | VolumeState::Slow) {
                 continue;
             }
             let score = bidder.score(digest);
             if best.is_none_or(|(most, ..)| score > most) {
-                best = Some((score, standing, tier));
+                best = Some((score, state, tier));
             }
         }
-        best.filter(|(_, standing, _)| *standing == Standing::Up).map(|(.., tier)| tier)
+        best.filter(|(_, state, _)| *state == VolumeState::Up).map(|(.., tier)| tier)
     }
 }
 

@@ -1,9 +1,9 @@
 //! A catalogue beside its volume: rows that follow the log.
 //!
-//! The log is the queue: nothing is handed over by the volume's writer. Behind the marker the log is read as far as it is durable,
-//! some hundred records a batch, and the marker moves in the same batch as the rows; so nothing can overflow, and after a crash
-//! only what lies behind the marker is read again. Rows of another volume or version, and those beside an index that was made
-//! anew, are taken away first.
+//! The log is the queue: nothing is handed over by the volume's writer. Behind the marker the log is read as
+//! far as it is durable, some hundred records a batch, and the marker moves in the same batch as the rows; so
+//! nothing can overflow, and after a crash only what lies behind the marker is read again. Rows of another
+//! volume or version, and those beside an index that was made again, are taken away first.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -30,7 +30,8 @@ const BATCH_BYTES: usize = 1 << 20;
 const CLEARED_AT_ONCE: usize = 1024;
 /// What was applied is made durable so often; what was not is read again after a crash.
 const SYNC_EVERY: Duration = Duration::from_secs(30);
-/// What rows may grow by before they are asked again what they take: this part of what they take, and this part of the volume.
+/// What rows may grow by before they are asked again what they take: this part of what they take, and this
+/// part of the volume.
 const GROWTH_PART: u64 = 4;
 const GROWTH_OF_VOLUME: u64 = 64;
 const GROWTH_BYTES_MAX: u64 = 64 << 20;
@@ -113,7 +114,7 @@ impl Catalogue {
         let mut covered = None;
         let read = rows.scan(MARKER, &mut |key, value| {
             let marker = Marker::read(value).filter(|_| key == MARKER);
-            // Beside an index made anew, records may be back whose rows were taken away.
+            // Beside an index made again, records may be back whose rows were taken away.
             let own = marker.filter(|marker| marker.volume == volume.id() && !volume.was_rebuilt());
             covered = own.map(|marker| marker.covered);
             ControlFlow::Break(())
@@ -240,7 +241,7 @@ impl Catalogue {
         self.rows.close();
     }
 
-    /// Takes away rows that are of no use; the marker goes first, so that a crash begins this anew.
+    /// Takes away rows that are of no use; the marker goes first, so that a crash begins this again.
     fn clear(&self) -> Result<Progress, Uncovered> {
         let mut keys: Vec<Vec<u8>> = Vec::new();
         self.rows.scan(&[], &mut |key, _| {
@@ -269,8 +270,9 @@ impl Catalogue {
         self.volume.used_bytes() <= size_bytes
     }
 
-    /// Hands the rows to `visit` whose keys begin with `prefix`, from the first on that is not before `from`: the key, by what
-    /// it is found, the object's number, and what the row says. What is not the index's entry any more is passed over.
+    /// Hands the rows to `visit` whose keys begin with `prefix`, from the first on that is not before `from`:
+    /// the key, by what it is found, the object's number, and what the row says. What is not the index's
+    /// entry any more is passed over.
     ///
     /// # Errors
     /// The rows cannot be read.
@@ -294,7 +296,8 @@ impl Catalogue {
     }
 }
 
-/// What is called with each row that is found: its key, by what it is found, the object's number, and what it says.
+/// What is called with each row that is found: its key, by what it is found, the object's number, and what it
+/// says.
 pub type VisitRow<'a> = dyn FnMut(&[u8], Named<'_>, u64, Row) -> ControlFlow<()> + 'a;
 
 /// Rows for some records.

@@ -24,8 +24,8 @@ pub struct Recounted {
 }
 
 impl Catalogue {
-    /// Looks for the rows of all records of the volume as far as they are covered, and for the record of each row. Nothing
-    /// where it is broken. Reads all heads.
+    /// Looks for the rows of all records of the volume as far as they are covered, and for the record of each
+    /// row. Nothing where it is broken. Reads all heads.
     ///
     /// # Errors
     /// Rows or volume cannot be read or written.

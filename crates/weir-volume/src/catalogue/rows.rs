@@ -21,8 +21,8 @@ pub enum Change<'a> {
     },
 }
 
-/// Whether a row (key, value) is still wanted. Asked by threads that tidy up, at any time and any number of times; what it says
-/// no to may go, at once, later or never.
+/// Whether a row (key, value) is still wanted. Asked by threads that tidy up, at any time and any number of
+/// times; what it says no to may go, at once, later or never.
 pub type Wanted = Arc<dyn Fn(&[u8], &[u8]) -> bool + Send + Sync>;
 
 /// What is called with each row, key and value, and says whether to go on.
@@ -51,8 +51,8 @@ pub struct RowsUsage {
 
 /// A sorted map of bytes to bytes. All methods may block; they are called by threads that may.
 ///
-/// After a crash there is a prefix of what was applied: each [`Rows::apply`] whole or not at all, none without those before it,
-/// and all that came before the last [`Rows::sync`] that returned `Ok`.
+/// After a crash there is a prefix of what was applied: each [`Rows::apply`] whole or not at all, none
+/// without those before it, and all that came before the last [`Rows::sync`] that returned `Ok`.
 pub trait Rows: Send + Sync + fmt::Debug {
     /// Makes changes, in their order, all at once.
     ///
@@ -60,8 +60,8 @@ pub trait Rows: Send + Sync + fmt::Debug {
     /// Nothing was changed.
     fn apply(&self, changes: &[Change<'_>]) -> Result<(), RowsError>;
 
-    /// Visits rows in the order of their keys, from the first that is not before `from`, until `visit` breaks or all were visited.
-    /// What is applied meanwhile may be seen or not.
+    /// Visits rows in the order of their keys, from the first that is not before `from`, until `visit` breaks
+    /// or all were visited. What is applied meanwhile may be seen or not.
     ///
     /// # Errors
     /// Rows that were visited before are as they were said.

@@ -1,7 +1,8 @@
 //! What the rows of a catalogue say, byte by byte: `docs/format/catalogue.md`. It does no I/O.
 //!
-//! A row names a record of the log by its place. Whether that is the newest of its object only the index knows, so that a row is
-//! believed where the index has that very entry, and is of no use any more where it cannot come back.
+//! A row names a record of the log by its place. Whether that is the newest of its object only the index
+//! knows, so that a row is believed where the index has that very entry, and is of no use any more where it
+//! cannot come back.
 
 use bytes::{Buf, BufMut};
 
@@ -133,7 +134,8 @@ pub(crate) fn key_of(named: Named<'_>, object: u64) -> Vec<u8> {
     key
 }
 
-/// What a row's key says: by what it is found, and the object's number. `None` for the marker, and what is no key.
+/// What a row's key says: by what it is found, and the object's number. `None` for the marker, and what is no
+/// key.
 pub(crate) fn read_key(key: &[u8]) -> Option<(Named<'_>, u64)> {
     let (kind, rest) = key.split_first()?;
     let (name, number) = rest.split_at_checked(rest.len().checked_sub(NUMBER_BYTES)?)?;

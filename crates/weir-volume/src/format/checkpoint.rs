@@ -1,8 +1,8 @@
 //! A checkpoint: the whole index written down, so that a restart reads it instead of the segments.
 //!
-//! It is written in small steps between other work, shard by shard, while the index goes on changing: entries of records
-//! that were not durable when it began are left out, and the journal from its beginning on says what happened since.
-//! Only its trailer makes it count.
+//! It is written in small steps between other work, shard by shard, while the index goes on changing: entries
+//! of records that were not durable when it began are left out, and the journal from its beginning on says
+//! what happened since. Only its trailer makes it count.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -1,9 +1,10 @@
-//! How a response's head is written down and read back: [`weir_policy::Stored`] as bytes, with a version and a checksum.
+//! How a response's head is written down and read back: [`weir_policy::Stored`] as bytes, with a version and
+//! a checksum.
 //!
-//! The volume itself never looks inside. Monotonic time means nothing to the next process, so that the age at the writing
-//! and the wall clock's time of it are written; the reader adds what the wall clock says has gone by. A wall clock that
-//! was set back makes nothing younger than it was when written, and one that was far ahead makes it stale: nothing becomes
-//! immortal. Field names are carried, never known.
+//! The volume itself never looks inside. Monotonic time means nothing to the next process, so that the age at
+//! the writing and the wall clock's time of it are written; the reader adds what the wall clock says has gone
+//! by. A wall clock that was set back makes nothing younger than it was when written, and one that was far
+//! ahead makes it stale: nothing becomes immortal. Field names are carried, never known.
 
 use std::time::{Duration, SystemTime};
 

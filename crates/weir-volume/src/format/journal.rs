@@ -1,8 +1,8 @@
 //! The journal: what changed in the index, in frames of one epoch each.
 //!
-//! A frame is written after the segments that it names were synced, and its epoch is durable once the frame is. A journal
-//! file continues the one before; a frame may be written again in the next file when it is not known whether it arrived:
-//! taking the same changes twice, in order, makes no difference.
+//! A frame is written after the segments that it names were synced, and its epoch is durable once the frame
+//! is. A journal file continues the one before; a frame may be written again in the next file when it is not
+//! known whether it arrived: taking the same changes twice, in order, makes no difference.
 
 use std::io;
 use std::sync::Arc;

@@ -1,8 +1,9 @@
 //! Records: the self-describing pieces of a segment. Pure: bytes in, bytes out.
 //!
-//! A record is a header of 64 bytes, its *description* (key, head, table) and its body, padded to 64 bytes. One checksum
-//! covers header and description; its seed is made of the volume's secret and the record's place, so that neither a body
-//! made to look like a record nor one from another place passes. The body has a checksum a block of 64 KiB.
+//! A record is a header of 64 bytes, its *description* (key, head, table) and its body, padded to 64 bytes.
+//! One checksum covers header and description; its seed is made of the volume's secret and the record's
+//! place, so that neither a body made to look like a record nor one from another place passes. The body has a
+//! checksum a block of 64 KiB.
 
 use bytes::{Buf, BufMut, TryGetError};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
@@ -186,8 +187,8 @@ pub(crate) struct Described<'a> {
 }
 
 impl<'a> Described<'a> {
-    /// Reads a record's header and description from `bytes`, which begin with the record; `None` where they are not
-    /// what was written there.
+    /// Reads a record's header and description from `bytes`, which begin with the record; `None` where they
+    /// are not what was written there.
     pub(crate) fn read(bytes: &'a [u8], secret: u64, place: Place) -> Option<Described<'a>> {
         let (header, sum) = read_fields(bytes).ok()??;
         let end = usize::try_from(header.described_bytes()).ok()?;

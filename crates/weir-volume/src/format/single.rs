@@ -1,4 +1,5 @@
-//! Numbers that have a file of their own, so that each is durable by itself: written beside, synced and renamed.
+//! Numbers that have a file of their own, so that each is durable by itself: written beside, synced and
+//! renamed.
 //!
 //! Where such a file is lost or damaged its number is 0.
 
@@ -16,8 +17,9 @@ pub(crate) struct Single {
     magic: &'static [u8; 8],
 }
 
-/// Up to which mark of the ledger the volume was swept, so that this is durable before a mark is retired. What is there and was asked
-/// for before that number was judged by all marks up to it: what they made dead was taken out, durably. 0 makes things die, never live.
+/// Up to which mark of the ledger the volume was swept, so that this is durable before a mark is retired.
+/// What is there and was asked for before that number was judged by all marks up to it: what they made dead
+/// was taken out, durably. 0 makes things die, never live.
 pub(crate) const SWEPT: Single = Single { path: "swept", magic: b"WeirSwp\n" };
 
 /// By which opening it was used last: of two copies one has another number (`register`).

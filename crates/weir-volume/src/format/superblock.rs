@@ -13,7 +13,8 @@ pub(crate) const SUPERBLOCK_BYTES: usize = 72;
 pub(crate) const FILE_HEADER_BYTES: usize = 64;
 /// The version of a volume's formats but those of the index.
 pub(crate) const VERSION: u32 = 1;
-/// The version of journals and checkpoints. Those of another one are not read: the index is made anew from the segments.
+/// The version of journals and checkpoints. Those of another one are not read: the index is made again from
+/// the segments.
 pub(crate) const INDEX_VERSION: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"WeirVol\n";
@@ -54,7 +55,8 @@ impl From<TryGetError> for NotAVolume {
 }
 
 impl Superblock {
-    /// What a segment or a journal of this volume begins with: its kind and version, its number, and whose it is.
+    /// What a segment or a journal of this volume begins with: its kind and version, its number, and whose it
+    /// is.
     pub(crate) fn file_header(&self, magic: &[u8; 8], version: u32, number: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(FILE_HEADER_BYTES);
         out.put_slice(magic);

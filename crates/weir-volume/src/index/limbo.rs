@@ -1,6 +1,7 @@
 //! What has left the index in memory and may be back after a crash, since the journal does not say so yet.
 //!
-//! Whatever is kept beside the volume about a record (a catalogue's row) must stay as long as the record may come back.
+//! Whatever is kept beside the volume about a record (a catalogue's row) must stay as long as the record may
+//! come back.
 
 use std::collections::HashSet;
 

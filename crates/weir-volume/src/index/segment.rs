@@ -1,7 +1,8 @@
 //! Segments: files of records, and the table of those that are there.
 //!
-//! A segment is written once, from front to back, and never again. Its number never comes back; its *slot* (the number
-//! modulo the count of slots) is what an index entry names. Who reads has the file open for the length of one read.
+//! A segment is written once, from front to back, and never again. Its number never comes back; its *slot*
+//! (the number modulo the count of slots) is what an index entry names. A reader has the file open for the
+//! length of one read.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,12 +1,14 @@
 //! How much a volume holds of each owner of keys: objects, and bytes of bodies, exactly.
 //!
-//! An object counts in the segment that has its record, and each of its extents in the segment in which that lies, so that what
-//! goes with a segment is known at once ([`Rows`]). The writer counts every change of the index ([`Books::count`],
-//! [`Books::uncount`]), and the journal has what changed in the same frame: at every durable epoch both agree.
+//! An object counts in the segment that has its record, and each of its extents in the segment in which that
+//! lies, so that what goes with a segment is known at once ([`Rows`]). The writer counts every change of the
+//! index ([`Books::count`], [`Books::uncount`]), and the journal has what changed in the same frame: at every
+//! durable epoch both agree.
 //!
-//! Three views differ for moments. The *rows* are the journal's: what it will say with the next frame. The *totals*
-//! (`Shared::stocks`) are memory's: without what lies in a segment that is being dropped, and without removals that the log does
-//! not have yet. A *recount* follows memory's index, entry by entry ([`Recount`]).
+//! Three views differ for moments. The *rows* are the journal's: what it will say with the next frame. The
+//! *totals* (`Shared::stocks`) are memory's: without what lies in a segment that is being dropped, and
+//! without removals that the log does not have yet. A *recount* follows memory's index, entry by entry
+//! ([`Recount`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

@@ -1,8 +1,10 @@
-//! How often objects were used since they were written: four bits for each, about, by the bits of their hash that the index has.
+//! How often objects were used since they were written: four bits for each, about, by the bits of their hash
+//! that the index has.
 //!
-//! Objects of one place count together, and a restart forgets all: it is a hint for what to keep ([`super::reinsert`]). There are
-//! several places for each small object: where two share one, the first that goes takes the other's uses with it, and with a place
-//! for 16 KiB that cost 0.005 of the hit ratio on the first trace of `bench/HITRATIO.md`.
+//! Objects of one place count together, and a restart forgets all: it is a hint for what to keep
+//! ([`super::reinsert`]). There are several places for each small object: where two share one, the first that
+//! goes takes the other's uses with it, and with a place for 16 KiB that cost 0.005 of the hit ratio on the
+//! first trace of `bench/HITRATIO.md`.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 

@@ -1,7 +1,9 @@
-//! Reading: from an index entry to a record, from a record to bytes that are proven to be those that were stored.
+//! Reading: from an index entry to a record, from a record to bytes that are proven to be those that were
+//! stored.
 //!
-//! Every byte that leaves here was checked against the block checksum that was written with it: [`Checked`] cannot be made
-//! otherwise. A file is held open for the length of one read; what was dropped in between is a gap, never other bytes.
+//! Every byte that leaves here was checked against the block checksum that was written with it: [`Checked`]
+//! cannot be made otherwise. A file is held open for the length of one read; what was dropped in between is a
+//! gap, never other bytes.
 
 use std::io;
 use std::sync::Arc;
@@ -160,13 +162,14 @@ pub enum Part {
 #[derive(Debug, Default)]
 pub struct Position {
     open: Option<OpenExtent>,
-    /// Where the next bytes go, as far as there is room: memory of whoever asked, not of the thread that waits for the device.
+    /// Where the next bytes go, as far as there is room: memory of whoever asked, not of the thread that
+    /// waits for the device.
     room: Vec<u8>,
 }
 
 impl Position {
-    /// Has the next bytes go where any piece finds room. The allocator keeps a stock of memory for each thread and each size, and
-    /// there are many of both.
+    /// Has the next bytes go where any piece finds room. The allocator keeps a stock of memory for each
+    /// thread and each size, and there are many of both.
     pub fn make_room(&mut self) {
         self.room.reserve_exact(PIECE_BYTES_MAX);
     }
@@ -278,8 +281,8 @@ impl Shared {
         })?
     }
 
-    /// Whether the record there is of that object. What the drive does not give may be of any: so that nothing that was
-    /// replaced or removed stays for an error's sake.
+    /// Whether the record there is of that object. What the drive does not give may be of any: so that
+    /// nothing that was replaced or removed stays for an error's sake.
     pub(crate) fn may_be(&self, location: Location, digest: u128, object: u64) -> bool {
         let Some((segment, place)) = self.segments.at(location) else { return false };
         let mut bytes = [0; crate::format::record::HEADER_BYTES];
@@ -299,7 +302,8 @@ impl Shared {
         locations
     }
 
-    /// The stamp that a record is as good as. What the index does not have any more was perhaps taken out by the sweep.
+    /// The stamp that a record is as good as. What the index does not have any more was perhaps taken out by
+    /// the sweep.
     fn judged_stamp(&self, digest: u128, stamp: u64, location: Location) -> u64 {
         let swept = self.swept.load(std::sync::atomic::Ordering::Acquire);
         let is_judged = stamp < swept && self.index.has(crate::index::KeyHash::of(digest), location);
@@ -354,7 +358,8 @@ impl Shared {
         })
     }
 
-    /// Reads header and description at a place, and as much behind them as came along, and hands them to `act`.
+    /// Reads header and description at a place, and as much behind them as came along, and hands them to
+    /// `act`.
     pub(crate) fn described<T>(
         &self,
         segment: &Arc<Segment>,
@@ -521,7 +526,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether every byte of an object's body is what was stored; what is gone with its segment does not count.
+    /// Whether every byte of an object's body is what was stored; what is gone with its segment does not
+    /// count.
     pub(crate) fn is_sound(&self, record: &Record) -> Result<bool, ReadError> {
         let mut position = Position::default();
         for extent in &record.extents {

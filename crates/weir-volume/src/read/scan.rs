@@ -22,7 +22,8 @@ pub(crate) enum Depth {
     Bodies,
 }
 
-/// A record that was come across. Its description is sound; its body is if `is_sound` says so, or was not looked at.
+/// A record that was come across. Its description is sound; its body is if `is_sound` says so, or was not
+/// looked at.
 #[derive(Debug)]
 pub(crate) struct Found<'a> {
     pub(crate) described: Described<'a>,
@@ -48,8 +49,8 @@ pub(crate) fn scan(
     })
 }
 
-/// Walks over the descriptions in a range of bytes until `found` breaks; returns where the next record would begin. Reads
-/// little of what lies between them.
+/// Walks over the descriptions in a range of bytes until `found` breaks; returns where the next record would
+/// begin. Reads little of what lies between them.
 ///
 /// # Errors
 /// Those of the drive.

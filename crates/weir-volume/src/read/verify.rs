@@ -28,8 +28,8 @@ pub struct Verified {
     pub rows_superfluous: u64,
 }
 
-/// Goes through all entries of the index, segment by segment, and tells `drop_damaged` of those that are wrong.
-/// Reads everything from the drive; for a thread that may block.
+/// Goes through all entries of the index, segment by segment, and tells `drop_damaged` of those that are
+/// wrong. Reads everything from the drive; for a thread that may block.
 ///
 /// # Errors
 /// [`ReadError::Device`] where the drive fails.

@@ -1,5 +1,5 @@
-//! Who waits for a volume's reading threads, and since when: what takes too long is waited for no more, though the thread may be
-//! stuck in the kernel.
+//! Who waits for a volume's reading threads, and since when: what takes too long is waited for no more,
+//! though the thread may be stuck in the kernel.
 
 use std::collections::BTreeMap;
 use std::pin::Pin;
@@ -17,7 +17,8 @@ pub(crate) struct Waits(Mutex<Waiting>);
 #[derive(Debug, Default)]
 struct Waiting {
     next: u64,
-    /// Since when, and who is to be told; until the thread is done with it, whether somebody still waits or not.
+    /// Since when, and who is to be told; until the thread is done with it, whether somebody still waits or
+    /// not.
     all: BTreeMap<u64, (Duration, Option<oneshot::Sender<()>>)>,
 }
 

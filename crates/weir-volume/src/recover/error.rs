@@ -12,10 +12,10 @@ pub enum OpenError {
     #[error("a volume has between {SIZE_BYTES_MIN} and {SIZE_BYTES_MAX} bytes, not {0}")]
     Size(u64),
     /// There is a superblock, and it cannot be used.
-    #[error("the volume cannot be used; move its folder away to begin anew")]
+    #[error("the volume cannot be used; move its folder away to begin again")]
     Superblock(#[source] NotAVolume),
     /// There are segments, but no superblock.
-    #[error("the folder has segments and no superblock; move it away to begin anew")]
+    #[error("the folder has segments and no superblock; move it away to begin again")]
     NoSuperblock,
     /// The drive failed.
     #[error("opening the volume: {act}")]

@@ -1,5 +1,6 @@
-//! Which volume a folder is: two copies of the superblock, each whole in a file of its own, so that neither a wrong bit nor a file
-//! that was lost costs the volume. The one that is sound is used, and the other written again.
+//! Which volume a folder is: two copies of the superblock, each whole in a file of its own, so that neither a
+//! wrong bit nor a file that was lost costs the volume. The one that is sound is used, and the other written
+//! again.
 
 use std::io;
 use std::path::Path;

@@ -1,7 +1,9 @@
-//! What every kind of rows must do, for the tests of each: compared with a sorted map, opened anew, after a crash.
+//! What every kind of rows must do, for the tests of each: compared with a sorted map, opened again, after a
+//! crash.
 //!
-//! The changes come from a seed, so that who died while it applied them need not tell what they were: [`Script`] makes the
-//! n-th of them again, and each writes its number beside its rows. It panics where a test would have to.
+//! The changes come from a seed, so that who died while it applied them need not tell what they were:
+//! [`Script`] makes the n-th of them again, and each writes its number beside its rows. It panics where a
+//! test would have to.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -74,8 +76,9 @@ impl Script {
         }
     }
 
-    /// How many batches are in the rows, all of which must be wanted: a prefix of the script, whole batches, each row as it was
-    /// put. After a crash this is at least what was synced, and at most one more than what is known to have been applied.
+    /// How many batches are in the rows, all of which must be wanted: a prefix of the script, whole batches,
+    /// each row as it was put. After a crash this is at least what was synced, and at most one more than what
+    /// is known to have been applied.
     pub fn prefix(self, rows: &dyn Rows) -> u64 {
         let held = dump(rows);
         let number = held.get(STEP_KEY).map_or(0, |value| number(value));
@@ -99,7 +102,8 @@ pub fn dump(rows: &dyn Rows) -> Model {
     held
 }
 
-/// Rows do what a sorted map does: random batches, scans from anywhere and broken off anywhere, syncs, and opened anew.
+/// Rows do what a sorted map does: random batches, scans from anywhere and broken off anywhere, syncs, and
+/// opened again.
 pub fn like_a_map(seed: u64, open: &mut Open<'_>) {
     let (script, mut random) = (Script { seed }, Random(seed ^ 0x5eed));
     let wanted: Wanted = Arc::new(|_, _| true);
@@ -126,8 +130,8 @@ pub fn like_a_map(seed: u64, open: &mut Open<'_>) {
     assert_same(&dump(&*rows), &model, &format!("seed {seed}, at the end"));
 }
 
-/// What is wanted stays, as it was put last; what is unwanted may go, and only that. What is unwanted is what was put
-/// before a batch that becomes later and later.
+/// What is wanted stays, as it was put last; what is unwanted may go, and only that. What is unwanted is what
+/// was put before a batch that becomes later and later.
 pub fn lets_go_only_what_is_unwanted(seed: u64, open: &mut Open<'_>) {
     let first_wanted = Arc::new(AtomicU64::new(0));
     let wanted: Wanted = {

@@ -1,4 +1,5 @@
-//! The bodies of the fuzz targets for a volume's files: each takes any bytes and panics where a promise is broken.
+//! The bodies of the fuzz targets for a volume's files: each takes any bytes and panics where a promise is
+//! broken.
 
 pub use crate::format::codec::fuzzed::head;
 pub use crate::format::journal::fuzzed::journal;

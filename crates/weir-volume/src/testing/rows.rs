@@ -1,8 +1,8 @@
 //! Rows in memory that crash: the double on which everything above [`Rows`] is proven.
 //!
-//! It promises no more than the trait does. A crash keeps a prefix of what was applied, by chance, at least as long as what the
-//! last sync answered for. Rows that are not wanted go as they would in a compaction: at once, later or never, by chance, and
-//! what went so is gone after a crash as well.
+//! It promises no more than the trait does. A crash keeps a prefix of what was applied, by chance, at least
+//! as long as what the last sync answered for. Rows that are not wanted go as they would in a compaction: at
+//! once, later or never, by chance, and what went so is gone after a crash as well.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

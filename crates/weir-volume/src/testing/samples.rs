@@ -27,7 +27,8 @@ pub fn body(seed: u64, start: u64, length: usize) -> Bytes {
     Bytes::from(bytes).slice(skip..skip + length)
 }
 
-/// The golden file of that name of this crate. Where `WEIR_GOLDEN=write` is set and there is none, `bytes` become it.
+/// The golden file of that name of this crate. Where `WEIR_GOLDEN=write` is set and there is none, `bytes`
+/// become it.
 pub fn golden(name: &str, bytes: &[u8]) -> Vec<u8> {
     golden_of(env!("CARGO_MANIFEST_DIR"), name, bytes)
 }

@@ -160,7 +160,8 @@ fn a_body_whose_beginning_was_evicted_has_a_gap_and_no_other_bytes() {
     assert_eq!(world.shared.read(&record, &mut position, 1000, 1000, Wait::Device).unwrap(), Part::Gap);
 }
 
-/// Bytes of a dropped segment count for as long as somebody reads them; nothing more is dropped for their sake.
+/// Bytes of a dropped segment count for as long as somebody reads them; nothing more is dropped for their
+/// sake.
 #[test]
 fn what_a_reader_holds_of_a_dropped_segment_counts_until_it_lets_go() {
     let mut world = World::new(CrashDisk::new(1), settings(4 * MIB, MIB)).unwrap();

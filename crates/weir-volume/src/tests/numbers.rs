@@ -10,7 +10,7 @@ use crate::testing::Folder;
 
 const SIZE_BYTES: u64 = 16 << 20;
 
-/// Takes the index away, or makes it one of the version before: it is made anew.
+/// Takes the index away, or makes it one of the version before: it is made again.
 fn lose_index(folder: &Folder, is_older: bool) {
     for entry in std::fs::read_dir(folder.path().join("index")).unwrap() {
         let path = entry.unwrap().path();

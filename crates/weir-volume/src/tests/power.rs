@@ -1,6 +1,8 @@
-//! Power cuts at every moment of random courses: what was durable is there, nothing is wrong, nothing removed is back.
+//! Power cuts at every moment of random courses: what was durable is there, nothing is wrong, nothing removed
+//! is back.
 //!
-//! `WEIR_VOLUME_SEEDS` sets how many courses are gone through (a hundred by default), `WEIR_VOLUME_SEED` a single one.
+//! `WEIR_VOLUME_SEEDS` sets how many courses are gone through (a hundred by default), `WEIR_VOLUME_SEED` a
+//! single one.
 
 use std::time::Duration;
 

@@ -235,7 +235,7 @@ fn what_is_being_stored_is_not_gone_on_with_by_another_hand() {
     assert_eq!(check(&volume, 1, 1), Some(3_000_000));
 }
 
-/// What is written after an index was made anew is no epoch of the one that is lost.
+/// What is written after an index was made again is no epoch of the one that is lost.
 #[test]
 fn how_far_it_had_come_is_that_of_its_opening() {
     let folder = Folder::new("found");

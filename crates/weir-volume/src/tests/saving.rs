@@ -1,4 +1,4 @@
-//! What is still wanted is written anew before its segment goes: what, how much, and through crashes.
+//! What is still wanted is written again before its segment goes: what, how much, and through crashes.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

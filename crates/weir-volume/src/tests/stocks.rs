@@ -202,7 +202,7 @@ fn a_segment_that_somebody_took_away_is_missed_in_the_books_as_well() {
         world.store(2, 100_000);
     }
     world.end(long, End::Whole(2 * MIB));
-    // There is a checkpoint, or all would be made anew.
+    // There is a checkpoint, or all would be made again.
     world.pass(Duration::from_secs(5));
     world.refresh(long);
     world.sync();

@@ -29,7 +29,8 @@ fn a_full_queue_ends_the_storing_and_what_it_held_comes_back() {
     volume.sync().unwrap();
     assert!(volume.find(samples::key(1).digest).is_empty());
     assert_eq!(volume.usage().queue_full, 1);
-    // The room is given back, again and again; also that of a body which never gets long enough to be written.
+    // The room is given back, again and again; also that of a body which never gets long enough to be
+    // written.
     for key in 2..30 {
         let put = volume.begin(&samples::key(key), head(key, 0), 1, None).unwrap();
         put.push(0, samples::body(key, 0, 50_000)).unwrap();

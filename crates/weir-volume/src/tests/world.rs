@@ -1,6 +1,7 @@
 //! A volume on a crashing disk beside a model of it: what may be found, what must be, what must not.
 //!
-//! An object's bytes follow from its number, so that whatever is found can be judged without remembering bytes.
+//! An object's bytes follow from its number, so that whatever is found can be judged without remembering
+//! bytes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -98,7 +99,8 @@ impl World {
     pub(super) fn new(disk: CrashDisk, settings: VolumeSettings) -> Result<World, OpenError> {
         let (shared, engine, recovered) = open(Arc::new(disk.clone()) as Arc<dyn Disk>, &settings)?;
         let next_object = engine.next_object();
-        // A power cut may bring back names that were taken away: more than the size until the first of them goes again.
+        // A power cut may bring back names that were taken away: more than the size until the first of them
+        // goes again.
         let most_bytes = settings.size_bytes.max(disk.used_bytes());
         disk.forget_most_bytes();
         Ok(World {
@@ -251,7 +253,8 @@ impl World {
         self.shared.stocks.of(owner_of(&samples::key(key).full))
     }
 
-    /// Lets the writer count anew, between what happens next; what it has found to differ is seen by the next one who asks.
+    /// Lets the writer count again, between what happens next; what it has found to differ is seen by the
+    /// next one who asks.
     pub(super) fn ask_for_recount(&mut self) {
         assert_eq!(self.recounted.try_iter().sum::<u64>(), 0, "a recount has found something else");
         let (done, recounted) = crossbeam_channel::unbounded();
@@ -261,7 +264,7 @@ impl World {
 
     /// What is held of each owner is what the records say, at this very moment.
     pub(super) fn assert_stocks(&mut self) {
-        // What could not be read when it left is counted anew; that takes steps.
+        // What could not be read when it left is counted again; that takes steps.
         while self.engine.is_repairing() && self.engine.step(self.now, false) {}
         if self.disk.is_down() || self.engine.is_repairing() {
             return;

@@ -70,8 +70,8 @@ impl Volume {
         self.shared.write_budget.tick(wall, self.shared.written_bytes());
     }
 
-    /// Where the count is written down, and what was found there of the days before the volume was opened: to be said once,
-    /// after the first tick.
+    /// Where the count is written down, and what was found there of the days before the volume was opened: to
+    /// be said once, after the first tick.
     pub fn carry_budget(&self, file: SpentFile, found: Option<Spent>) {
         if let Some(spent) = found {
             self.shared.write_budget.carry(spent);
@@ -85,7 +85,8 @@ impl Volume {
         self.shared.write_budget.renew(self.shared.used_bytes());
     }
 
-    /// Where that is written down, if it is not durable yet: to be synced by who asks, while others may write there.
+    /// Where that is written down, if it is not durable yet: to be synced by who asks, while others may write
+    /// there.
     pub fn unsynced_budget(&self) -> Option<Arc<dyn DiskFile>> {
         self.shared.write_budget.count.lock().as_mut().and_then(SpentFile::unsynced)
     }

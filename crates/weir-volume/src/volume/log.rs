@@ -1,5 +1,5 @@
-//! What a catalogue and a sweep need of a volume: its log in the order of its writing, as far as it is durable; what is still
-//! of use; the number up to which it was swept; and segments of no use given back.
+//! What a catalogue and a sweep need of a volume: its log in the order of its writing, as far as it is
+//! durable; what is still of use; the number up to which it was swept; and segments of no use given back.
 
 use std::collections::HashMap;
 use std::io;
@@ -39,8 +39,8 @@ impl Volume {
         self.shared.superblock.id
     }
 
-    /// Hands the heads that the log has from a place on to `each`, as far as it is durable, until that breaks; returns the
-    /// place from which to go on. What lies in segments that are gone is passed over.
+    /// Hands the heads that the log has from a place on to `each`, as far as it is durable, until that
+    /// breaks; returns the place from which to go on. What lies in segments that are gone is passed over.
     ///
     /// # Errors
     /// Those of the drive.
@@ -136,7 +136,7 @@ impl Volume {
         self.shared.may_return(hash, place)
     }
 
-    /// Whether the index was made anew from the segments when the volume was opened.
+    /// Whether the index was made again from the segments when the volume was opened.
     pub(crate) fn was_rebuilt(&self) -> bool {
         self.was_rebuilt
     }
@@ -148,7 +148,8 @@ impl Volume {
         newest.map_or(Place::BEGIN, |(segment, end)| Place { segment, unit: (end / UNIT_BYTES) as u32 })
     }
 
-    /// Whether another segment or two find room without one being dropped; false once much was dropped for want of room.
+    /// Whether another segment or two find room without one being dropped; false once much was dropped for
+    /// want of room.
     pub fn has_room(&self) -> bool {
         let segment_bytes = self.shared.segments.geometry.segment_bytes;
         let free = self.size_bytes().saturating_sub(self.used_bytes());
@@ -163,13 +164,14 @@ impl Volume {
         Reached { epoch, end: segment << u32::BITS | u64::from(unit) }
     }
 
-    /// How far it had come when it was opened: all that was found there counts, and nothing that was written since.
+    /// How far it had come when it was opened: all that was found there counts, and nothing that was written
+    /// since.
     pub fn found(&self) -> Reached {
         self.found
     }
 
-    /// Says in the volume that this is another opening, of that number. Where there is no room for that it says none; where nothing can be changed
-    /// the old one stays. Blocks.
+    /// Says in the volume that this is another opening, of that number. Where there is no room for that it
+    /// says none; where nothing can be changed the old one stays. Blocks.
     pub fn renew_opening(&self, own: u64) -> Opening {
         let shared = &self.shared;
         let found = OPENED.read(&*shared.disk, &shared.superblock);
@@ -258,8 +260,9 @@ impl Volume {
         Bears { largest: self.shared.stamp_max().max(self.swept()).max(reached.number), reached }
     }
 
-    /// Says once with which ledger it is used, and where it is said up to which number that is durable: how far that is durable is noted with each frame, the first of which is written at once.
-    /// Each start leads the ledger on, so that a copy of it from before this one is known by that frame alone.
+    /// Says once with which ledger it is used, and where it is said up to which number that is durable: how
+    /// far that is durable is noted with each frame, the first of which is written at once. Each start leads
+    /// the ledger on, so that a copy of it from before this one is known by that frame alone.
     pub fn follow(&self, id: u128, number: Arc<AtomicU64>) {
         self.shared.follow(id, number);
         let (done, _) = crossbeam_channel::bounded(1);
@@ -271,7 +274,8 @@ impl Volume {
         self.shared.swept.load(Ordering::Acquire)
     }
 
-    /// All that was asked for before `until` and is here was judged by the marks up to it, and what is to be gone is, durably.
+    /// All that was asked for before `until` and is here was judged by the marks up to it, and what is to be
+    /// gone is, durably.
     ///
     /// # Errors
     /// Those of the drive: nothing has changed.
@@ -289,7 +293,8 @@ impl Volume {
         self.shared.space.charge(0)
     }
 
-    /// Gives back the segments in which nothing is of use. Returns how many were offered; the writer has the last word.
+    /// Gives back the segments in which nothing is of use. Returns how many were offered; the writer has the
+    /// last word.
     ///
     /// # Errors
     /// Those of the drive.

@@ -1,4 +1,5 @@
-//! What is held of each owner as the writer keeps it, beside the journal and for everybody to read; and counting it again.
+//! What is held of each owner as the writer keeps it, beside the journal and for everybody to read; and
+//! counting it again.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -22,7 +23,8 @@ pub(crate) struct Books {
     recount: Option<Recount>,
 }
 
-/// A count of memory's index from its beginning, while it goes on changing: what lies before the cursor is followed.
+/// A count of memory's index from its beginning, while it goes on changing: what lies before the cursor is
+/// followed.
 #[derive(Debug)]
 pub(crate) struct Recount {
     rows: Rows,
@@ -92,7 +94,8 @@ impl Books {
         }
     }
 
-    /// A segment is on its way out: what lies in it is not held any more. `owed` are removals that were taken off already.
+    /// A segment is on its way out: what lies in it is not held any more. `owed` are removals that were taken
+    /// off already.
     pub(crate) fn begin_dropping<'a>(
         &mut self,
         shared: &Shared,
@@ -154,7 +157,7 @@ impl Recount {
 }
 
 impl Books {
-    /// Begins to count anew, or begins that again.
+    /// Begins to count again, or begins that again.
     pub(crate) fn begin_recount(&mut self) {
         self.recount = Some(Recount { rows: Rows::default(), cursor: Place::BEGIN });
     }

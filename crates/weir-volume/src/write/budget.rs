@@ -1,12 +1,14 @@
-//! What may be written to a volume in a day, since drives wear: counted in days of UTC, so that what is allowed, what was
-//! used and when it is given anew can be said in one number each.
+//! What may be written to a volume in a day, since drives wear: counted in days of UTC, so that what is
+//! allowed, what was used and when it is given again can be said in one number each.
 //!
-//! All that is written counts: bodies, heads, journal, checkpoints, and what others write beside (the catalogue). Once it
-//! is used up no body is stored any more; whatever keeps the volume true (removals, purges, journals) goes on, and for
-//! that the last part of a budget is kept back. It reads no clock: it is told the time.
+//! All that is written counts: bodies, heads, journal, checkpoints, and what others write beside (the
+//! catalogue). Once it is used up no body is stored any more; whatever keeps the volume true (removals,
+//! purges, journals) goes on, and for that the last part of a budget is kept back. It reads no clock: it is
+//! told the time.
 //!
-//! The count is written down ahead of what is written to the volume, a step at a time (*granted*): whoever kills the
-//! process, a count that is found is never less than what was written. An orderly end writes down what it was.
+//! The count is written down ahead of what is written to the volume, a step at a time (*granted*): whoever
+//! kills the process, a count that is found is never less than what was written. An orderly end writes down
+//! what it was.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -77,7 +79,8 @@ impl WriteBudget {
         self.limit_bytes.load(Ordering::Relaxed)
     }
 
-    /// What was written since the day began, `written` being all that the volume has written since it was opened.
+    /// What was written since the day began, `written` being all that the volume has written since it was
+    /// opened.
     pub(crate) fn used_bytes(&self, written: u64) -> u64 {
         let all = written + self.beside_bytes.load(Ordering::Relaxed);
         all.wrapping_add(self.offset.load(Ordering::Relaxed))
@@ -105,7 +108,8 @@ impl WriteBudget {
         limit != UNLIMITED && (self.used_bytes(written) + waiting) * 2 > self.allowed(limit)
     }
 
-    /// What of a limit may be written by now where it is spread over the day, the part that may be spent before its time included.
+    /// What of a limit may be written by now where it is spread over the day, the part that may be spent
+    /// before its time included.
     pub(crate) fn allowed(&self, limit: u64) -> u64 {
         let second = self.second.load(Ordering::Relaxed);
         let due = u128::from(for_bodies(limit)) * u128::from(second) / u128::from(DAY_S);
@@ -130,8 +134,8 @@ impl WriteBudget {
         }
     }
 
-    /// What was written on the day before the volume was opened, where that is the same day. One that lies ahead, since the
-    /// clock was set back, counts as this one.
+    /// What was written on the day before the volume was opened, where that is the same day. One that lies
+    /// ahead, since the clock was set back, counts as this one.
     pub(crate) fn carry(&self, spent: Spent) {
         if spent.day >= self.day.load(Ordering::Relaxed) {
             self.offset.fetch_add(spent.bytes, Ordering::Relaxed);
@@ -146,8 +150,8 @@ impl WriteBudget {
         }
     }
 
-    /// Writes down what is to be carried over, `used` being what is used today: with a budget as much as is granted, and no more
-    /// often than half a step is used.
+    /// Writes down what is to be carried over, `used` being what is used today: with a budget as much as is
+    /// granted, and no more often than half a step is used.
     pub(crate) fn renew(&self, used: u64) {
         let limit = self.limit_bytes();
         if limit == UNLIMITED {

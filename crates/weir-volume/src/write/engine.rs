@@ -1,9 +1,10 @@
-//! The writing half of a volume: all that changes index, segments and journal, on one thread and in one order.
+//! The writing half of a volume: all that changes index, segments and journal, on one thread and in one
+//! order.
 //!
-//! It has no thread and no clock of its own: `Volume` drives it with commands and moments, tests drive it step by step.
-//! Every 500 ms the open segment is synced, then the journal's frame is written and synced; from then on that epoch is
-//! durable. A segment that failed is closed at its last synced byte, and what came after is forgotten: a sync that failed
-//! says nothing of the next one.
+//! It has no thread and no clock of its own: `Volume` drives it with commands and moments, tests drive it
+//! step by step. Every 500 ms the open segment is synced, then the journal's frame is written and synced;
+//! from then on that epoch is durable. A segment that failed is closed at its last synced byte, and what came
+//! after is forgotten: a sync that failed says nothing of the next one.
 
 mod evict;
 mod puts;

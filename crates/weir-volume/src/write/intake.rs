@@ -63,8 +63,8 @@ pub(crate) enum Command {
     },
     /// Make durable what came before; then say the durable epoch, if it is.
     Sync(Sender<Option<u64>>),
-    /// Count anew what is held of each owner; then say of how many that was not what was known. Said by nobody where the volume
-    /// does not write.
+    /// Count again what is held of each owner; then say of how many that was not what was known. Said by
+    /// nobody where the volume does not write.
     Recount(Sender<u64>),
     /// The last one.
     Stop,
@@ -126,7 +126,8 @@ impl Intake {
         if before + bytes > most { Err(Refused) } else { Ok(waiting) }
     }
 
-    /// Whether a body of so many bytes would find room now, with some left for those who come at the same time.
+    /// Whether a body of so many bytes would find room now, with some left for those who come at the same
+    /// time.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.waiting_bytes() + bytes + COMMAND_BYTES <= self.most_bytes / 8 * 7
     }

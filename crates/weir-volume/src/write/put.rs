@@ -44,7 +44,8 @@ pub struct Fate {
 pub struct Writing(Arc<Notify>);
 
 impl Writing {
-    /// Completes once more can be read than when this was called, or nothing more comes. So call it, look, then wait.
+    /// Completes once more can be read than when this was called, or nothing more comes. So call it, look,
+    /// then wait.
     pub fn more(&self) -> OwnedNotified {
         Arc::clone(&self.0).notified_owned()
     }

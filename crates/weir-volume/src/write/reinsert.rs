@@ -1,10 +1,12 @@
-//! What of a segment that is about to be dropped is written anew at the end of the log: a decision over numbers, without a volume.
+//! What of a segment that is about to be dropped is written again at the end of the log: a decision over
+//! numbers, without a volume.
 //!
-//! The log is a queue: without this what is asked for every minute would leave with what was asked for once. An object is wanted if
-//! it was used since it was written. Of those that are, the ones worth most go first, by uses for each byte that writing them
-//! again costs; and they may take no more than a part of the segment that goes, so that dropping always makes room.
+//! The log is a queue: without this what is asked for every minute would leave with what was asked for once.
+//! An object is wanted if it was used since it was written. Of those that are, the ones worth most go first,
+//! by uses for each byte that writing them again costs; and they may take no more than a part of the segment
+//! that goes, so that dropping always makes room.
 
-/// At most this part of a segment's bytes is written anew for each that is dropped: a quarter.
+/// At most this part of a segment's bytes is written again for each that is dropped: a quarter.
 pub const REINSERTED_PART: u64 = 4;
 /// A count of uses goes no further.
 pub const USES_MAX: u8 = 15;
@@ -18,13 +20,13 @@ pub struct Wanted {
     pub bytes: u64,
 }
 
-/// How many bytes may be written anew for a segment of that length.
+/// How many bytes may be written again for a segment of that length.
 pub fn allowance_bytes(segment_bytes: u64) -> u64 {
     segment_bytes / REINSERTED_PART
 }
 
-/// Which of these are written anew, by their places in the list: the one that is worth most first. What has no use is not, and
-/// what does not fit any more leaves its room to the next.
+/// Which of these are written again, by their places in the list: the one that is worth most first. What has
+/// no use is not, and what does not fit any more leaves its room to the next.
 pub fn choose(wanted: &[Wanted], allowance_bytes: u64) -> Vec<usize> {
     let mut order: Vec<usize> = (0..wanted.len()).filter(|at| wanted[*at].uses > 0).collect();
     // By uses a byte, without a division; of two that are worth the same the earlier one.
@@ -44,7 +46,7 @@ pub fn choose(wanted: &[Wanted], allowance_bytes: u64) -> Vec<usize> {
     order
 }
 
-/// What a count of uses becomes when the object is written anew: it must be used again to stay for good.
+/// What a count of uses becomes when the object is written again: it must be used again to stay for good.
 pub fn uses_after(uses: u8) -> u8 {
     uses / 2
 }

@@ -1,7 +1,8 @@
 //! Which objects are being stored at the moment, and from which stamp on one may begin.
 //!
-//! A sweep asks for a barrier ([`Running::raise_floor`]): from then on nothing begins that was asked for before it, so that what
-//! it has to judge becomes ever less. What was under way then is waited for, and looked at again once it has ended.
+//! A sweep asks for a barrier ([`Running::raise_floor`]): from then on nothing begins that was asked for
+//! before it, so that what it has to judge becomes ever less. What was under way then is waited for, and
+//! looked at again once it has ended.
 
 use std::collections::BTreeMap;
 
@@ -40,8 +41,8 @@ impl Running {
         true
     }
 
-    /// Notes an object that goes on: it is there already, whatever its stamp. False while it is being stored: whose end is
-    /// said would not be known.
+    /// Notes an object that goes on: it is there already, whatever its stamp. False while it is being stored:
+    /// whose end is said would not be known.
     pub(crate) fn resume(&self, named: Named, stamp: u64) -> bool {
         let mut state = self.0.lock();
         if state.running.contains_key(&named.object) {

@@ -1,6 +1,7 @@
 //! What was written to a volume today, remembered over a restart in the state folder.
 //!
-//! A count that is lost is none: that costs only what the budget would have refused. `docs/format/admission.md` draws the file.
+//! A count that is lost is none: that costs only what the budget would have refused.
+//! `docs/format/admission.md` draws the file.
 
 use std::io;
 use std::sync::Arc;

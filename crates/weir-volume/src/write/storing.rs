@@ -14,8 +14,8 @@ use crate::settings::EXTENT_DELAY;
 use crate::write::intake::Waiting;
 use crate::write::put::Fate;
 
-/// An extent that is written because time is up has at least this part of what is held, so that a slow body of any
-/// length has few.
+/// An extent that is written because time is up has at least this part of what is held, so that a slow body
+/// of any length has few.
 const EXTENT_PART: u64 = 64;
 /// What is written early when too much waits, in bytes at least.
 const PRESSED_BYTES_MIN: u64 = 4096;

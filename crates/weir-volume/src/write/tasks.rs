@@ -1,4 +1,5 @@
-//! What the engine is in the middle of between two steps: a segment being dropped, saved or counted, and removals to be written.
+//! What the engine is in the middle of between two steps: a segment being dropped, saved or counted, and
+//! removals to be written.
 
 use std::collections::{HashMap, VecDeque};
 

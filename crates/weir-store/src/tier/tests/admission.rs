@@ -7,7 +7,7 @@ use super::{DISK, MEMORY, find, find_key, until};
 use crate::samples::{Folder, body, key, now, proof, put, url};
 use crate::tier::Seating;
 use crate::volume::{Clock, OsDisk, Volume, VolumeSettings};
-use crate::{AdmissionMode, AdmissionSettings, Ledger, MARKS_MAX, Settings, Store, VolumeState};
+use crate::{AdmissionMode, AdmissionSettings, Ledger, MARKS_MAX, Settings, Store, VolumeReport};
 
 /// A store over the volume and the state folder in that folder, as a new process would open it.
 #[allow(clippy::disallowed_methods)]
@@ -47,7 +47,7 @@ fn what_was_used_most_before_the_volume_came_goes_down_without_another_use() {
     }
 }
 
-fn state(store: &Store) -> VolumeState {
+fn state(store: &Store) -> VolumeReport {
     store.volumes().remove(0)
 }
 
@@ -190,7 +190,7 @@ fn a_used_up_budget_ends_storing_and_nothing_else() {
         std::thread::sleep(Duration::from_micros(300));
     }
     assert!(store.sync_for_tests());
-    let VolumeState { budget, usage, .. } = state(&store);
+    let VolumeReport { budget, usage, .. } = state(&store);
     let written = usage.body_bytes + usage.head_bytes + usage.journal_bytes + usage.checkpoint_bytes;
     assert_eq!(budget.used_bytes, written);
     assert!(written <= BUDGET && written > BUDGET / 10 * 8, "{written} of {BUDGET}");

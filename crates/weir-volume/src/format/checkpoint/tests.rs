@@ -80,7 +80,7 @@ fn those_of_older_formats_are_not_read() {
     for name in ["checkpoint-1.bin", "checkpoint-2.bin"] {
         let golden = crate::testing::samples::golden(name, &[]);
         assert_eq!(&golden[8..16], b"WeirCkp\n");
-        assert!(parse(&golden).is_none(), "the index is made anew");
+        assert!(parse(&golden).is_none(), "the index is made again");
     }
 }
 

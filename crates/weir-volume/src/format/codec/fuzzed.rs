@@ -1,5 +1,5 @@
-//! Promises of the head's reader that hold for any bytes: no panic, what was read and is written again reads the same, and
-//! nothing is younger than it was.
+//! Promises of the head's reader that hold for any bytes: no panic, what was read and is written again reads
+//! the same, and nothing is younger than it was.
 
 use std::time::{Duration, Instant, SystemTime};
 

@@ -1,5 +1,5 @@
-//! Promises of the journal's reader that hold for any bytes: no panic, frames that are written anew read the same, and what
-//! was torn off takes frames away and changes none.
+//! Promises of the journal's reader that hold for any bytes: no panic, frames that are written again read the
+//! same, and what was torn off takes frames away and changes none.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -34,7 +34,7 @@ fn check(frames: &[u8], superblock: &Superblock) {
     let all = read(&bytes, superblock, NUMBER);
     let mut again = header(superblock, NUMBER);
     all.iter().for_each(|frame| again.extend(frame.to_bytes(superblock, NUMBER)));
-    assert_eq!(read(&again, superblock, NUMBER), all, "what is written anew reads otherwise");
+    assert_eq!(read(&again, superblock, NUMBER), all, "what is written again reads otherwise");
     let torn = read(&bytes[..bytes.len() - 1], superblock, NUMBER);
     assert!(all.starts_with(&torn), "a torn journal says something else");
     assert!(

@@ -1,5 +1,5 @@
-//! Promises of the reader of records that hold for any bytes: no panic, nothing outside of the bytes, and what was read is
-//! what would be written at that place, and at no other.
+//! Promises of the reader of records that hold for any bytes: no panic, nothing outside of the bytes, and
+//! what was read is what would be written at that place, and at no other.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -39,7 +39,7 @@ fn check(bytes: &[u8]) {
         Kind::Object | Kind::Extent | Kind::Gone => Table::Blocks(&sums),
     };
     let again = describe(header, SECRET, PLACE, read.key, read.head, table);
-    assert_eq!(again, bytes[..described as usize], "what is written anew differs");
+    assert_eq!(again, bytes[..described as usize], "what is written again differs");
     let body = bytes.get(described as usize..).and_then(|rest| rest.get(..header.body_bytes() as usize));
     if let Some(body) = body.filter(|body| !body.is_empty() && read.is_body(body)) {
         let mut other = body.to_vec();

@@ -46,8 +46,8 @@ impl Engine {
         Dropping { number, next_shard: 0, gone: 0, untold: Untold::default() }
     }
 
-    /// Drops a segment of which it was found that nothing in it is of use. What removals it says must be said for as long as
-    /// there are older segments, for an index that is made anew from them.
+    /// Drops a segment of which it was found that nothing in it is of use. What removals it says must be said
+    /// for as long as there are older segments, for an index that is made again from them.
     pub(super) fn free(&mut self, number: u64, has_gone: bool) {
         let is_open = self.open.as_ref().is_some_and(|open| open.segment.number == number);
         let is_dropping = self.dropping.as_ref().is_some_and(|dropping| dropping.number == number);
@@ -62,8 +62,8 @@ impl Engine {
         let geometry = self.shared.segments.geometry;
         let slot = geometry.slot_of(number);
         let is_empty = |shard| !self.shared.index.any(shard, |location| geometry.slot(location) == slot);
-        // What was removed of it must be durable before its file goes, or after a crash its entries would be missed where they
-        // still count.
+        // What was removed of it must be durable before its file goes, or after a crash its entries would be
+        // missed where they still count.
         if (0..self.shared.index.shards()).all(is_empty) && self.sync() {
             self.shared.limbo.add_segment(number);
             Counters::add(&self.shared.counters.segments_freed, 1);
@@ -143,7 +143,8 @@ impl Engine {
     pub(super) fn discard(&mut self, segment: &Arc<Segment>) {
         self.shared.segments.remove(segment.number);
         self.books.drop_segment(segment.number);
-        // Of a segment that the journal does not know nothing need be said, but a frame under way may name it.
+        // Of a segment that the journal does not know nothing need be said, but a frame under way may name
+        // it.
         self.pending.push(Change::Dropped { segment: segment.number });
         self.leaving.retain(|leaving| leaving.strong_count() > 0);
         self.leaving.push(Arc::downgrade(segment));

@@ -17,7 +17,8 @@ use crate::write::storing::{End, Put, Run};
 
 /// How often bodies that wait are looked at.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
-/// A head is written again when so many times its own length has come since: about 3 % of all that is written.
+/// A head is written again when so many times its own length has come since: about 3 % of all that is
+/// written.
 const HEAD_PER_BODY: u64 = 32;
 /// How many runs of one body wait at a time.
 const RUNS_MAX: usize = 16;

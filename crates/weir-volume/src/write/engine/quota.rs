@@ -1,8 +1,9 @@
-//! Quotas: what is held of an owner beyond what is allowed leaves, its own oldest content first, in small steps.
+//! Quotas: what is held of an owner beyond what is allowed leaves, its own oldest content first, in small
+//! steps.
 //!
-//! The books say which segments have objects of an owner. The oldest of those is gone through once, and its objects are kept as a
-//! list, so that a site that is always at its quota costs a removal for each object that comes and no search. What is still
-//! arriving is left alone: it is looked at when it is there.
+//! The books say which segments have objects of an owner. The oldest of those is gone through once, and its
+//! objects are kept as a list, so that a site that is always at its quota costs a removal for each object
+//! that comes and no search. What is still arriving is left alone: it is looked at when it is there.
 
 use std::collections::VecDeque;
 
@@ -91,7 +92,8 @@ impl Engine {
         }
     }
 
-    /// Lists the entries of the oldest segment that has objects of the owner and was not listed. False where there is none.
+    /// Lists the entries of the oldest segment that has objects of the owner and was not listed. False where
+    /// there is none.
     fn list_next(&mut self, owner: u64, oldest: &mut Oldest) -> bool {
         let from = Place { segment: oldest.segment, unit: oldest.listed_to };
         for segment in self.books.rows.segments_of(owner, from.segment) {

@@ -1,5 +1,5 @@
-//! Counting anew what is held of each owner, entry by entry, between other work: where something left of which it is not known
-//! what it was counted for, and for whoever wants to know whether the books are right.
+//! Counting again what is held of each owner, entry by entry, between other work: where something left of
+//! which it is not known what it was counted for, and for whoever wants to know whether the books are right.
 
 use crossbeam_channel::Sender;
 
@@ -65,7 +65,8 @@ impl Engine {
         true
     }
 
-    /// The drive has failed: what could not be read is no less held. After some failures the volume is ejected, and nobody asks.
+    /// The drive has failed: what could not be read is no less held. After some failures the volume is
+    /// ejected, and nobody asks.
     fn recount_again(&mut self) -> bool {
         if self.shared.counters.health() == Health::Ejected {
             self.books.give_up_recount();
@@ -76,7 +77,8 @@ impl Engine {
         true
     }
 
-    /// Lists the entries of the first segment from a place on that has some; where that begins. `None` at the end.
+    /// Lists the entries of the first segment from a place on that has some; where that begins. `None` at the
+    /// end.
     fn next_batch(&mut self, cursor: Place) -> Option<Place> {
         let numbers = self.shared.segments.numbers();
         for number in numbers.into_iter().filter(|number| *number >= cursor.segment) {

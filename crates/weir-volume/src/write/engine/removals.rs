@@ -30,7 +30,8 @@ impl Engine {
             }
             return;
         }
-        // The log does not have it: until it has, the journal must not either, or an index made anew would bring it back.
+        // The log does not have it: until it has, the journal must not either, or an index made again would
+        // bring it back.
         let mut taken = Vec::new();
         for location in &locations {
             let counted = running.as_ref().map(|put| put.counted.clone());

@@ -7,7 +7,7 @@ use crate::settings::{FREE_PERCENT, FULL_PAUSE};
 use crate::usage::Counters;
 use crate::write::put::Ended;
 
-/// Who reads a dropped segment has it for the length of one read: so often, and so long, they are waited for.
+/// A reader has a dropped segment for the length of one read: it is waited for so often, and so long.
 const LEAVING_TRIES: u32 = 20;
 const LEAVING_PAUSE: Duration = Duration::from_millis(1);
 
@@ -34,7 +34,8 @@ impl Engine {
         self.no_room()
     }
 
-    /// What the index may grow by before this is asked again: a checkpoint beside the old one, and the journal.
+    /// What the index may grow by before this is asked again: a checkpoint beside the old one, and the
+    /// journal.
     fn index_growth(&self) -> u64 {
         2 * self.checkpoint_bytes() + self.journal_bytes_max()
     }
@@ -45,7 +46,8 @@ impl Engine {
     }
 
     fn make_room(&mut self, bytes: u64) -> Result<(), Ended> {
-        // What readers hold of a dropped segment counts until they let go: more than is needed is not dropped for it.
+        // What readers hold of a dropped segment counts until they let go: more than is needed is not dropped
+        // for it.
         let mut tries = 0;
         loop {
             let lacking = (self.shared.space.used_bytes() + bytes).saturating_sub(self.shared.size_bytes());

@@ -1,8 +1,10 @@
-//! Writing anew what is still wanted of the oldest segment, before that is dropped: in small steps, while there is room in the open
-//! one, and as far as the budget of writes allows. [`super::super::reinsert`] decides what.
+//! Writing again what is still wanted of the oldest segment, before that is dropped: in small steps, while
+//! there is room in the open one, and as far as the budget of writes allows. [`super::super::reinsert`]
+//! decides what.
 //!
-//! An object keeps its number: of its records the last one counts, so that a crash at any moment leaves one of the two. What lies in
-//! the segment without a record there (a long body's middle, a body whose head was refreshed) goes with it.
+//! An object keeps its number: of its records the last one counts, so that a crash at any moment leaves one
+//! of the two. What lies in the segment without a record there (a long body's middle, a body whose head was
+//! refreshed) goes with it.
 
 use std::sync::Arc;
 
@@ -79,7 +81,7 @@ impl Engine {
         chosen.into_iter().map(|at| found[at]).collect()
     }
 
-    /// Writes an object anew. False where no more may be written.
+    /// Writes an object again. False where no more may be written.
     fn save(&mut self, hash: KeyHash, location: Location, wanted: Wanted) -> bool {
         if self.may_write().is_err() || !self.shared.has_left(wanted.bytes) {
             return false;
@@ -90,7 +92,8 @@ impl Engine {
         if is_looked_for || self.puts.contains_key(&record.number) || !self.shared.index.has(hash, location) {
             return true;
         }
-        // What does not fit would close the segment, and room for another might have to be made of this very one.
+        // What does not fit would close the segment, and room for another might have to be made of this very
+        // one.
         let most = record.memory_bytes() + wanted.bytes + wanted.bytes / 64 + 1024;
         let room = self.open.as_ref().map_or(0, |open| self.segment_bytes() - open.segment.end());
         if most > room {
@@ -109,7 +112,8 @@ impl Engine {
         }
     }
 
-    /// Writes a record with what of its body lies in the same segment at the end of the log. False where that cannot be read.
+    /// Writes a record with what of its body lies in the same segment at the end of the log. False where that
+    /// cannot be read.
     fn write_anew(&mut self, record: Record) -> Result<bool, Ended> {
         let location = record.location;
         if record.is_object() {

@@ -17,7 +17,8 @@ use crate::index::segment;
 use crate::settings::{JOURNAL_BYTES_MAX, SYNC_INTERVAL};
 use crate::usage::{Counters, Health};
 
-/// Between the beginnings of two checkpoints there is so much time, so that a drive that fails is not kept busy by them.
+/// Between the beginnings of two checkpoints there is so much time, so that a drive that fails is not kept
+/// busy by them.
 const CHECKPOINT_PAUSE: Duration = Duration::from_secs(2);
 
 impl Engine {
@@ -214,7 +215,8 @@ impl Engine {
         self.checkpoint.as_ref().is_some_and(|writing| writing.is_ready_for_trailer(&self.shared.index))
     }
 
-    /// How far the journals may grow before a checkpoint, in bytes: as far as a checkpoint is long, within limits.
+    /// How far the journals may grow before a checkpoint, in bytes: as far as a checkpoint is long, within
+    /// limits.
     pub(super) fn journal_bytes_max(&self) -> u64 {
         self.journal_bytes_min.max(self.checkpoint_bytes().min(JOURNAL_BYTES_MAX))
     }

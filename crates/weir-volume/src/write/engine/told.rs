@@ -1,5 +1,6 @@
-//! Telling what has left the index with a segment, before the segment's file goes: its keys lie in its records alone. They are
-//! read in the order of their places and in small steps, and only while somebody listens.
+//! Telling what has left the index with a segment, before the segment's file goes: its keys lie in its
+//! records alone. They are read in the order of their places and in small steps, and only while somebody
+//! listens.
 
 use super::Engine;
 use crate::eviction::Eviction;
@@ -24,7 +25,8 @@ impl Engine {
             match self.tell_evicted(location) {
                 Ok(()) => {}
                 Err(ReadError::Gone | ReadError::NotResident) => watcher.miss(1),
-                // A drive that fails is not asked for the rest: each failure may take long, and brings its end nearer.
+                // A drive that fails is not asked for the rest: each failure may take long, and brings its
+                // end nearer.
                 Err(ReadError::Device(_)) => watcher.miss(1 + untold.0.drain(..).count() as u64),
             }
         }

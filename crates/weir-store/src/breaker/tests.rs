@@ -4,14 +4,15 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Act, Event, Life, Phase};
+use super::{Act, CircuitBreaker, Event};
+use crate::volume_state::VolumeState;
 
 fn s(count: u64) -> Duration {
     Duration::from_secs(count)
 }
 
 /// What follows from events, each at its second.
-fn after(life: Life, events: &[(u64, Event)]) -> (Life, Vec<Act>) {
+fn after(life: CircuitBreaker, events: &[(u64, Event)]) -> (CircuitBreaker, Vec<Act>) {
     events.iter().fold((life, Vec::new()), |(life, mut acts), (at, event)| {
         let (life, act) = life.on(*event, s(*at));
         acts.extend(act);
@@ -19,16 +20,16 @@ fn after(life: Life, events: &[(u64, Event)]) -> (Life, Vec<Act>) {
     })
 }
 
-fn up() -> Life {
-    Life::new().on(Event::Opened, s(1)).0
+fn up() -> CircuitBreaker {
+    CircuitBreaker::new().on(Event::Opened, s(1)).0
 }
 
 #[test]
 fn a_volume_that_lags_is_passed_by_and_waited_for_again() {
     let (life, acts) = after(up(), &[(10, Event::Lags), (10, Event::Answers)]);
-    assert_eq!((life.phase(), acts), (Phase::Slow, vec![Act::Pass]));
+    assert_eq!((life.state(), acts), (VolumeState::Slow, vec![Act::Pass]));
     let (life, acts) = after(life, &[(11, Event::Lags), (11, Event::Answers), (13, Event::Answers)]);
-    assert_eq!((life.phase(), acts), (Phase::Up, vec![Act::Await]), "the pause had begun anew");
+    assert_eq!((life.state(), acts), (VolumeState::Up, vec![Act::Await]), "the pause had begun anew");
     assert_eq!(life.on(Event::Lags, s(14)).0.rests_for(s(14)), Some(s(4)), "and doubles each time");
     assert_eq!(life.on(Event::Lags, s(1000)).0.rests_for(s(1000)), Some(s(1)), "but after a calm");
 }
@@ -46,7 +47,7 @@ fn a_volume_that_fails_is_opened_again_ever_later() {
         assert_eq!(life.on(Event::Tick, s(now + rest - 1)).1, None);
         now += rest;
         let (probing, act) = life.on(Event::Tick, s(now));
-        assert_eq!((probing.phase(), act), (Phase::Probing, Some(Act::Open)));
+        assert_eq!((probing.state(), act), (VolumeState::Probing, Some(Act::Open)));
         life = probing.on(Event::Opened, s(now)).0;
     }
     assert_eq!(rests, [5, 10, 20, 40, 80, 160, 320, 600, 600, 600]);
@@ -54,7 +55,8 @@ fn a_volume_that_fails_is_opened_again_ever_later() {
 
 #[test]
 fn one_that_cannot_be_opened_is_tried_ever_later() {
-    let (life, acts) = after(Life::new(), &[(1, Event::NotOpened), (6, Event::Tick), (7, Event::NotOpened)]);
+    let (life, acts) =
+        after(CircuitBreaker::new(), &[(1, Event::NotOpened), (6, Event::Tick), (7, Event::NotOpened)]);
     assert_eq!((acts, life.rests_for(s(7))), (vec![Act::Open], Some(s(10))));
 }
 
@@ -76,24 +78,24 @@ proptest! {
         let events = [
             Event::Opened, Event::NotOpened, Event::Answers, Event::Lags, Event::Unwritable, Event::Fails, Event::Tick,
         ];
-        let (mut life, mut now) = (Life::new(), 0);
+        let (mut life, mut now) = (CircuitBreaker::new(), 0);
         for (passed, event) in steps {
             now += passed;
-            let before = life.phase();
+            let before = life.state();
             let act;
             (life, act) = life.on(events[event], s(now));
             match act {
-                Some(Act::Open) => prop_assert_eq!((before, life.phase()), (Phase::Ejected, Phase::Probing)),
+                Some(Act::Open) => prop_assert_eq!((before, life.state()), (VolumeState::Ejected, VolumeState::Probing)),
                 Some(Act::Eject) => {
-                    prop_assert!(matches!(before, Phase::Up | Phase::Slow) && life.phase() == Phase::Ejected);
+                    prop_assert!(matches!(before, VolumeState::Up | VolumeState::Slow) && life.state() == VolumeState::Ejected);
                 }
-                Some(Act::Pass) => prop_assert_eq!((before, life.phase()), (Phase::Up, Phase::Slow)),
+                Some(Act::Pass) => prop_assert_eq!((before, life.state()), (VolumeState::Up, VolumeState::Slow)),
                 Some(Act::Await) => {
-                    prop_assert!(matches!(before, Phase::Slow | Phase::Probing) && life.phase() == Phase::Up);
+                    prop_assert!(matches!(before, VolumeState::Slow | VolumeState::Probing) && life.state() == VolumeState::Up);
                 }
-                Some(Act::Write) => prop_assert_eq!(life.phase(), Phase::Up),
+                Some(Act::Write) => prop_assert_eq!(life.state(), VolumeState::Up),
                 None => prop_assert!(
-                    life.phase() == before || (before, life.phase()) == (Phase::Probing, Phase::Ejected)
+                    life.state() == before || (before, life.state()) == (VolumeState::Probing, VolumeState::Ejected)
                 ),
             }
             prop_assert!(life.rests_for(s(now)).is_none_or(|rest| rest <= s(600)));
