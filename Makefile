@@ -3,7 +3,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := build
-.PHONY: build dist dist-test run test torture lint fuzz bench tools rocksdb-tools test-tools
+.PHONY: help build dist dist-test run check test torture lint fuzz bench tools rocksdb-tools test-tools
 
 CARGO ?= cargo
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),target)
@@ -17,7 +17,7 @@ SEEDS ?= 10000
 TEST_THREADS ?= 6
 # What has a lock file of npm packages: the public suite, and what drives a browser.
 NPM_FOLDERS := tests/conformance tests/browser
-# Cargo with RocksDB, whose library is built once and kept outside: 20 minutes and more the first time, on two cores.
+# Cargo with RocksDB, whose library is built once and kept outside: 6 minutes of CPU.
 ROCKSDB_CARGO := crates/weir-rocks/with-library $(CARGO)
 
 # need command:package ...: installs the packages whose commands are missing.
@@ -32,7 +32,11 @@ install = if [ -n "$$missing" ]; then \
 	  DEBIAN_FRONTEND=noninteractive $$as_root apt-get install -q -y --no-install-recommends $$missing </dev/null || \
 	  { echo "make: install$$missing and try again" >&2; exit 1; }; fi
 
-## build: the release binary
+## help: what there is; the minutes that each takes are in CONTRIBUTING.md
+help:
+	@sed -n 's/^## /  make /p' $(firstword $(MAKEFILE_LIST))
+
+## build: the release binary, with RocksDB
 build: tools rocksdb-tools
 	$(ROCKSDB_CARGO) build --release --locked -p weir --features rocksdb
 
@@ -51,16 +55,23 @@ run: tools
 	$(CARGO) build --release --locked -p weir
 	$(TARGET_DIR)/release/weir run $(if $(ORIGIN),--origin $(ORIGIN),--demo) --listen $(LISTEN)
 
+## check: format, clippy, and every test that needs no RocksDB, no browser and no other language
+check: tools
+	$(CARGO) fmt --all --check
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	RUST_TEST_THREADS=$(TEST_THREADS) $(CARGO) test --workspace --locked --no-fail-fast -- \
+	  --skip answer::conformance --skip answer::lint --skip answer::structured --skip range::browser
+
 ## test: the whole suite; last a thousand clients for one cold 100 MB object
+# First the program without RocksDB, of the crates that the tests need anyway.
 test: tools rocksdb-tools test-tools
-	$(CARGO) check --locked -p weir
+	$(ROCKSDB_CARGO) test --workspace --locked --bins --no-run
 	@mkdir -p $(TARGET_DIR)
 	set -o pipefail; RUST_TEST_THREADS=$(TEST_THREADS) $(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb --no-fail-fast 2>&1 \
 	  | tee $(TARGET_DIR)/test.log || tests/again $(TARGET_DIR)/test.log $(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb --test it
 	WEIR_CROWD_BYTES=100000000 $(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb --test it -- --nocapture a_thousand_clients
 
-## torture: Weir killed KILLS times and its drive's power cut POWER_CUTS times (as root), all in the middle of things;
-## thousands of power cuts for the volume alone
+## torture: Weir killed KILLS times and its drive's power cut POWER_CUTS times (as root); thousands for the volume alone
 torture: tools rocksdb-tools test-tools
 	WEIR_KILLS=$(KILLS) WEIR_POWER_CUTS=$(POWER_CUTS) $(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb --test it -- --nocapture drives::
 	WEIR_VOLUME_SEEDS=$(SEEDS) $(CARGO) test --locked -p weir-volume --lib -- tests::power
@@ -92,8 +103,10 @@ tools:
 	@$(call need,cc:build-essential cmake:cmake)
 	@$(CARGO) --version >/dev/null 2>&1 || { echo "make: installing the stable compiler"; rustup default stable; }
 
-# A library that generates RocksDB's bindings from its headers; it has no command by which it could be looked for.
+# A library that generates RocksDB's bindings from its headers; it has no command by which it could be looked for. And the compiler
+# that needs least for the C++.
 rocksdb-tools:
+	@$(call need,clang++:clang)
 	@missing=; [ -n "$$LIBCLANG_PATH" ] || \
 	  ls /usr/lib/llvm-*/lib/libclang.so /usr/lib/libclang.so /usr/lib64/libclang.so 2>/dev/null | grep -q . || \
 	  missing=" libclang-dev"; $(install)

@@ -3,6 +3,8 @@
 //! It knows what is held, not what it means: which generation answers a request is the caller's to say (`select`), and
 //! no header is ever read here.
 
+mod below;
+
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,11 +26,10 @@ use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, 
 use crate::listing::{Listing, Page, Unlisted, list};
 use crate::shelf::Shelf;
 use crate::stocks::{Live, SiteStocks, live, share_quotas, stocks};
+use crate::tier::{Ask, Gone, Place, Seating, Stowing};
 #[cfg(test)]
-use crate::tier::Outdone;
-use crate::tier::{Ask, Gone, Place, Seating, Stowing, Tier};
-use crate::volume::{EvictionListener, ReadError, Volume, Writing, key};
-use crate::volume_state::VolumeState;
+use crate::tier::{Outdone, Tier};
+use crate::volume::{EvictionListener, ReadError, Volume, key};
 use crate::watch::{VolumeWatcher, Watcher};
 use crate::writer::{Kind, Writer};
 
@@ -451,38 +452,6 @@ impl Store {
         });
         writer.stow(stowing);
         Some(writer)
-    }
-
-    /// Whether a generation is still being written to the volume: what is not found of it may be in a moment.
-    pub fn is_going_down(&self, generation: &Generation) -> bool {
-        self.writing(generation).is_some()
-    }
-
-    /// By which to wait for more of a generation that is still being written to the volume; `None` where nothing more comes.
-    pub fn writing(&self, generation: &Generation) -> Option<Writing> {
-        // What does not keep up is not waited for.
-        let keeps_up = |tier: &Tier| !matches!(tier.state(), VolumeState::Slow | VolumeState::Ejected);
-        generation.home().filter(|tier| keeps_up(tier)).and_then(|tier| tier.writing(generation))
-    }
-
-    /// What the volume has by now at `offset` of a body that memory keeps only a window of, as [`Generation::fetch`].
-    ///
-    /// # Errors
-    /// [`Gone`] where it has nothing there, or not yet.
-    ///
-    /// # Cancel safety
-    /// Safe: nothing was taken.
-    pub async fn fetch_below(
-        &self,
-        generation: &Generation,
-        place: &mut Place,
-        offset: u64,
-        max: usize,
-    ) -> Result<Option<Piece>, Gone> {
-        if let Some(tier) = generation.home() {
-            tier.attach(generation);
-        }
-        generation.fetch(place, offset, max).await
     }
 
     /// Gives a generation the head that a 304 made of its old one (RFC 9111 §4.3.4); `stamp` is the ledger's number

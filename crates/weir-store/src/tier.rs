@@ -350,12 +350,18 @@ impl Tier {
         }
     }
 
-    /// By which to wait for more of a generation that is still being written, so that what is not found of it may be found in
-    /// a moment.
+    /// Whether a generation is still being written, so that what is not found of it may be found in a moment.
+    pub(crate) fn is_going_down(&self, generation: &Generation) -> bool {
+        self.fate(generation).is_some_and(|fate| fate.ended().is_none())
+    }
+
+    /// A wait for more of a generation that is still being written.
     pub(crate) fn writing(&self, generation: &Generation) -> Option<Writing> {
-        let going_down = self.going_down.lock();
-        let fate = going_down.get(&generation.object()).and_then(|going| going.fate.upgrade());
-        fate.filter(|fate| fate.ended().is_none()).map(|fate| fate.writing())
+        self.fate(generation)?.writing()
+    }
+
+    fn fate(&self, generation: &Generation) -> Option<Arc<Fate>> {
+        self.going_down.lock().get(&generation.object())?.fate.upgrade()
     }
 
     /// Takes an object out.

@@ -251,33 +251,3 @@ fn how_far_it_had_come_is_that_of_its_opening() {
     assert!(volume.found().epoch == 0 && volume.found().end > 0);
     assert!(volume.reached().epoch > 0 && volume.reached().end > volume.found().end);
 }
-
-/// Whoever waits for bytes of an object is woken when there are more, and when no more come.
-#[test]
-fn a_reader_is_woken_by_what_is_written() {
-    let folder = Folder::new("woken");
-    let (volume, _) = open(&folder, 64 << 20);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-    let wait = |more| {
-        let woken = async { tokio::time::timeout(std::time::Duration::from_secs(20), more).await };
-        assert!(runtime.block_on(woken).is_ok(), "nobody was woken");
-    };
-    for is_finished in [true, false] {
-        let key = samples::key(u64::from(is_finished));
-        let put = volume.begin(&key, head(1, 0), 1, None).unwrap();
-        let writing = put.fate().writing();
-        let more = writing.more();
-        put.push(0, samples::body(1, 0, 3_000_000)).unwrap();
-        wait(more);
-        assert!(!volume.find(key.digest).is_empty());
-        let more = writing.more();
-        if is_finished {
-            put.finish(3_000_000).unwrap();
-        } else {
-            drop(put);
-        }
-        wait(more);
-        volume.sync().unwrap();
-        assert_eq!(volume.find(key.digest).is_empty(), !is_finished);
-    }
-}
