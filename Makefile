@@ -74,7 +74,7 @@ test: tools rocksdb-tools test-tools
 ## torture: Weir killed KILLS times and its drive's power cut POWER_CUTS times (as root); thousands for the volume alone
 torture: tools rocksdb-tools test-tools
 	WEIR_KILLS=$(KILLS) WEIR_POWER_CUTS=$(POWER_CUTS) $(ROCKSDB_CARGO) test --workspace --locked --features weir/rocksdb --test it -- --nocapture drives::
-	WEIR_VOLUME_SEEDS=$(SEEDS) $(CARGO) test --locked -p weir-store --lib -- volume::tests::power
+	WEIR_VOLUME_SEEDS=$(SEEDS) $(CARGO) test --locked -p weir-volume --lib -- tests::power
 
 ## lint: format, clippy, dependencies
 lint: tools rocksdb-tools

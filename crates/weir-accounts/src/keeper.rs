@@ -12,10 +12,10 @@ use std::time::{Duration, SystemTime};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use parking_lot::Mutex;
 use thiserror::Error;
+use weir_disk::{Disk, DiskFile};
 
 use crate::book::{Book, Rows, folded, rows};
 use crate::day::{Day, Month, Period};
-use crate::files::AccountFiles;
 use crate::flows::Flows;
 use crate::form::{self, Id, Sheet, Told};
 use crate::unsound::{Unsound, name_aside};
@@ -111,7 +111,7 @@ pub enum AccountsError {
 #[derive(Debug)]
 pub struct Accounts {
     book: Arc<Mutex<Book>>,
-    reader: Box<dyn AccountFiles + Sync>,
+    disk: Arc<dyn Disk>,
     state: Arc<Mutex<AccountsState>>,
     orders: Sender<Order>,
 }
@@ -131,23 +131,23 @@ enum Order {
 pub type Source = Box<dyn Fn() -> Vec<Counted> + Send>;
 
 impl Accounts {
-    /// Reads what is there and starts the thread. `reader` and `writer` are the same files; `clock` is the wall's.
+    /// Reads what is there and starts the thread. `disk` is the folder of the accounts, made when the first file is written; `clock` is the
+    /// wall's.
     ///
     /// # Errors
     /// What is there cannot be read, or the thread not be started. That it cannot be written is no error.
     pub fn start(
-        reader: Box<dyn AccountFiles + Sync>,
-        writer: Box<dyn AccountFiles>,
+        disk: Arc<dyn Disk>,
         source: Source,
         clock: fn() -> SystemTime,
     ) -> Result<Accounts, AccountsError> {
-        let mut keeper = Keeper::open(writer, source, clock)?;
+        let mut keeper = Keeper::open(disk.clone(), source, clock)?;
         let (book, state) = (keeper.book.clone(), keeper.state.clone());
         let (orders, told) = bounded(16);
         let spawned =
             thread::Builder::new().name("weir-accounts".to_owned()).spawn(move || keeper.run(&told));
         spawned.map_err(AccountsError::Thread)?;
-        Ok(Accounts { book, reader, state, orders })
+        Ok(Accounts { book, disk, state, orders })
     }
 
     /// Where they stand.
@@ -245,13 +245,13 @@ impl Accounts {
             }
             book.file_name(month)
         };
-        let told = read(&*self.reader, &name)?;
+        let told = read(&*self.disk, &name)?;
         Ok(told.map(|told| (rows(month, &told.sheet), Unsound::of(&name, month, &told))).unwrap_or_default())
     }
 
     /// What other processes have counted beside this one, and what is set aside; few files, and short ones.
     fn others(&self) -> Result<Others, AccountsError> {
-        others(&*self.reader, |name| self.book.lock().own_month(name).is_some())
+        others(&*self.disk, |name| self.book.lock().own_month(name).is_some())
     }
 }
 
@@ -291,6 +291,7 @@ enum Detail {
 #[derive(Debug)]
 struct Open {
     month: Month,
+    file: Arc<dyn DiskFile>,
     /// Its length when it was made.
     made_bytes: u64,
     added_bytes: u64,
@@ -300,7 +301,7 @@ struct Open {
 
 /// The thread's side.
 struct Keeper {
-    files: Box<dyn AccountFiles>,
+    disk: Arc<dyn Disk>,
     book: Arc<Mutex<Book>>,
     state: Arc<Mutex<AccountsState>>,
     source: Source,
@@ -313,18 +314,14 @@ struct Keeper {
 }
 
 impl Keeper {
-    fn open(
-        files: Box<dyn AccountFiles>,
-        source: Source,
-        clock: fn() -> SystemTime,
-    ) -> Result<Keeper, AccountsError> {
+    fn open(disk: Arc<dyn Disk>, source: Source, clock: fn() -> SystemTime) -> Result<Keeper, AccountsError> {
         let (book, state) = (Arc::<Mutex<Book>>::default(), Arc::default());
         let (counted, day) = (HashMap::new(), Day::of(clock()));
-        let mut keeper = Keeper { files, book, state, source, clock, counted, day, open: None };
-        for name in names(&*keeper.files)? {
+        let mut keeper = Keeper { disk, book, state, source, clock, counted, day, open: None };
+        for name in names(&*keeper.disk)? {
             let month = keeper.book.lock().own_month(&name);
             let Some(month) = month else { continue };
-            let Some(told) = read(&*keeper.files, &name)? else { continue };
+            let Some(told) = read(&*keeper.disk, &name)? else { continue };
             match Unsound::of(&name, month, &told).map(|unsound| (keeper.set_aside(&unsound), unsound)) {
                 None => keeper.book.lock().sum(month, &told.sheet),
                 // Told of below, with all others.
@@ -335,7 +332,7 @@ impl Keeper {
                 }
             }
         }
-        let (_, unsound) = others(&*keeper.files, |name| keeper.book.lock().own_month(name).is_some())?;
+        let (_, unsound) = others(&*keeper.disk, |name| keeper.book.lock().own_month(name).is_some())?;
         for unsound in &unsound {
             tracing::error!("accounts: {unsound}");
         }
@@ -347,7 +344,7 @@ impl Keeper {
     /// What a month's own file says. One that is not whole is set aside, and says nothing any more.
     fn read(&mut self, month: Month) -> io::Result<Option<Sheet>> {
         let name = self.book.lock().file_name(month);
-        let Some(told) = read(&*self.files, &name).map_err(io::Error::other)? else { return Ok(None) };
+        let Some(told) = read(&*self.disk, &name).map_err(io::Error::other)? else { return Ok(None) };
         let Some(unsound) = Unsound::of(&name, month, &told) else { return Ok(Some(told.sheet)) };
         let set_aside = self.set_aside(&unsound)?;
         tracing::error!(set_aside, "accounts: {unsound}");
@@ -358,10 +355,11 @@ impl Keeper {
     /// Gives a month's file another name, under which it stays as it is and counts for what is sound of it: nothing of it is
     /// lost with what is written from now on, and it is counted once, whenever this process ends.
     fn set_aside(&mut self, unsound: &Unsound) -> io::Result<String> {
-        let name = name_aside(&unsound.file, (self.clock)(), &self.files.names()?);
+        let name = name_aside(&unsound.file, (self.clock)(), &list(&*self.disk)?);
         // It may be the one that is open.
         self.open = None;
-        self.files.rename(&unsound.file, &name)?;
+        self.disk.rename(&unsound.file, &name)?;
+        self.disk.sync_folder("")?;
         self.book.lock().forget(unsound.month);
         Ok(name)
     }
@@ -456,13 +454,13 @@ impl Keeper {
             let length = bytes.len() as u64;
             let open = match open {
                 Some(open) => {
-                    self.files.append(&bytes)?;
-                    self.files.sync()?;
+                    open.file.write_all_at(&[&bytes], open.made_bytes + open.added_bytes)?;
+                    open.file.sync_data()?;
                     Open { added_bytes: open.added_bytes + length, named, ..open }
                 }
                 None => {
-                    replace(&mut *self.files, &name, &bytes)?;
-                    Open { month, made_bytes: length, added_bytes: 0, named }
+                    let file = replace(&*self.disk, &name, &bytes)?;
+                    Open { month, file, made_bytes: length, added_bytes: 0, named }
                 }
             };
             // A file after a failed act is not added to: nobody knows what it holds.
@@ -500,7 +498,7 @@ impl Keeper {
             // The file that is open is another one from here on.
             self.open = None;
             let fold = |sheet: Option<Sheet>| match sheet {
-                Some(sheet) => replace(&mut *self.files, &name, &folded(&sheet).file()),
+                Some(sheet) => replace(&*self.disk, &name, &folded(&sheet).file()).map(drop),
                 None => Ok(()),
             };
             match sheet.and_then(fold) {
@@ -518,24 +516,30 @@ impl Open {
 }
 
 /// Puts a whole file in the place of a month's; it stays open.
-fn replace(files: &mut dyn AccountFiles, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let unfinished = format!("{name}{UNFINISHED}");
-    files.create(&unfinished, bytes)?;
-    files.sync()?;
-    files.rename(&unfinished, name)
+fn replace(disk: &dyn Disk, name: &str, bytes: &[u8]) -> io::Result<Arc<dyn DiskFile>> {
+    disk.make_folder("")?;
+    disk.replace(name, bytes)
+}
+
+/// The names of all files; none where the folder is not there.
+fn list(disk: &dyn Disk) -> io::Result<Vec<String>> {
+    match disk.list("") {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+        names => names,
+    }
 }
 
 /// What the files of months say that are not this process's own, and which of them are not whole. Another process may be
 /// writing at the end of one: what is not whole there is looked at again a moment later.
-fn others(files: &dyn AccountFiles, is_own: impl Fn(&str) -> bool) -> Result<Others, AccountsError> {
+fn others(disk: &dyn Disk, is_own: impl Fn(&str) -> bool) -> Result<Others, AccountsError> {
     let (mut sheets, mut all) = (Vec::new(), Vec::new());
-    for name in names(files)? {
+    for name in names(disk)? {
         let month = name.split('.').next().and_then(|month| month.parse::<Month>().ok());
         let Some(month) = month.filter(|_| !is_own(&name) && !name.contains(UNFINISHED)) else { continue };
-        let Some(mut told) = read(files, &name)? else { continue };
+        let Some(mut told) = read(disk, &name)? else { continue };
         if told.torn_bytes > 0 && name.contains(ASIDE) {
             thread::sleep(SETTLED_AFTER);
-            told = read(files, &name)?.unwrap_or(told);
+            told = read(disk, &name)?.unwrap_or(told);
         }
         all.extend(Unsound::of(&name, month, &told));
         sheets.push((month, told.sheet));
@@ -543,12 +547,13 @@ fn others(files: &dyn AccountFiles, is_own: impl Fn(&str) -> bool) -> Result<Oth
     Ok((sheets, all))
 }
 
-fn names(files: &dyn AccountFiles) -> Result<Vec<String>, AccountsError> {
-    files.names().map_err(|source| AccountsError::Read { file: "the folder".to_owned(), source })
+fn names(disk: &dyn Disk) -> Result<Vec<String>, AccountsError> {
+    list(disk).map_err(|source| AccountsError::Read { file: "the folder".to_owned(), source })
 }
 
-fn read(files: &dyn AccountFiles, name: &str) -> Result<Option<Told>, AccountsError> {
-    let bytes = files.read(name).map_err(|source| AccountsError::Read { file: name.to_owned(), source })?;
+fn read(disk: &dyn Disk, name: &str) -> Result<Option<Told>, AccountsError> {
+    let bytes =
+        disk.read(name, u64::MAX).map_err(|source| AccountsError::Read { file: name.to_owned(), source })?;
     let foreign = |_| AccountsError::Foreign { file: name.to_owned() };
     bytes.map(|bytes| form::read(&bytes).map_err(foreign)).transpose()
 }

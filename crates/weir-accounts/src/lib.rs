@@ -3,21 +3,19 @@
 //! An account is a name; it knows neither HTTP nor the configuration. Who counts hands in totals since the start of the
 //! process ([`Counted`]); the keeper's thread turns them into what was added since it last looked, adds that to the
 //! day's totals and writes these: absolute numbers, so that nothing read twice is counted twice. Rooms: [`flows`] the
-//! numbers, [`day`] days and months, `form` the file's bytes, `files` what is done to files, `unsound` what is said of those of
+//! numbers, [`day`] days and months, `form` the file's bytes, `unsound` what is said of those of
 //! which not all can be read, `book` what is known, `keeper` the thread.
 
 #![forbid(unsafe_code)]
 
 mod book;
 mod day;
-mod files;
 mod flows;
 mod form;
 mod keeper;
 mod unsound;
 
 pub use day::{Day, Month, Period, Since};
-pub use files::{AccountFiles, AccountsFolder};
 pub use flows::Flows;
 pub use form::fuzzed;
 pub use keeper::{

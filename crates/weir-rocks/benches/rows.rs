@@ -14,7 +14,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weir_rocks::{Settings, open};
-use weir_store::catalogue::{Change, Rows, Wanted};
+use weir_volume::catalogue::{Change, Rows, Wanted};
 
 /// Objects that are put, two rows each. The younger half is held at a time; the segments of older ones are dropped.
 const OBJECTS: u64 = 1_000_000;

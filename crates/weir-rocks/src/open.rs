@@ -10,7 +10,7 @@ use rocksdb::statistics::StatsLevel;
 use rocksdb::{
     BlockBasedIndexType, BlockBasedOptions, Cache, DB, DBCompressionType, Env, ErrorKind, LogLevel, Options,
 };
-use weir_store::catalogue::{Rows, RowsError, Wanted};
+use weir_volume::catalogue::{Rows, RowsError, Wanted};
 
 use crate::pace::Sieves;
 use crate::rows::{RocksRows, failed};

@@ -12,7 +12,7 @@ use rocksdb::CompactionDecision;
 use rocksdb::compaction_filter::CompactionFilter;
 use rocksdb::compaction_filter_factory::{CompactionFilterContext, CompactionFilterFactory};
 use rustix::time::{ClockId, clock_gettime};
-use weir_store::catalogue::Wanted;
+use weir_volume::catalogue::Wanted;
 
 /// Rows between two looks at the clocks: some hundred microseconds of work.
 const ROWS_A_LOOK: u32 = 256;

@@ -10,7 +10,7 @@ use parking_lot::{Mutex, RwLock};
 use rocksdb::statistics::Ticker;
 use rocksdb::{Cache, DB, Options, ReadOptions, WriteBatch, WriteOptions, properties};
 use rustix::time::ClockId;
-use weir_store::catalogue::{Change, Rows, RowsError, RowsUsage, Visit};
+use weir_volume::catalogue::{Change, Rows, RowsError, RowsUsage, Visit};
 
 use crate::pace::now;
 

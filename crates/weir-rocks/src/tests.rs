@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use weir_store::catalogue::{Change, Rows, Wanted};
+use weir_volume::catalogue::{Change, Rows, Wanted};
 
 use crate::{MEMORY_BYTES_MIN, Settings, open};
 

@@ -9,16 +9,16 @@ mod file;
 mod sketch;
 pub(crate) mod thread;
 
-use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crossbeam_channel::Sender;
 
-pub(crate) use self::file::SpentFile;
 pub(crate) use self::sketch::{Extent, Sketch};
 use self::thread::Task;
 use crate::budget::Charge;
+use weir_disk::Disk;
 
 /// So often something was asked for that `second` lets down; what `auto` begins with once a volume is full.
 const FREQUENCY_SECOND: u32 = 2;
@@ -50,8 +50,8 @@ const MODES: [AdmissionMode; 3] = [AdmissionMode::Always, AdmissionMode::Auto, A
 pub struct AdmissionSettings {
     /// What may go down.
     pub mode: AdmissionMode,
-    /// The folder in which the sketch and the budgets' use are kept over a restart, where they are to be.
-    pub folder: Option<PathBuf>,
+    /// The state folder, in which the sketch and the budgets' use are kept over a restart, where they are to be.
+    pub disk: Option<Arc<dyn Disk>>,
     /// The bytes of all volumes together, by which the sketch is sized.
     pub volumes_bytes: u64,
 }
@@ -92,7 +92,7 @@ impl Admission {
     /// For a store of so much memory. What was remembered before is read from the folder.
     pub(crate) fn new(settings: &AdmissionSettings, memory_bytes: u64) -> Admission {
         let extent = Extent::of(settings.volumes_bytes / OBJECT_BYTES, memory_bytes / MEMORY_SHARE);
-        let known = settings.folder.as_ref().and_then(|folder| file::read(folder, extent));
+        let known = settings.disk.as_ref().and_then(|disk| file::read(&**disk, extent));
         Admission::with(settings.mode, known.unwrap_or_else(|| Sketch::new(extent)))
     }
 

@@ -16,11 +16,7 @@ use weir_policy::{Interval, Intervals};
 use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge, block};
 use crate::slot::Slot;
 
-/// The unit in which a body is held: 64 KiB, aligned.
-pub const BLOCK_BYTES: usize = 65536;
-/// The most that one [`Piece`] holds: a block. What is read from a volume is nobody's charge while it goes out, and what is longer
-/// comes from parts of the allocator of which each thread keeps 4 MiB.
-pub const PIECE_BYTES_MAX: usize = BLOCK_BYTES;
+pub use weir_volume::{BLOCK_BYTES, PIECE_BYTES_MAX};
 
 const LENGTH_UNKNOWN: u64 = u64::MAX;
 

@@ -6,11 +6,10 @@
 //! does not depend on how much is held: its site, its URL, each of its tags, each length of prefix that is marked.
 //!
 //! Rooms: `scope` what a mark may concern, `asked` what is under way, `marks` the tables and their limits, `record` the file's form
-//! (`docs/format/ledger.md`), `files` the six things done to files, `book` the thread that makes marks durable, `scribe` who writes the file.
+//! (`docs/format/ledger.md`), `book` the thread that makes marks durable, `scribe` who writes the file.
 
 mod asked;
 mod book;
-mod files;
 mod marks;
 pub(crate) mod record;
 mod scope;
@@ -19,20 +18,20 @@ mod scribe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use weir_disk::Disk;
 use weir_policy::{CacheKey, Now, Tags};
 
-use crate::random;
+use crate::volume::random;
 
 pub use asked::Asking;
 use asked::UnderWay;
 use book::Book;
 pub use book::{Acknowledge, Successor, Unwritten};
-pub use files::{LedgerFiles, LedgerFolder};
 use marks::Marks;
 pub(crate) use marks::Reach;
 pub use marks::{MARKS_MAX, PREFIX_LENGTHS_MAX};
 pub use record::Unreadable;
-pub use scope::{Durable, Force, Judged, Mark, PREFIX_BYTES_MAX, Scope, Stamp};
+pub use scope::{Force, Judged, Mark, PREFIX_BYTES_MAX, Scope, Stamp};
 use scribe::Nature;
 pub use scribe::Past;
 
@@ -89,20 +88,15 @@ impl Ledger {
         Ledger::of(Arc::new(Marks::new(marks_max)), None, nature, Past::Whole)
     }
 
-    /// The ledger of a state folder: its marks and its number come back, and what is marked from now on is written. `least` is a
+    /// The ledger of a state folder (`disk`): its marks and its number come back, and what is marked from now on is written. `least` is a
     /// number that it is known to have reached. Where it cannot be written it is in force all the same, as after any write that
     /// fails ([`LedgerState::failure`]). Blocks for writes and syncs.
     ///
     /// # Errors
     /// A file that cannot be read, is no ledger, or of a newer version.
-    pub fn open(
-        marks_max: usize,
-        files: Box<dyn LedgerFiles>,
-        least: u64,
-        now: Now,
-    ) -> Result<Ledger, OpenError> {
+    pub fn open(marks_max: usize, disk: Arc<dyn Disk>, least: u64, now: Now) -> Result<Ledger, OpenError> {
         let marks = Arc::new(Marks::new(marks_max));
-        let (book, nature, past) = Book::open(marks.clone(), files, least, now)?;
+        let (book, nature, past) = Book::open(marks.clone(), disk, least, now)?;
         Ok(Ledger::of(marks, Some(book), nature, past))
     }
 

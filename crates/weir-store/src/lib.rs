@@ -13,8 +13,8 @@
 
 mod admission;
 mod body;
+pub mod breaker;
 mod budget;
-pub mod catalogue;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod generation;
@@ -22,15 +22,12 @@ mod ghost;
 mod head;
 mod index;
 mod ledger;
-pub mod life;
+
 mod listing;
-mod placement;
 mod queues;
-mod random;
 mod register;
 #[cfg(test)]
 mod samples;
-mod scratch;
 mod shelf;
 #[cfg(any(test, feature = "testing"))]
 pub mod simulation;
@@ -38,10 +35,15 @@ mod slot;
 mod stocks;
 mod store;
 mod tier;
-pub mod volume;
+mod volume_state;
 mod volumes;
 mod watch;
 mod writer;
+
+pub use weir_disk::{Disk, OsDisk};
+pub use weir_volume as volume;
+pub use weir_volume::catalogue;
+pub use weir_volume::{Bears, Durable, Eviction, EvictionListener, Opening, Reached, Stock, Writing};
 
 pub use admission::{AdmissionMode, AdmissionSettings, AdmissionUsage};
 pub use body::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece, Read};
@@ -50,17 +52,16 @@ pub use generation::{Generation, Retirement};
 pub use head::{Head, HeadRef, Printed};
 pub use index::{DigestMap, Folded, VARIANTS_MAX};
 pub use ledger::{
-    Acknowledge, Asking, Durable, Force, Judged, Ledger, LedgerFiles, LedgerFolder, LedgerState, MARKS_MAX,
-    Mark, OpenError, PREFIX_BYTES_MAX, PREFIX_LENGTHS_MAX, Past, Scope, Stamp, Successor, Unreadable,
-    Unwritten,
+    Acknowledge, Asking, Force, Judged, Ledger, LedgerState, MARKS_MAX, Mark, OpenError, PREFIX_BYTES_MAX,
+    PREFIX_LENGTHS_MAX, Past, Scope, Stamp, Successor, Unreadable, Unwritten,
 };
 pub use listing::{LISTED_MAX, LOOKED_MAX, Listed, Listing, Page, Unlisted};
-pub use register::{Arrival, Arriving, Bears, Distrust, Opening, Reached, Register};
+pub use register::{Arrival, Arriving, Distrust, Register};
 pub use shelf::Lag;
-pub use stocks::{Live, SiteStocks, Stock};
+pub use stocks::{Live, SiteStocks};
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
-pub use tier::{Ask, Emptied, Gone, Place, Seating, Standing, SweepUsage, Twice};
-pub use volume::Writing;
-pub use volumes::{AttachError, Attached, VolumeState};
-pub use watch::{Evicted, Eviction, VolumeWatcher, Watcher};
+pub use tier::{Ask, Emptied, Gone, Place, Seating, SweepUsage, Twice};
+pub use volume_state::VolumeState;
+pub use volumes::{AttachError, Attached, VolumeReport};
+pub use watch::{Evicted, Watcher};
 pub use writer::{Full, Unsealed, Writer};

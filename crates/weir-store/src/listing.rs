@@ -10,15 +10,16 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
+use bytes::{Buf, BufMut};
 use weir_policy::{CacheKey, Now, Stored};
 
-use crate::catalogue::{Catalogue, cache_key, schema};
+use crate::catalogue::{Catalogue, schema};
 use crate::generation::{Generation, Residence};
 use crate::ledger::{Judged, Stamp};
 use crate::shelf::Shelf;
-use crate::tier::{Standing, Tier, split_key};
-use crate::volume::number::{Cursor, Put as _};
-use crate::volume::{Place, ReadError, Record, codec};
+use crate::tier::Tier;
+use crate::volume::{Place, ReadError, Record, codec, key};
+use crate::volume_state::VolumeState;
 
 /// The most objects of a page.
 pub const LISTED_MAX: usize = 10_000;
@@ -202,7 +203,7 @@ impl Lister<'_> {
             }
         };
         let mut tiers: Vec<Arc<Tier>> = self.shelf.tiers.all().iter().map(Arc::clone).collect();
-        tiers.retain(|tier| tier.volume().id() >= from && tier.standing() != Standing::Ejected);
+        tiers.retain(|tier| tier.volume().id() >= from && tier.state() != VolumeState::Ejected);
         tiers.sort_unstable_by_key(|tier| tier.volume().id());
         for tier in &tiers {
             let id = tier.volume().id();
@@ -278,9 +279,9 @@ impl Lister<'_> {
         let from = match after {
             [] => Place { segment: 0, unit: 0 },
             after => {
-                let mut cursor = Cursor::new(after);
-                let (segment, unit) = (cursor.u64(), cursor.u32());
-                let (Ok(segment), Ok(unit), 0) = (segment, unit, cursor.left()) else {
+                let mut cursor: &[u8] = after;
+                let (segment, unit) = (cursor.try_get_u64_le(), cursor.try_get_u32_le());
+                let (Ok(segment), Ok(unit), 0) = (segment, unit, cursor.len()) else {
                     return Err(Unlisted::After);
                 };
                 Place { segment, unit }
@@ -290,8 +291,8 @@ impl Lister<'_> {
         let walked = tier.volume().walk_from(from, |record| {
             if self.is_full() {
                 let mut token = Vec::new();
-                token.put_u64(record.place().segment);
-                token.put_u32(record.place().unit);
+                token.put_u64_le(record.place().segment);
+                token.put_u32_le(record.place().unit);
                 next = Some(token);
                 return ControlFlow::Break(());
             }
@@ -305,9 +306,9 @@ impl Lister<'_> {
 
     /// Adds what a record of the volume says, if it is wanted and lives.
     fn add(&mut self, tier: &Tier, record: &Record) {
-        let Some((site, full)) = split_key(&record.key) else { return };
+        let Some((site, full)) = key::split(&record.key) else { return };
         let Ok(stored) = codec::decode(&record.head, tier.now()) else { return };
-        let key = cache_key(site, full);
+        let key = key::cache_key(site, full);
         let judged = self.shelf.ledger.judge(&key, &stored.tags, Stamp::of(record.stamp));
         if !self.listing.wants(&key, &stored) || judged == Judged::Dead {
             return;

@@ -7,22 +7,19 @@
 //! ([`Arrival::dead_below`]) where marks were dropped in its absence.
 
 mod text;
-
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::io;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
+use weir_disk::Disk;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::ledger::{Durable, Ledger, Past, Stamp};
-use crate::random;
-use crate::scratch::{self, Scratch};
+use crate::ledger::{Ledger, Past, Stamp};
+use crate::volume::{Bears, Opening, Reached, random};
 
 /// Its name in the state folder.
 const NAME: &str = "volumes";
-const NEW_NAME: &str = "volumes.new";
 /// No ledger gets so far: a volume that says so was written by none.
 const NUMBER_MAX: u64 = 1 << 63;
 /// How many volumes are remembered that nobody expects back.
@@ -35,7 +32,7 @@ const BYTES_MAX: u64 = 1 << 20;
 /// The volumes that the house knows.
 #[derive(Debug)]
 pub struct Register {
-    folder: PathBuf,
+    disk: Arc<dyn Disk>,
     state: Mutex<State>,
     own: Mutex<Announced>,
 }
@@ -99,53 +96,11 @@ struct Entry {
     path: String,
 }
 
-/// How far a volume has come.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Reached {
-    /// The last epoch that is durable; 0 where that is not known, since the index was made anew.
-    pub epoch: u64,
-    /// Where the durable log ends.
-    pub end: u64,
-}
-
-impl Reached {
-    /// Whether it lacks something of what it had.
-    fn is_behind(self, before: Reached) -> bool {
-        if self.epoch > 0 { self.epoch < before.epoch } else { self.end < before.end }
-    }
-}
-
-/// By which opening a volume is used: a number that nobody guesses, in the volume and in the register. Of two copies that are used
-/// in turn each lacks the other's.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Opening {
-    /// What the volume said.
-    pub found: u64,
-    /// What it says from now on.
-    pub own: u64,
-}
-
-impl Opening {
-    /// Whether the volume says it, so that no register that was written before matches it.
-    fn is_new(self) -> bool {
-        self.own != self.found && self.own != 0
-    }
-}
-
 impl Entry {
     /// Whether a volume of that opening would be believed at the next start.
     fn matches(&self, opening: Opening, is_announced: bool) -> bool {
         self.is_present && (self.opening == opening.own || is_announced)
     }
-}
-
-/// The numbers of a ledger that a volume bears.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Bears {
-    /// No stamp is larger, nor the number up to which it was swept, nor the next one.
-    pub largest: u64,
-    /// How far the ledger that it was used with was durable when it was last written to.
-    pub reached: Durable,
 }
 
 /// A volume that has been opened.
@@ -215,10 +170,9 @@ impl Register {
     ///
     /// # Errors
     /// The file is there and cannot be read.
-    pub fn open(folder: &Path) -> io::Result<(Register, bool)> {
-        let (state, is_damaged) = load(folder)?;
-        let register =
-            Register { folder: folder.to_owned(), state: Mutex::new(state), own: Mutex::default() };
+    pub fn open(disk: Arc<dyn Disk>) -> io::Result<(Register, bool)> {
+        let (state, is_damaged) = load(&*disk)?;
+        let register = Register { disk, state: Mutex::new(state), own: Mutex::default() };
         Ok((register, is_damaged))
     }
 
@@ -228,7 +182,7 @@ impl Register {
     /// As [`Register::open`].
     pub fn reload(&self) -> io::Result<()> {
         let mut state = self.state.lock();
-        (*state, _) = load(&self.folder)?;
+        (*state, _) = load(&*self.disk)?;
         Ok(())
     }
 
@@ -443,10 +397,7 @@ impl Register {
             return Ok(());
         }
         *state = State { is_unwritten: true, ..wanted };
-        let mut new = Scratch::create(&self.folder, NEW_NAME, state.to_text().as_bytes())?;
-        new.file.sync_all()?;
-        new.rename(self.folder.join(NAME))?;
-        File::open(&self.folder)?.sync_all()?;
+        self.disk.replace(NAME, state.to_text().as_bytes())?;
         state.is_unwritten = false;
         Ok(())
     }
@@ -485,11 +436,13 @@ fn distrust(
 }
 
 /// What the file says, and whether it is damaged.
-fn load(folder: &Path) -> io::Result<(State, bool)> {
-    let Some(file) = scratch::open(&folder.join(NAME))? else { return Ok((State::default(), false)) };
-    let mut bytes = Vec::new();
-    file.take(BYTES_MAX + 1).read_to_end(&mut bytes)?;
-    let state = State::read(&bytes).filter(|_| bytes.len() as u64 <= BYTES_MAX);
+fn load(disk: &dyn Disk) -> io::Result<(State, bool)> {
+    let state = match disk.read(NAME, BYTES_MAX) {
+        Ok(None) => return Ok((State::default(), false)),
+        Ok(Some(bytes)) => State::read(&bytes),
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => None,
+        Err(error) => return Err(error),
+    };
     let is_damaged = state.is_none();
     Ok((state.unwrap_or_default(), is_damaged))
 }

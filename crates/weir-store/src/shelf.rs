@@ -511,9 +511,8 @@ impl Shelf {
 
     /// Looks at all generations at rest anew: what lives is stamped with `until` at least afterwards.
     pub(crate) fn sweep_all(&self) {
-        let mut state = self.state.lock();
-        (state.swept, state.sweep) = (Stamp::of(0), None);
-        drop(state);
+        // Begun here: without a mark none would begin by itself, and the ledger makes dead what is older all the same.
+        self.state.lock().sweep = Some(Sweep { cursor: 0, until: self.ledger.current() });
         while self.sweep() {}
     }
 

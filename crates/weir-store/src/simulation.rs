@@ -19,7 +19,7 @@ use crate::head::Head;
 use crate::ledger::Stamp;
 use crate::queues::Queues;
 use crate::volume::reinsert::{Wanted, allowance_bytes, choose, uses_after};
-use crate::volume::{KeyHash, Uses};
+use crate::volume::testing::{KeyHash, Uses};
 
 /// What an object of a few KB takes in memory beside its body, and in the log, in bytes; as the store has it.
 const MEMORY_OVERHEAD_BYTES: u64 = 900;

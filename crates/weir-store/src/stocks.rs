@@ -4,48 +4,16 @@
 //! for, by a walk over the index, without what is purged; of a volume that is counted until it is swept. What of it is still of use ([`Live`]) needs every head, and is counted on demand as well.
 
 use std::collections::BTreeMap;
-use std::ops::{AddAssign, SubAssign};
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use weir_policy::{Now, Stored, StoredFlags};
 
-use crate::catalogue::cache_key;
 use crate::generation::{Generation, Residence};
 use crate::ledger::{Judged, Stamp};
 use crate::shelf::Shelf;
-use crate::tier::{Tier, split_key};
-use crate::volume::{ReadError, Record, codec};
-
-/// How much of something there is.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Stock {
-    /// Objects, those that are held in part included: one for each version of a variant.
-    pub objects: u64,
-    /// Bytes of their bodies that are held.
-    pub bytes: u64,
-}
-
-impl Stock {
-    /// Whether there is nothing.
-    pub fn is_empty(&self) -> bool {
-        *self == Stock::default()
-    }
-}
-
-impl AddAssign for Stock {
-    fn add_assign(&mut self, other: Stock) {
-        self.objects += other.objects;
-        self.bytes += other.bytes;
-    }
-}
-
-impl SubAssign for Stock {
-    fn sub_assign(&mut self, other: Stock) {
-        self.objects = self.objects.saturating_sub(other.objects);
-        self.bytes = self.bytes.saturating_sub(other.bytes);
-    }
-}
+use crate::tier::Tier;
+use crate::volume::{ReadError, Record, Stock, codec, key};
 
 /// What is held of a site; of what is purged that which is on a volume and not swept yet.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -175,9 +143,9 @@ fn beyond_volume(generation: &Generation) -> Stock {
 
 /// The site of a record, if what it says is of use.
 fn site_if_live(shelf: &Shelf, tier: &Arc<Tier>, record: &Record, now: Now) -> Option<u64> {
-    let (site, full) = split_key(&record.key)?;
+    let (site, full) = key::split(&record.key)?;
     let stored = codec::decode(&record.head, now).ok()?;
-    let key = cache_key(site, full);
+    let key = key::cache_key(site, full);
     if shelf.ledger.judge(&key, &stored.tags, Stamp::of(record.stamp)) != Judged::Alive {
         return None;
     }

@@ -26,10 +26,10 @@ use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, 
 use crate::listing::{Listing, Page, Unlisted, list};
 use crate::shelf::Shelf;
 use crate::stocks::{Live, SiteStocks, live, share_quotas, stocks};
-use crate::tier::{Ask, Gone, Place, Seating, Stowing, digest_below};
+use crate::tier::{Ask, Gone, Place, Seating, Stowing};
 #[cfg(test)]
 use crate::tier::{Outdone, Tier};
-use crate::volume::{ReadError, Volume};
+use crate::volume::{EvictionListener, ReadError, Volume, key};
 use crate::watch::{VolumeWatcher, Watcher};
 use crate::writer::{Kind, Writer};
 
@@ -173,8 +173,8 @@ impl Store {
 
     /// What a volume of that name is opened with ([`VolumeSettings`](crate::volume::VolumeSettings)), for whoever watches the
     /// store to be told of it.
-    pub fn volume_watcher(&self, name: &str) -> VolumeWatcher {
-        VolumeWatcher::new(name, &self.shelf.watched)
+    pub fn volume_watcher(&self, name: &str) -> Arc<dyn EvictionListener> {
+        Arc::new(VolumeWatcher::new(name, &self.shelf.watched))
     }
 
     /// What is held of each site, by tier, in the order of their hashes ([`Store::is_unswept`]). Looks through the index; may block.
@@ -405,7 +405,7 @@ impl Store {
         length: Option<u64>,
     ) -> Result<(Arc<Generation>, Reserve), NotAdmitted> {
         let shelf = &self.shelf;
-        shelf.expecting.note(|| digest_below(&key.full, key.site));
+        shelf.expecting.note(|| key::digest(&key.full, key.site));
         let stored = detached(storable.into_stored());
         // Where readers hold so much that its body could not go on whatever they do, it would wait for them.
         let charges = shelf.charge(overhead_bytes(&key)).and_then(|own| {
@@ -517,37 +517,6 @@ impl Store {
     /// The ledger: take [`Ledger::current`] before an origin request is sent.
     pub fn ledger(&self) -> &Ledger {
         &self.shelf.ledger
-    }
-
-    /// Makes durable what was stored.
-    #[cfg(test)]
-    pub(crate) fn sync_for_tests(&self) -> bool {
-        self.shelf.tiers.all().iter().all(|tier| tier.sync_for_tests())
-    }
-
-    /// Lets the catalogue take in so many batches at most.
-    #[cfg(test)]
-    pub(crate) fn cover_for_tests(&self, batches: u64) {
-        for catalogue in self.shelf.tiers.all().iter().filter_map(|tier| tier.catalogue.as_ref()) {
-            let cover = || catalogue.cover(crate::samples::now()).unwrap() == Progress::More;
-            let _ = (0..batches).take_while(|_| cover()).count();
-        }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn generation_for_tests(
-        &self,
-        storable: Storable,
-        key: CacheKey,
-        stamp: Stamp,
-        length: Option<u64>,
-    ) -> Arc<Generation> {
-        self.generation(storable, key, stamp, length).unwrap().0
-    }
-
-    #[cfg(test)]
-    pub(crate) fn shelf_for_tests(&self) -> &Arc<Shelf> {
-        &self.shelf
     }
 
     /// Counts and bytes. Takes the shelf's lock for a moment.

@@ -19,10 +19,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use weir_policy::{CacheKey, Now};
-use xxhash_rust::xxh3::Xxh3Default;
 
 pub use self::ask::Ask;
 pub(crate) use self::below::Below;
@@ -42,9 +41,10 @@ use crate::generation::{Generation, overhead_bytes};
 use crate::head::{Head, detached, head_bytes};
 use crate::ledger::{Judged, Ledger, Stamp};
 use crate::shelf::Shelf;
-use crate::volume::codec;
-use crate::volume::put::{Fate, Writing};
-use crate::volume::{Health, Named, Put, ReadError, Record, Verified, Volume, VolumeUsage};
+use crate::volume::{
+    Fate, Health, Named, Put, ReadError, Record, Verified, Volume, VolumeUsage, Writing, codec, key,
+};
+use crate::volume_state::VolumeState;
 
 /// Two heads of one object are written down at least so far apart.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
@@ -55,21 +55,6 @@ pub(crate) const LATE_PAUSE: Duration = Duration::from_millis(1);
 const GOING_DOWN_LOOKED_THROUGH: usize = 64;
 /// Up to so many bytes a body comes up into memory with its head.
 const SMALL_BYTES_MAX: u64 = BLOCK_BYTES as u64;
-
-/// How a volume stands with those who want something of it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Standing {
-    /// It stores and serves.
-    Up,
-    /// There is no room, since others have filled the file system: it serves.
-    Full,
-    /// Nothing can be written: it serves what it has.
-    ReadOnly,
-    /// It does not keep up: nobody waits for it, and nothing is stored.
-    Slow,
-    /// It is asked nothing more.
-    Ejected,
-}
 
 /// What a volume is told when it is attached.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -208,7 +193,7 @@ impl Tier {
     /// Whether a generation lies on the volume, too. May wait for the drive.
     pub(crate) fn holds(&self, generation: &Generation) -> bool {
         let (key, object) = (generation.key(), generation.object());
-        object > 0 && self.volume.has_object(Named { digest: digest_below(&key.full, key.site), object })
+        object > 0 && self.volume.has_object(Named { digest: key::digest(&key.full, key.site), object })
     }
 
     /// Whether what marks have made dead can be taken out of the volume.
@@ -252,13 +237,13 @@ impl Tier {
     }
 
     /// How it stands.
-    pub(crate) fn standing(&self) -> Standing {
+    pub(crate) fn state(&self) -> VolumeState {
         match self.volume.health() {
-            Health::Ejected => Standing::Ejected,
-            _ if self.is_slow.load(Ordering::Relaxed) => Standing::Slow,
-            Health::ReadOnly => Standing::ReadOnly,
-            Health::Well if self.volume.is_full() => Standing::Full,
-            Health::Well => Standing::Up,
+            Health::Ejected => VolumeState::Ejected,
+            _ if self.is_slow.load(Ordering::Relaxed) => VolumeState::Slow,
+            Health::ReadOnly => VolumeState::ReadOnly,
+            Health::Well if self.volume.is_full() => VolumeState::Full,
+            Health::Well => VolumeState::Up,
         }
     }
 
@@ -324,8 +309,8 @@ impl Tier {
 
     /// How many records there may be under a digest. Looks at memory alone.
     pub(crate) fn count_of(&self, digest: u128) -> usize {
-        match self.standing() {
-            Standing::Ejected => 0,
+        match self.state() {
+            VolumeState::Ejected => 0,
             _ => self.volume.find(digest).len(),
         }
     }
@@ -337,7 +322,7 @@ impl Tier {
             let going_down = self.going_down.lock();
             going_down.values().any(|going| going.digest == digest && going.fate.strong_count() > 0)
         };
-        self.standing() == Standing::Ejected
+        self.state() == VolumeState::Ejected
             || self.owes()
             || is_going_down()
             || !self.volume.find(digest).is_empty()
@@ -350,7 +335,7 @@ impl Tier {
 
     fn begin_put(self: &Arc<Tier>, generation: &Generation) -> Option<Put> {
         let head = codec::encode(&generation.head().stored, (self.clock)());
-        let (key, stamp) = (key_below(generation.key()), generation.stamp().number());
+        let (key, stamp) = (key::on_volume(generation.key()), generation.stamp().number());
         let put = self.volume.begin(&key, Bytes::from(head), stamp, generation.length()).ok()?;
         generation.set_home(put.number(), self);
         self.note_going_down(put.number(), key.digest, put.fate());
@@ -399,7 +384,7 @@ impl Tier {
         }
         let head = codec::encode(&generation.head().stored, now);
         let (key, stamp) = (generation.key(), generation.stamp().number());
-        let digest = digest_below(&key.full, key.site);
+        let digest = key::digest(&key.full, key.site);
         let _ = self.volume.refresh(digest, generation.object(), Bytes::from(head), stamp);
     }
 
@@ -451,28 +436,6 @@ fn record_below(record: Record) -> (Arc<Record>, u64) {
     let record = record.for_reading();
     let bytes = record.memory_bytes() + size_of::<Below>() as u64;
     (Arc::new(record), bytes)
-}
-
-/// The key under which a generation lies on the volume: what belongs to another site is another's.
-fn key_below(key: &CacheKey) -> CacheKey {
-    let mut full = BytesMut::with_capacity(8 + key.full.len());
-    full.put_u64_le(key.site);
-    full.put_slice(&key.full);
-    CacheKey::new(full.freeze()).of_site(key.site)
-}
-
-/// The site and the full key of what lies on the volume under a key.
-pub(crate) fn split_key(below: &[u8]) -> Option<(u64, &[u8])> {
-    let (site, full) = below.split_first_chunk()?;
-    Some((u64::from_le_bytes(*site), full))
-}
-
-/// The digest of that key, which the volume demands to be its key's.
-pub(crate) fn digest_below(full: &[u8], site: u64) -> u128 {
-    let mut digest = Xxh3Default::new();
-    digest.update(&site.to_le_bytes());
-    digest.update(full);
-    digest.digest128()
 }
 
 #[cfg(test)]

@@ -13,8 +13,9 @@ use crate::ledger::Stamp;
 use crate::register::Register;
 use crate::stocks::{is_unswept, share_quotas};
 use crate::store::Store;
-use crate::tier::{Emptied, Emptying, Outdone, Seating, Standing, SweepUsage, Tier, Twice, start};
+use crate::tier::{Emptied, Emptying, Outdone, Seating, SweepUsage, Tier, Twice, start};
 use crate::volume::{DayBudget, ReadError, Verified, Volume, VolumeUsage};
+use crate::volume_state::VolumeState;
 
 /// Why a volume is not attached; it is closed.
 #[derive(Debug, thiserror::Error)]
@@ -27,17 +28,17 @@ pub enum AttachError {
     Thread(io::Error),
 }
 
-/// How a volume stands, and what it holds.
+/// The state of a volume, and what it holds.
 #[derive(Debug, Clone)]
-pub struct VolumeState {
+pub struct VolumeReport {
     /// Which one it is.
     pub id: u128,
     /// What people call it.
     pub name: Arc<str>,
     /// Its share of the keys, beside the others' weights.
     pub weight: u64,
-    /// How it stands.
-    pub standing: Standing,
+    /// The state it is in.
+    pub state: VolumeState,
     /// Whether it is being emptied.
     pub is_draining: bool,
     /// What was asked for before this number is asked about before it is used.
@@ -72,9 +73,9 @@ impl Attached {
         self.tier.volume().id()
     }
 
-    /// How it stands.
-    pub fn standing(&self) -> Standing {
-        self.tier.standing()
+    /// The state it is in.
+    pub fn state(&self) -> VolumeState {
+        self.tier.state()
     }
 
     /// Says whether it keeps up. While it does not, nobody waits for it and nothing is stored there.
@@ -107,19 +108,19 @@ impl Attached {
         self.tier.owes()
     }
 
-    /// How it stands, and what it holds.
-    pub fn state(&self) -> VolumeState {
-        self.tier.state()
+    /// The state it is in, and what it holds.
+    pub fn report(&self) -> VolumeReport {
+        self.tier.report()
     }
 }
 
 impl Tier {
-    fn state(&self) -> VolumeState {
-        VolumeState {
+    fn report(&self) -> VolumeReport {
+        VolumeReport {
             id: self.volume().id(),
             name: Arc::clone(self.name()),
             weight: self.weight(),
-            standing: self.standing(),
+            state: self.state(),
             is_draining: self.is_draining(),
             trusted_from: self.trusted_from(),
             dead_below: self.dead_below(),
@@ -157,12 +158,13 @@ impl Store {
                 Outdone::default()
             }
         };
-        volume.follow(&self.shelf.ledger);
+        let (ledger, durable) = self.shelf.ledger.durable();
+        volume.follow(ledger, durable);
         seating.settle(&volume);
         let tier = Tier::new(volume, rows, seating, outdone, clock);
         tier.set_aside(self.shelf.charge(memory_bytes));
         // Before anything is stored there: what of the day's budget is left.
-        tier.open_budget(self.shelf.settings.admission.folder.as_deref());
+        tier.open_budget(self.shelf.settings.admission.disk.as_deref());
         admission::thread::start(&self.shelf, clock).map_err(AttachError::Thread)?;
         self.shelf.tiers.attach(&tier)?;
         let own = Arc::clone(&tier);
@@ -217,7 +219,8 @@ impl Store {
         seating: Seating,
         clock: fn() -> Now,
     ) -> Attached {
-        volume.follow(&self.shelf.ledger);
+        let (ledger, durable) = self.shelf.ledger.durable();
+        volume.follow(ledger, durable);
         seating.settle(&volume);
         let tier = Tier::new(volume, None, seating, Outdone::default(), clock);
         self.shelf.tiers.attach(&tier).unwrap();
@@ -248,8 +251,8 @@ impl Store {
     }
 
     /// The volumes that are attached.
-    pub fn volumes(&self) -> Vec<VolumeState> {
-        self.shelf.tiers.all().iter().map(|tier| tier.state()).collect()
+    pub fn volumes(&self) -> Vec<VolumeReport> {
+        self.shelf.tiers.all().iter().map(|tier| tier.report()).collect()
     }
 
     /// The longest body that is kept, in bytes: half of the memory, or of the largest volume.

@@ -5,7 +5,7 @@ use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
 
 use crate::generation::{Generation, Retirement};
-use crate::tier::split_key;
+use crate::volume::{Eviction, EvictionListener, key};
 
 /// Who is told.
 pub trait Watcher: Debug + Send + Sync {
@@ -23,15 +23,6 @@ pub trait Watcher: Debug + Send + Sync {
 
     /// So many have left a volume of which the volume could not tell what they were.
     fn untold(&self, count: u64);
-}
-
-/// Why something had to leave a volume.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Eviction {
-    /// Room was needed: its segment was dropped.
-    Room,
-    /// Its site had more than its quota.
-    Quota,
 }
 
 /// What has left a volume.
@@ -52,9 +43,9 @@ pub struct Evicted<'a> {
 /// The shelf's place for a watcher, which may come later than those who tell.
 pub(crate) type Watched = Arc<OnceLock<Arc<dyn Watcher>>>;
 
-/// A volume's way to who is told; by default there is nobody.
-#[derive(Debug, Clone, Default)]
-pub struct VolumeWatcher {
+/// What a volume tells, on its way to the watcher.
+#[derive(Debug)]
+pub(crate) struct VolumeWatcher {
     volume: Arc<str>,
     watched: Watched,
 }
@@ -63,22 +54,21 @@ impl VolumeWatcher {
     pub(crate) fn new(volume: &str, watched: &Watched) -> VolumeWatcher {
         VolumeWatcher { volume: volume.into(), watched: Arc::clone(watched) }
     }
+}
 
-    /// Whether somebody wants to be told.
-    pub(crate) fn is_listening(&self) -> bool {
+impl EvictionListener for VolumeWatcher {
+    fn is_listening(&self) -> bool {
         self.watched.get().is_some_and(|watcher| watcher.wants_volumes())
     }
 
-    /// Tells that what lay under that key of the volume's has left.
-    pub(crate) fn tell(&self, below: &[u8], bytes: u64, why: Eviction) {
+    fn tell(&self, on_volume: &[u8], bytes: u64, why: Eviction) {
         if let Some(watcher) = self.watched.get() {
-            let (site, key) = split_key(below).unwrap_or((0, below));
+            let (site, key) = key::split(on_volume).unwrap_or((0, on_volume));
             watcher.left_volume(&Evicted { volume: &self.volume, site, key, bytes, why });
         }
     }
 
-    /// Tells that so many have left of which nothing can be told.
-    pub(crate) fn miss(&self, count: u64) {
+    fn miss(&self, count: u64) {
         if let Some(watcher) = self.watched.get().filter(|_| count > 0) {
             watcher.untold(count);
         }

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use weir_accounts::{
-    AccountLine, Accounts, AccountsError, AccountsFolder, AccountsState, Counted, Day, Flows, Report, Since,
-    UNATTRIBUTED, Unsound,
+    AccountLine, Accounts, AccountsError, AccountsState, Counted, Day, Flows, Report, Since, UNATTRIBUTED,
+    Unsound,
 };
 use weir_config::{Loaded, ResolvedSite};
 use weir_control::state::ACCOUNTS;
@@ -15,16 +15,17 @@ use weir_control::{AccountsUse, Holding, SiteAccount, Sites, SitesOrder, Stock, 
 use weir_edge::Edge;
 use weir_edge::plan::site_hash;
 use weir_observe::{Observatory, Outcome, SiteCount, SiteSnapshot};
+use weir_store::OsDisk;
 
 /// Opens the accounts in the state folder, and keeps them from now on.
 ///
 /// # Errors
 /// They cannot be read.
 pub(crate) fn start(observatory: &Arc<Observatory>, state: &Path) -> Result<Accounts, AccountsError> {
-    let open = || AccountsFolder::new(state.join(ACCOUNTS));
+    let disk = Arc::new(OsDisk::at(&state.join(ACCOUNTS)));
     let observatory = observatory.clone();
     let source = move || observatory.sites().into_iter().map(counted).collect();
-    Accounts::start(Box::new(open()), Box::new(open()), Box::new(source), || weir_clock::now().wall)
+    Accounts::start(disk, Box::new(source), || weir_clock::now().wall)
 }
 
 fn counted(site: SiteSnapshot) -> Counted {

@@ -12,7 +12,8 @@ use anyhow::Context;
 use parking_lot::{Condvar, Mutex};
 use weir_config::model;
 use weir_control::VolumeUse;
-use weir_store::life::{Act, Event, Life, Phase};
+use weir_store::VolumeState;
+use weir_store::breaker::{Act, CircuitBreaker, Event};
 use weir_store::{Attached, Register, Store};
 
 use crate::volume::{self, Opened, Refused, Share};
@@ -202,7 +203,7 @@ impl Inner {
                 None => {
                     slot.is_wanted = false;
                     self.let_go(slot, "it is not in the configuration any more", false);
-                    slot.life = Life::new();
+                    slot.breaker = CircuitBreaker::new();
                 }
             }
         }
@@ -223,7 +224,7 @@ impl Inner {
         }
         state.slots.retain(|slot| slot.is_wanted || !matches!(slot.course, Course::Shut));
         for slot in &mut state.slots {
-            if matches!(slot.course, Course::Shut) && slot.life.phase() == Phase::Probing {
+            if matches!(slot.course, Course::Shut) && slot.breaker.state() == VolumeState::Probing {
                 self.open(slot);
             }
         }
@@ -371,9 +372,9 @@ impl Inner {
         if event == Event::Tick && !matches!(slot.course, Course::Shut) {
             return;
         }
-        let was = slot.standing();
-        let (life, act) = slot.life.on(event, now());
-        slot.life = life;
+        let was = slot.state();
+        let (breaker, act) = slot.breaker.on(event, now());
+        slot.breaker = breaker;
         match act {
             Some(Act::Open) => self.open(slot),
             Some(Act::Eject) => {
@@ -412,7 +413,7 @@ impl Inner {
             tracing::error!(%error, "cannot write the register of volumes");
         }
         self.store.detach(&attached);
-        slot.last = told::held(attached.state());
+        slot.last = told::held(attached.report());
         (slot.why, slot.course) = (Some(why.to_owned()), Course::Closing);
         self.close_apart(slot.path(), move || {
             attached.close();
@@ -428,7 +429,7 @@ impl Inner {
         let why = "its drive can be written again";
         tracing::warn!("volume {} is opened again: {why}", slot.path());
         self.let_go(slot, why, true);
-        slot.life = Life::new();
+        slot.breaker = CircuitBreaker::new();
     }
 
     /// Closes something on a thread of its own, and says when it is closed.

@@ -41,7 +41,7 @@ fn states(house: &Weak<House>) -> Vec<State> {
     let Some(house) = house.upgrade() else { return Vec::new() };
     let mut states: Vec<State> = Vec::new();
     for volume in house.edge.store().volumes() {
-        let state = format!("{:?}", volume.standing).to_lowercase();
+        let state = format!("{:?}", volume.state).to_lowercase();
         states.push((EventKind::Volume, vec![("volume", volume.name.to_string())], state));
     }
     for upstream in house.edge.upstreams() {

@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicU64;
 use weir_config::model;
 use weir_store::catalogue::Rows;
 use weir_store::volume::{Clock, Disk, OpenError, OsDisk, Volume, VolumeSettings};
-use weir_store::{Opening, Register, VolumeWatcher};
+use weir_store::{EvictionListener, Opening, Register};
 
 /// The size where none is given, at most; in bytes.
 const SIZE_BYTES: u64 = 10 << 30;
@@ -121,7 +121,7 @@ pub(crate) fn open(
     share: &Share,
     numbers: &Arc<AtomicU64>,
     register: &Register,
-    watcher: VolumeWatcher,
+    watcher: Arc<dyn EvictionListener>,
 ) -> Result<Opened, Refused> {
     let path = &of.path.0;
     let is_mount = OsDisk::is_mount(path).map_err(|error| refused(path, error))?;

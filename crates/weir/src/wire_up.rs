@@ -24,7 +24,7 @@ use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
 use weir_front::listen::Heirloom;
 use weir_observe::{LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_store::{
-    AdmissionMode, AdmissionSettings, Force, Ledger, LedgerFolder, MARKS_MAX, Past, Register, Scope,
+    AdmissionMode, AdmissionSettings, Disk, Force, Ledger, MARKS_MAX, OsDisk, Past, Register, Scope,
     Settings, Stamp, Store, Unwritten,
 };
 
@@ -95,15 +95,15 @@ impl Fixed {
 
 /// What is remembered in the state folder of volumes and purges, and what is amiss with it.
 fn memory_of(state: &Path) -> anyhow::Result<(Register, Ledger)> {
-    let (register, is_damaged) = Register::open(state)
+    let disk: Arc<dyn Disk> = Arc::new(OsDisk::at(state));
+    let (register, is_damaged) = Register::open(Arc::clone(&disk))
         .with_context(|| format!("cannot read the register of volumes in {}", state.display()))?;
     if is_damaged {
         tracing::error!(
             "the register of volumes is damaged: what they hold is asked about before it is used"
         );
     }
-    let files = Box::new(LedgerFolder::new(state.to_owned()));
-    let ledger = Ledger::open(MARKS_MAX, files, register.ledger_number(), weir_clock::now())
+    let ledger = Ledger::open(MARKS_MAX, disk, register.ledger_number(), weir_clock::now())
         .with_context(|| format!("cannot use the state folder {}", state.display()))?;
     match ledger.past() {
         Past::Whole | Past::New => {}
@@ -140,7 +140,7 @@ impl House {
         let volumes = &loaded.config.cache.volume;
         let admission = AdmissionSettings {
             mode: admission_of(loaded),
-            folder: Some(state.to_owned()),
+            disk: Some(Arc::new(OsDisk::at(state))),
             volumes_bytes: volumes.iter().filter_map(|volume| Some(volume.size?.0)).sum(),
         };
         let settings = Settings { admission, ..Settings::of(memory_bytes) };

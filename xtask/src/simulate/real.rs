@@ -63,7 +63,7 @@ impl Real {
         let begun = now();
         let clock = Clock::new(move || now().since(begun.mono));
         let (volume, _) = Volume::open(Arc::new(disk), &VolumeSettings::of(trace.cache_bytes, clock))?;
-        let admission = AdmissionSettings { mode, folder: None, volumes_bytes: trace.cache_bytes };
+        let admission = AdmissionSettings { mode, disk: None, volumes_bytes: trace.cache_bytes };
         let settings = Settings { admission, ..Settings::of(trace.cache_bytes / MEMORY_PART) };
         let store = Store::with_volume(settings, Ledger::new(MARKS_MAX), volume, None, now)?;
         let runtime = tokio::runtime::Builder::new_current_thread().build()?;

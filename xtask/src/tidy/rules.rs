@@ -117,6 +117,12 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
         "store carries headers and never reads one by name",
     ),
     (
+        "crates/weir-volume/src/",
+        &["HeaderName", "header::", "headers.get(", "headers.contains_key(", "headers().get("],
+        "volumes carry headers and never read one by name",
+    ),
+    ("crates/weir-disk/src/", &["weir_", "http::", "bytes::"], "a disk knows no cache"),
+    (
         "crates/weir-upstream/src/",
         &["weir_policy", "weir_store", "CACHE_CONTROL", "cache-control", "CacheKey", "Cache-Status"],
         "upstream knows no cache",
@@ -175,7 +181,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-store/src/ledger/book.rs",
     "crates/weir-store/src/admission/thread.rs",
     "crates/weir-store/src/tier/sweeper.rs",
-    "crates/weir-store/src/volume/threads.rs",
+    "crates/weir-volume/src/threads.rs",
     "crates/weir/src/drives.rs",
     "crates/weir-upstream/src/address.rs",
     "crates/weir-upstream/src/pool.rs",

@@ -39,7 +39,7 @@ impl Source {
     }
 
     pub(super) fn is_test(&self) -> bool {
-        let in_folder = |part: &str| matches!(part, "tests" | "benches" | "fuzz" | "examples");
+        let in_folder = |part: &str| matches!(part, "tests" | "testing" | "benches" | "fuzz" | "examples");
         let is_file = ["/tests.rs", "_tests.rs", "/samples.rs"].iter().any(|end| self.path.ends_with(end));
         is_file || self.path.split('/').any(in_folder) || self.path.starts_with("crates/weir-testkit/")
     }

@@ -5,121 +5,40 @@
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use weir_disk::testing::{CrashDisk, Fault};
+
 use super::*;
 
-/// Files in memory. An act beyond the `left` ones fails, a write in its middle.
-#[derive(Clone, Debug)]
-struct Double(Arc<Mutex<Drive>>);
-
-#[derive(Debug, Default)]
-struct Drive {
-    files: BTreeMap<String, File>,
-    open: Option<String>,
-    /// Acts until one fails; none where all succeed.
-    left: Option<u64>,
-    /// Appended bytes, to see how much is written.
-    appended: u64,
+/// A drive that counts what is written to it, and fails from then on where it is told to.
+fn drive() -> CrashDisk {
+    let disk = CrashDisk::new(1);
+    disk.spare_reads();
+    disk
 }
 
-#[derive(Clone, Debug, Default)]
-struct File {
-    bytes: Vec<u8>,
-    synced: usize,
-}
-
-impl Double {
-    fn new() -> Double {
-        Double(Arc::default())
-    }
-
-    fn fail_after(&self, acts: Option<u64>) {
-        self.0.lock().left = acts;
-    }
-
-    /// The machine goes down: of what was not synced a part is left.
-    fn cut_power(&self, random: &mut fastrand::Rng) {
-        let mut drive = self.0.lock();
-        drive.open = None;
-        for file in drive.files.values_mut() {
-            file.bytes.truncate(random.usize(file.synced..=file.bytes.len()));
-        }
-    }
-
-    fn rename_back(&self, aside: &str) {
-        let file = self.0.lock().files.remove(aside).unwrap();
-        self.0.lock().files.insert(aside.split('.').next().unwrap().to_owned(), file);
-    }
-
-    fn bytes(&self, name: &str) -> Vec<u8> {
-        self.0.lock().files[name].bytes.clone()
-    }
-
-    fn names(&self) -> Vec<String> {
-        self.0.lock().files.keys().cloned().collect()
+/// From the act after that many on all fail, a write in its middle; none where all succeed.
+fn fail_after(disk: &CrashDisk, acts: Option<u64>) {
+    disk.fail_no_more();
+    if let Some(acts) = acts {
+        disk.fail_from(acts, Fault::Full);
     }
 }
 
-impl Drive {
-    fn act(&mut self) -> io::Result<()> {
-        match &mut self.left {
-            Some(0) => Err(io::ErrorKind::StorageFull.into()),
-            Some(left) => {
-                *left -= 1;
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn write(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let acted = self.act();
-        let part = if acted.is_ok() { bytes.len() } else { bytes.len() / 2 };
-        self.files.get_mut(name).unwrap().bytes.extend_from_slice(&bytes[..part]);
-        self.appended += part as u64;
-        acted
-    }
+fn bytes(disk: &CrashDisk, name: &str) -> Vec<u8> {
+    disk.content(name).unwrap()
 }
 
-impl AccountFiles for Double {
-    fn names(&self) -> io::Result<Vec<String>> {
-        Ok(self.names())
-    }
+/// Changes what lies there, behind everybody's back.
+fn change(disk: &CrashDisk, name: &str, harm: impl FnOnce(&mut Vec<u8>)) {
+    let mut changed = bytes(disk, name);
+    harm(&mut changed);
+    disk.put(name, Some(&changed));
+}
 
-    fn read(&self, name: &str) -> io::Result<Option<Vec<u8>>> {
-        Ok(self.0.lock().files.get(name).map(|file| file.bytes.clone()))
-    }
-
-    fn create(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let mut drive = self.0.lock();
-        drive.act()?;
-        drive.files.insert(name.to_owned(), File::default());
-        drive.open = Some(name.to_owned());
-        drive.write(name, bytes)
-    }
-
-    fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let mut drive = self.0.lock();
-        let name = drive.open.clone().unwrap();
-        drive.write(&name, bytes)
-    }
-
-    fn sync(&mut self) -> io::Result<()> {
-        let mut drive = self.0.lock();
-        drive.act()?;
-        let name = drive.open.clone().unwrap();
-        let file = drive.files.get_mut(&name).unwrap();
-        file.synced = file.bytes.len();
-        Ok(())
-    }
-
-    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
-        let mut drive = self.0.lock();
-        drive.act()?;
-        let file = drive.files.remove(from).unwrap();
-        drive.files.insert(to.to_owned(), file);
-        drive.open = Some(to.to_owned());
-        Ok(())
-    }
+fn rename(disk: &CrashDisk, from: &str, to: &str) {
+    let content = bytes(disk, from);
+    disk.put(from, None);
+    disk.put(to, Some(&content));
 }
 
 thread_local! {
@@ -143,18 +62,18 @@ fn at(day: u64) -> SystemTime {
 struct Life {
     keeper: Keeper,
     counted: Arc<Mutex<BTreeMap<&'static str, Flows>>>,
-    files: Double,
+    files: CrashDisk,
 }
 
 impl Life {
-    fn begin(files: &Double) -> Life {
+    fn begin(files: &CrashDisk) -> Life {
         let counted: Arc<Mutex<BTreeMap<&'static str, Flows>>> = Arc::default();
         let source = counted.clone();
         let source = move || {
             let counted = source.lock();
             counted.iter().map(|(name, flows)| Counted { name: (*name).into(), flows: *flows }).collect()
         };
-        let keeper = Keeper::open(Box::new(files.clone()), Box::new(source), wall).unwrap();
+        let keeper = Keeper::open(Arc::new(files.clone()), Box::new(source), wall).unwrap();
         Life { keeper, counted, files: files.clone() }
     }
 
@@ -170,7 +89,7 @@ impl Life {
         // Nobody is there to be asked for a look.
         let (orders, _) = bounded(1);
         let (book, state) = (self.keeper.book.clone(), self.keeper.state.clone());
-        Accounts { book, reader: Box::new(self.files.clone()), state, orders }
+        Accounts { book, disk: Arc::new(self.files.clone()), state, orders }
     }
 
     fn ever(&self, name: &str) -> u64 {
@@ -180,7 +99,7 @@ impl Life {
 }
 
 /// Hits by account and period.
-fn periods(files: &Double, first: Option<&str>) -> Vec<String> {
+fn periods(files: &CrashDisk, first: Option<&str>) -> Vec<String> {
     let life = Life::begin(files);
     let first = first.map(|first| first.parse().unwrap());
     let (lines, sums) =
@@ -198,7 +117,7 @@ fn periods(files: &Double, first: Option<&str>) -> Vec<String> {
 
 #[test]
 fn what_is_counted_goes_to_the_day_in_which_it_was() {
-    let files = Double::new();
+    let files = drive();
     set("2026-01-31", 86_399);
     let mut life = Life::begin(&files);
     life.count("a", 3);
@@ -212,7 +131,7 @@ fn what_is_counted_goes_to_the_day_in_which_it_was() {
     life.keeper.look();
     let expect = ["a 2026-01-31 7", "a 2026-02-01 10", "b 2026-01-31 1"];
     assert_eq!(periods(&files, None), expect);
-    assert_eq!(files.names(), ["2026-01", "2026-02"]);
+    assert_eq!(files.paths(), ["2026-01", "2026-02"]);
     // A restart changes nothing, and goes on.
     drop(life);
     let mut life = Life::begin(&files);
@@ -228,7 +147,7 @@ fn what_is_counted_goes_to_the_day_in_which_it_was() {
 #[test]
 fn a_pause_ends_at_midnight() {
     set("2026-03-01", 86_399);
-    let life = Life::begin(&Double::new());
+    let life = Life::begin(&drive());
     assert_eq!(life.keeper.pause(), LOOK_EVERY);
     let nearly = || SystemTime::UNIX_EPOCH + Duration::from_millis(86_400_000 - 30);
     let keeper = Keeper { clock: nearly, ..life.keeper };
@@ -237,7 +156,7 @@ fn a_pause_ends_at_midnight() {
 
 #[test]
 fn a_clock_that_jumps_loses_nothing() {
-    let files = Double::new();
+    let files = drive();
     set("2026-03-01", 0);
     let mut life = Life::begin(&files);
     for (day, hits) in
@@ -255,7 +174,7 @@ fn a_clock_that_jumps_loses_nothing() {
 
 #[test]
 fn old_months_are_folded_and_keep_their_sums() {
-    let files = Double::new();
+    let files = drive();
     set("2024-01-01", 0);
     let mut life = Life::begin(&files);
     let mut hits = 0;
@@ -283,19 +202,18 @@ fn old_months_are_folded_and_keep_their_sums() {
 
 #[test]
 fn two_processes_in_turn_count_each_thing_once() {
-    let files = Double::new();
+    let files = drive();
     set("2026-03-30", 0);
     let mut old = Life::begin(&files);
     old.count("a", 5);
     old.keeper.look();
     old.keeper.step_aside().unwrap();
-    let mut new = Life::begin(&Double(files.0.clone()));
+    let mut new = Life::begin(&files);
     for round in 0..20_u64 {
         old.count("a", 1);
         new.count("a", 100);
         // Each has its files open for itself.
         for life in [&mut old, &mut new] {
-            files.0.lock().open = None;
             life.keeper.open = None;
             life.keeper.look();
         }
@@ -307,9 +225,9 @@ fn two_processes_in_turn_count_each_thing_once() {
     let mut third = Life::begin(&files);
     assert_eq!(third.ever("a"), 5 + 20 * 101);
     assert_eq!(periods(&files, None), ["a 2026-03-30 2025"]);
-    assert_eq!(files.names().len(), 2);
+    assert_eq!(files.paths().len(), 2);
     // A process that cannot write does not give its files away.
-    files.fail_after(Some(0));
+    fail_after(&files, Some(0));
     third.count("a", 1);
     third.keeper.look();
     assert!(third.keeper.step_aside().is_err());
@@ -317,12 +235,12 @@ fn two_processes_in_turn_count_each_thing_once() {
 
 #[test]
 fn what_cannot_be_written_is_kept_and_written_later() {
-    let files = Double::new();
+    let files = drive();
     set("2026-03-01", 0);
     for acts in 0..8 {
         let before = Life::begin(&files).ever("a");
         let mut life = Life::begin(&files);
-        files.fail_after(Some(acts));
+        fail_after(&files, Some(acts));
         for _ in 0..4 {
             life.count("a", 1);
             life.keeper.look();
@@ -334,7 +252,7 @@ fn what_cannot_be_written_is_kept_and_written_later() {
         // Of what stands there nothing is more than was counted.
         let there = Life::begin(&files).ever("a");
         assert!(there >= before && there <= before + 4, "{there} of {before}");
-        files.fail_after(None);
+        fail_after(&files, None);
         life.keeper.look();
         assert_eq!(life.accounts().state().failure, None);
         assert_eq!(Life::begin(&files).ever("a"), before + 4);
@@ -345,7 +263,7 @@ fn what_cannot_be_written_is_kept_and_written_later() {
 fn nothing_is_counted_twice_however_often_it_is_killed() {
     for seed in 0..300 {
         let mut random = fastrand::Rng::with_seed(seed);
-        let files = Double::new();
+        let files = drive();
         set("2026-03-30", 0);
         let (mut written, mut counted) = (0, 0);
         for _ in 0..8 {
@@ -356,7 +274,7 @@ fn nothing_is_counted_twice_however_often_it_is_killed() {
             counted = there;
             let mut acknowledged = 0;
             // It dies in the middle of one of its acts.
-            files.fail_after(Some(random.u64(0..30)));
+            fail_after(&files, Some(random.u64(0..30)));
             for _ in 0..random.usize(0..12) {
                 let hits = random.u64(0..5);
                 life.count("a", hits);
@@ -371,11 +289,9 @@ fn nothing_is_counted_twice_however_often_it_is_killed() {
             }
             written += acknowledged;
             drop(life);
-            files.fail_after(None);
+            fail_after(&files, None);
             if random.bool() {
-                files.cut_power(&mut random);
-            } else {
-                files.0.lock().open = None;
+                files.cut(random.u64(..));
             }
         }
     }
@@ -383,7 +299,7 @@ fn nothing_is_counted_twice_however_often_it_is_killed() {
 
 #[test]
 fn damage_is_survived_and_what_is_foreign_refused() {
-    let files = Double::new();
+    let files = drive();
     set("2026-03-30", 0);
     let mut life = Life::begin(&files);
     for _ in 0..5 {
@@ -392,26 +308,25 @@ fn damage_is_survived_and_what_is_foreign_refused() {
         life.keeper.look();
     }
     // The second frame: the third and those after it say more.
-    files.0.lock().files.get_mut("2026-03").unwrap().bytes[120] ^= 1;
+    change(&files, "2026-03", |bytes| bytes[120] ^= 1);
     assert_eq!(Life::begin(&files).ever("a"), 5);
-    let aside = files.names()[0].clone();
-    files.rename_back(&aside);
-    files.0.lock().files.get_mut("2026-03").unwrap().bytes[8] = 9;
+    let aside = files.paths()[0].clone();
+    rename(&files, &aside, "2026-03");
+    change(&files, "2026-03", |bytes| bytes[8] = 9);
     let source: Source = Box::new(Vec::new);
-    let refused = Keeper::open(Box::new(files.clone()), source, wall);
+    let refused = Keeper::open(Arc::new(files.clone()), source, wall);
     assert!(matches!(refused, Err(AccountsError::Foreign { .. })));
     // One that was not finished, under whatever name, was never a file of the accounts.
     for (at, changed) in [(8, 9 ^ 1), (120, 1)] {
-        files.0.lock().files.get_mut("2026-03").unwrap().bytes[at] ^= changed;
+        change(&files, "2026-03", |bytes| bytes[at] ^= changed);
     }
     for unfinished in ["2026-03.new", "2026-03.new-2", "2026-03.left-7-7.new"] {
-        let copy = File { bytes: files.bytes("2026-03"), synced: 0 };
-        files.0.lock().files.insert(unfinished.to_owned(), copy);
+        files.put(unfinished, Some(&bytes(&files, "2026-03")));
         assert_eq!(Life::begin(&files).ever("a"), 5, "{unfinished}");
     }
     // What is no month's is left alone.
-    files.0.lock().files.clear();
-    files.0.lock().files.insert("notes".to_owned(), File::default());
+    files.paths().iter().for_each(|path| files.put(path, None));
+    files.put("notes", Some(b""));
     assert_eq!(Life::begin(&files).ever("a"), 0);
 }
 
@@ -433,7 +348,7 @@ fn what_is_not_whole_is_told_of_and_kept_and_counting_goes_on() {
     ];
     for month_is_past in [false, true] {
         for (what, harm, left, expect) in harms {
-            let files = Double::new();
+            let files = drive();
             set("2026-03-30", 0);
             let mut life = Life::begin(&files);
             for _ in 0..3 {
@@ -442,8 +357,8 @@ fn what_is_not_whole_is_told_of_and_kept_and_counting_goes_on() {
             }
             assert_eq!(unsound(&life), Vec::<String>::new());
             drop(life);
-            harm(&mut files.0.lock().files.get_mut("2026-03").unwrap().bytes);
-            let harmed = files.bytes("2026-03");
+            change(&files, "2026-03", harm);
+            let harmed = bytes(&files, "2026-03");
             set(if month_is_past { "2026-05-01" } else { "2026-03-31" }, 7);
             for round in 1..4 {
                 let mut life = Life::begin(&files);
@@ -458,12 +373,11 @@ fn what_is_not_whole_is_told_of_and_kept_and_counting_goes_on() {
                 );
                 assert_eq!(life.accounts().state().unsound, 1);
             }
-            let aside: Vec<_> = files.names().into_iter().filter(|name| name.contains("unsound")).collect();
+            let aside: Vec<_> = files.paths().into_iter().filter(|name| name.contains("unsound")).collect();
             assert_eq!(aside.len(), 1, "{what}");
-            assert_eq!(files.bytes(&aside[0]), harmed, "{what}: what was found is as it was");
+            assert_eq!(bytes(&files, &aside[0]), harmed, "{what}: what was found is as it was");
             // Somebody knows: it counts, and is not told of any more.
-            let file = files.0.lock().files.remove(&aside[0]).unwrap();
-            files.0.lock().files.insert(format!("{}.known", aside[0]), file);
+            rename(&files, &aside[0], &format!("{}.known", aside[0]));
             let life = Life::begin(&files);
             assert_eq!((unsound(&life), life.ever("a")), (vec![], left + 300), "{what}");
         }
@@ -472,32 +386,32 @@ fn what_is_not_whole_is_told_of_and_kept_and_counting_goes_on() {
 
 #[test]
 fn what_cannot_be_set_aside_is_not_written_over() {
-    let files = Double::new();
+    let files = drive();
     set("2026-03-30", 0);
     let mut life = Life::begin(&files);
     life.count("a", 1);
     life.keeper.look();
     life.count("a", 1);
     life.keeper.look();
-    *files.0.lock().files.get_mut("2026-03").unwrap().bytes.last_mut().unwrap() ^= 1;
-    let harmed = files.bytes("2026-03");
-    files.fail_after(Some(0));
+    change(&files, "2026-03", |bytes| *bytes.last_mut().unwrap() ^= 1);
+    let harmed = bytes(&files, "2026-03");
+    fail_after(&files, Some(0));
     let mut life = Life::begin(&files);
     life.count("a", 10);
     life.keeper.look();
-    assert_eq!(files.bytes("2026-03"), harmed);
+    assert_eq!(bytes(&files, "2026-03"), harmed);
     assert_eq!((life.ever("a"), unsound(&life).len()), (1, 1));
-    files.fail_after(None);
+    fail_after(&files, None);
     life.keeper.look();
     assert_eq!((life.ever("a"), unsound(&life).len()), (11, 1));
     assert_eq!(Life::begin(&files).ever("a"), 11);
-    let aside = files.names().into_iter().find(|name| name.contains("unsound")).unwrap();
-    assert_eq!(files.bytes(&aside), harmed);
+    let aside = files.paths().into_iter().find(|name| name.contains("unsound")).unwrap();
+    assert_eq!(bytes(&files, &aside), harmed);
 }
 
 #[test]
 fn a_file_does_not_grow_without_bound_and_little_is_written() {
-    let files = Double::new();
+    let files = drive();
     set("2026-03-01", 0);
     let mut life = Life::begin(&files);
     let looks = 40_000;
@@ -505,13 +419,13 @@ fn a_file_does_not_grow_without_bound_and_little_is_written() {
         life.count("a", 1);
         life.keeper.look();
     }
-    let length = files.0.lock().files["2026-03"].bytes.len() as u64;
+    let length = bytes(&files, "2026-03").len() as u64;
     assert!(length < 2 * ADDED_BYTES_MIN, "{length}");
-    let written = files.0.lock().appended;
+    let written = files.written_bytes("");
     assert!(written / looks < 60, "{} bytes a look", written / looks);
     // Nothing new, nothing written.
     life.keeper.look();
-    assert_eq!(files.0.lock().appended, written);
+    assert_eq!(files.written_bytes(""), written);
 }
 
 #[test]
@@ -519,14 +433,14 @@ fn the_thread_answers_and_finishes() {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let folder = std::env::temp_dir().join(format!("weir-accounts-{}", std::process::id()));
     let _ = std::fs::remove_dir_all(&folder);
-    let open = || crate::AccountsFolder::new(folder.clone());
+    let open = || Arc::new(weir_disk::OsDisk::at(&folder));
     let source = || {
         let flows = Flows { misses: COUNT.load(Ordering::Relaxed), ..Flows::default() };
         vec![Counted { name: "a".into(), flows }]
     };
     let start = || {
         COUNT.store(0, Ordering::Relaxed);
-        Accounts::start(Box::new(open()), Box::new(open()), Box::new(source), SystemTime::now).unwrap()
+        Accounts::start(open(), Box::new(source), SystemTime::now).unwrap()
     };
     let accounts = start();
     COUNT.store(5, Ordering::Relaxed);

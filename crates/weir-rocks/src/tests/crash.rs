@@ -3,8 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 
-use weir_store::catalogue::conformance::{Script, lets_go_only_what_is_unwanted, like_a_map};
 use weir_testkit::Random;
+use weir_volume::testing::conformance::{Script, lets_go_only_what_is_unwanted, like_a_map};
 
 use super::*;
 use crate::OpenError;

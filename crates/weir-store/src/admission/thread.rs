@@ -4,11 +4,11 @@
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
-use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
+use weir_disk::Disk;
 use weir_policy::Now;
 
 use super::{Admission, file};
@@ -75,8 +75,8 @@ pub(crate) fn start(shelf: &Arc<Shelf>, clock: fn() -> Now) -> std::io::Result<(
         admission.keep(charge);
     }
     let (sender, tasks) = crossbeam_channel::bounded(TASKS_MAX);
-    let folder = shelf.settings.admission.folder.clone();
-    let mut memory = Memory { folder, written_at: clock().mono };
+    let disk = shelf.settings.admission.disk.clone();
+    let mut memory = Memory { disk, written_at: clock().mono };
     let shelf_behind = Arc::downgrade(shelf);
     let work = move || run(&shelf_behind, &tasks, &mut memory, clock);
     std::thread::Builder::new().name("weir-admission".to_owned()).spawn(work)?;
@@ -120,7 +120,7 @@ fn run(shelf: &Weak<Shelf>, tasks: &Receiver<Task>, memory: &mut Memory, clock: 
 
 /// Where the sketch is kept, and since when what is there.
 struct Memory {
-    folder: Option<PathBuf>,
+    disk: Option<Arc<dyn Disk>>,
     written_at: Instant,
 }
 
@@ -145,8 +145,8 @@ impl Memory {
                 tier.sync_budget();
             }
         }
-        if let (true, Some(folder)) = (is_due, &self.folder) {
-            let _ = file::write(folder, &shelf.admission.sketch);
+        if let (true, Some(disk)) = (is_due, &self.disk) {
+            let _ = file::write(&**disk, &shelf.admission.sketch);
         }
         if let (true, Moment::At(now)) = (is_due, moment) {
             self.written_at = now;

@@ -17,10 +17,10 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use parking_lot::{Condvar, Mutex};
+use weir_disk::Disk;
 use weir_policy::Now;
 
 use super::OpenError;
-use super::files::LedgerFiles;
 use super::marks::Marks;
 use super::record::Record;
 use super::scope::{Force, Mark, Scope, Stamp};
@@ -173,11 +173,11 @@ impl Book {
     /// As [`super::Ledger::open`]; what was found beside it.
     pub(super) fn open(
         marks: Arc<Marks>,
-        files: Box<dyn LedgerFiles>,
+        disk: Arc<dyn Disk>,
         least: u64,
         now: Now,
     ) -> Result<(Book, Nature, Past), OpenError> {
-        let (scribe, past, written) = Scribe::open(marks, files, least, now)?;
+        let (scribe, past, written) = Scribe::open(marks, disk, least, now)?;
         let nature = scribe.nature();
         let desk = Arc::new(Desk::default());
         desk.in_file.store(*written.as_ref().unwrap_or(&0), Ordering::Release);

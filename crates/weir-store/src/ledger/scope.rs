@@ -8,15 +8,6 @@ use xxhash_rust::xxh3::xxh3_128;
 /// The longest prefix of a URL, in bytes.
 pub const PREFIX_BYTES_MAX: usize = 8 << 10;
 
-/// Up to which number a ledger is durable.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Durable {
-    /// Which ledger; 0 for none.
-    pub ledger: u128,
-    /// The number.
-    pub number: u64,
-}
-
 /// A number of the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Stamp(pub(super) u64);

@@ -9,17 +9,16 @@ use std::io;
 use std::sync::Arc;
 use std::time::SystemTime;
 
+use weir_disk::{Disk, DiskFile};
 use weir_policy::Now;
 
 use super::OpenError;
-use super::files::LedgerFiles;
 use super::marks::Marks;
 use super::record::{self, Content, End, FILE_BYTES_MAX, Header, RECORD_BYTES, Record};
 use super::scope::{Force, Mark, Scope};
-use crate::random;
+use crate::volume::random;
 
 const FILE: &str = "ledger";
-const FILE_NEW: &str = "ledger.new";
 const FILE_END: &str = "ledger.end";
 /// How far the counter jumps at a start: more than can have been counted and not written when the last process ended.
 pub(super) const START_GAP: u64 = 1 << 32;
@@ -83,7 +82,9 @@ pub(super) struct Nature {
 #[derive(Debug)]
 pub(super) struct Scribe {
     marks: Arc<Marks>,
-    files: Box<dyn LedgerFiles>,
+    disk: Arc<dyn Disk>,
+    /// The file, and where it ends.
+    open: Option<(Arc<dyn DiskFile>, u64)>,
     nature: Nature,
     /// Records in the file.
     records: usize,
@@ -137,12 +138,12 @@ impl Scribe {
     /// fails, why: the file is broken from the start, and what it said is in force.
     pub(super) fn open(
         marks: Arc<Marks>,
-        mut files: Box<dyn LedgerFiles>,
+        disk: Arc<dyn Disk>,
         least: u64,
         now: Now,
     ) -> Result<(Scribe, Past, io::Result<u64>), OpenError> {
-        let read = files.read(FILE, FILE_BYTES_MAX).map_err(OpenError::Unread)?;
-        let end = files.read(FILE_END, RECORD_BYTES as u64).ok().flatten();
+        let read = disk.read(FILE, FILE_BYTES_MAX).map_err(OpenError::Unread)?;
+        let end = disk.read(FILE_END, RECORD_BYTES as u64).ok().flatten();
         let end = end.and_then(|bytes| record::end_of_bytes(&bytes));
         let found = match read {
             Some(bytes) => {
@@ -170,7 +171,7 @@ impl Scribe {
             found: found.highest,
         };
         let has_end = found.has_end;
-        let mut scribe = Scribe { marks, files, nature, records: 0, is_broken: true, has_end };
+        let mut scribe = Scribe { marks, disk, open: None, nature, records: 0, is_broken: true, has_end };
         let written = scribe.write_anew();
         Ok((scribe, found.past, written))
     }
@@ -203,9 +204,12 @@ impl Scribe {
         }
         // Whatever fails from here on leaves a file of which nobody knows what it holds.
         self.is_broken = true;
-        self.files.append(&bytes)?;
-        self.files.sync()?;
-        if !self.files.is_named(FILE)? {
+        let Some((file, end)) = &mut self.open else { return self.write_anew() };
+        file.write_all_at(&[&bytes], *end)?;
+        file.sync_data()?;
+        *end += bytes.len() as u64;
+        // It may have been taken away, or another put in its place.
+        if self.disk.identity(FILE)? != Some(file.identity()?) {
             return self.write_anew();
         }
         self.write_end(last.number)?;
@@ -230,10 +234,8 @@ impl Scribe {
             // Before the ledger: one without it would be doubted, and of no ledger of another id it says anything.
             self.write_end(number)?;
         }
-        self.files.create(FILE_NEW, &bytes)?;
-        self.files.sync()?;
-        self.files.rename(FILE_NEW, FILE)?;
-        self.files.sync_folder()?;
+        self.open = None;
+        self.open = Some((self.disk.replace(FILE, &bytes)?, bytes.len() as u64));
         self.write_end(number)?;
         self.is_broken = false;
         self.records = records.len();
@@ -241,7 +243,7 @@ impl Scribe {
     }
 
     fn write_end(&mut self, number: u64) -> io::Result<()> {
-        self.files.overwrite(FILE_END, &record::end_to_bytes(self.nature.id, number))?;
+        self.disk.overwrite(FILE_END, &record::end_to_bytes(self.nature.id, number))?;
         self.has_end = true;
         Ok(())
     }

@@ -8,8 +8,9 @@ use bytes::Bytes;
 use weir_policy::{CacheKey, tags};
 
 use super::{Listing, Page, Unlisted};
-use crate::catalogue::{CrashRows, Rows, wanted};
+use crate::catalogue::{Rows, wanted};
 use crate::samples::{Folder, body, now, proof};
+use crate::volume::testing::CrashRows;
 use crate::volume::{Clock, OsDisk, Volume, VolumeSettings};
 use crate::{Ledger, MARKS_MAX, Mark, Scope, Settings, Store};
 

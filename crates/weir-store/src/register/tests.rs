@@ -1,13 +1,18 @@
 //! Who was there all the time, and who was not.
 
+use std::sync::Arc;
+
+use weir_disk::OsDisk;
+
 use super::{Arriving, Bears, Distrust, NAME, Opening, Reached, Register, State};
+use crate::Durable;
 use crate::Ledger;
-use crate::ledger::tests::files::Power;
-use crate::ledger::{Durable, Stamp};
+use crate::ledger::Stamp;
 use crate::samples::{Folder, now};
+use weir_disk::testing::{CrashDisk, Fault};
 
 fn open(folder: &Folder) -> Register {
-    let (register, is_damaged) = Register::open(folder.path()).unwrap();
+    let (register, is_damaged) = Register::open(Arc::new(OsDisk::at(folder.path()))).unwrap();
     assert!(!is_damaged);
     register
 }
@@ -294,8 +299,8 @@ fn it_says_how_far_the_ledger_came() {
 
 #[test]
 fn a_volume_that_knows_more_of_this_very_ledger_shows_that_it_is_a_copy() {
-    let (folder, power) = (Folder::new("register-proof"), Power::new());
-    let open_ledger = || Ledger::open(100, Box::new(power.files()), 0, now()).unwrap();
+    let (folder, power) = (Folder::new("register-proof"), CrashDisk::new(1));
+    let open_ledger = || Ledger::open(100, Arc::new(power.process()), 0, now()).unwrap();
     let id = open_ledger().id();
     let ledger = open_ledger();
     let found = ledger.found();
@@ -318,6 +323,29 @@ fn a_volume_that_knows_more_of_this_very_ledger_shows_that_it_is_a_copy() {
     register.leave(7, true).unwrap();
     let back = Arriving { opening: Opening { found: 100, own: 101 }, ..ahead };
     assert_eq!(arrive(back), Some(Distrust::Away), "it followed the ledger");
+}
+
+/// The power goes at every operation of a change: what was known before is known, or what was to be written.
+#[test]
+fn a_register_is_whole_after_any_power_cut() {
+    for cut in 0..12 {
+        for seed in 0..40 {
+            let (disk, ledger) = (CrashDisk::new(seed), Ledger::default());
+            let open = || Register::open(Arc::new(disk.process())).unwrap();
+            let register = open().0;
+            register.arrive(Arriving { is_empty: true, ..volume(7, 0) }, &ledger).unwrap();
+            disk.fail_at(cut, Fault::PowerCut);
+            let noted = register.note(&[(7, Reached { epoch: 41, end: 82 })], 1000, &ledger);
+            disk.cut(seed);
+            let (again, is_damaged) = open();
+            assert!(!is_damaged);
+            match noted {
+                Ok(()) => assert_eq!(again.numbers(), 1000),
+                Err(_) => assert!(again.numbers() == 1000 || again.numbers() == 0),
+            }
+            assert!(again.knows("/drives/a b"));
+        }
+    }
 }
 
 #[test]

@@ -7,7 +7,9 @@ use super::{SWEEP_STEP, Shelf};
 use crate::generation::{Generation, Retirement};
 use crate::ledger::Stamp;
 use crate::queues::Victims;
-use crate::tier::{Standing, Tier, digest_below};
+use crate::tier::Tier;
+use crate::volume::key;
+use crate::volume_state::VolumeState;
 
 impl Shelf {
     /// Whether something of a URL may be held, or be on its way to a volume, by its digest and as it stands in keys that nothing is
@@ -19,7 +21,7 @@ impl Shelf {
             || self.ledger.is_away()
             || self.expecting.is_on()
             || self.register.get().is_some_and(|register| register.is_somebody_away())
-            || self.tiers.may_hold(digest_below(url, site))
+            || self.tiers.may_hold(key::digest(url, site))
             || is_in_memory()
     }
 
@@ -32,8 +34,8 @@ impl Shelf {
             return;
         }
         let layout = self.tiers.all();
-        let waited_for = layout.iter().filter(|tier| match tier.standing() {
-            Standing::Ejected => false,
+        let waited_for = layout.iter().filter(|tier| match tier.state() {
+            VolumeState::Ejected => false,
             _ => tier.can_sweep() || !is_crowded,
         });
         let Some(until) = waited_for.map(|tier| Stamp::of(tier.volume().swept())).min() else { return };

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::Store;
 use crate::body::Piece;
 use crate::generation::Generation;
-use crate::tier::{Gone, Place, Standing, Tier};
+use crate::tier::{Gone, Place, Tier};
 use crate::volume::Writing;
+use crate::volume_state::VolumeState;
 
 impl Store {
     /// Whether a generation is still being written to the volume: what is not found of it may be in a moment.
@@ -22,7 +23,7 @@ impl Store {
 
     /// What does not keep up is not waited for.
     fn home_that_keeps_up(&self, generation: &Generation) -> Option<Arc<Tier>> {
-        let keeps_up = |tier: &Arc<Tier>| !matches!(tier.standing(), Standing::Slow | Standing::Ejected);
+        let keeps_up = |tier: &Arc<Tier>| !matches!(tier.state(), VolumeState::Slow | VolumeState::Ejected);
         generation.home().filter(keeps_up)
     }
 

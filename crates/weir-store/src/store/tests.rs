@@ -438,3 +438,32 @@ fn what_the_foremost_reader_has_not_read_is_not_dropped() {
     assert_eq!(read_from(&generation, read, 65_536).0, body(1, read, (500_000 - read) as usize));
     writer.seal().unwrap();
 }
+
+impl Store {
+    /// Makes durable what was stored.
+    pub(crate) fn sync_for_tests(&self) -> bool {
+        self.shelf.tiers.all().iter().all(|tier| tier.sync_for_tests())
+    }
+
+    /// Lets the catalogue take in so many batches at most.
+    pub(crate) fn cover_for_tests(&self, batches: u64) {
+        for catalogue in self.shelf.tiers.all().iter().filter_map(|tier| tier.catalogue.as_ref()) {
+            let cover = || catalogue.cover(crate::samples::now()).unwrap() == Progress::More;
+            let _ = (0..batches).take_while(|_| cover()).count();
+        }
+    }
+
+    pub(crate) fn generation_for_tests(
+        &self,
+        storable: Storable,
+        key: CacheKey,
+        stamp: Stamp,
+        length: Option<u64>,
+    ) -> Arc<Generation> {
+        self.generation(storable, key, stamp, length).unwrap().0
+    }
+
+    pub(crate) fn shelf_for_tests(&self) -> &Arc<Shelf> {
+        &self.shelf
+    }
+}

@@ -1,17 +1,17 @@
 //! Where it is asked what may go down, and said what was asked for; and a volume's budget, from day to day.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use weir_disk::Disk;
 use weir_policy::{CacheKey, Variant};
 
-use super::{SharedPut, Stowing, Tier, digest_below, key_below};
+use super::{SharedPut, Stowing, Tier};
+use crate::admission::Room;
 use crate::admission::thread::Task;
-use crate::admission::{Room, SpentFile};
 use crate::generation::Generation;
 use crate::shelf::{Shelf, takes_place_of};
-use crate::volume::{Named, codec};
+use crate::volume::{Named, SpentFile, codec, key};
 
 /// What went down to a volume.
 #[derive(Debug, Default)]
@@ -145,9 +145,9 @@ impl Tier {
     }
 
     /// Takes up the day's budget where it was left before.
-    pub(crate) fn open_budget(&self, folder: Option<&Path>) {
+    pub(crate) fn open_budget(&self, disk: Option<&dyn Disk>) {
         self.tick_budget();
-        let opened = folder.and_then(|folder| SpentFile::open(folder, self.volume.id()).ok());
+        let opened = disk.and_then(|disk| SpentFile::open(disk, self.volume.id()).ok());
         if let Some((file, found)) = opened {
             self.volume.carry_budget(file, found);
         }
@@ -178,7 +178,7 @@ impl Tier {
     /// Takes what a generation in memory has replaced out of the volume: of its key and what its variant covers, with a number below that. May
     /// wait for the drive.
     fn outdo_below(&self, key: &CacheKey, variant: &Variant, number_below: u64) {
-        let key = key_below(key);
+        let key = key::on_volume(key);
         for candidate in self.volume.find(key.digest) {
             let Ok(Some(record)) = self.volume.record(candidate, &key) else { continue };
             let Ok(stored) = codec::decode(&record.head, self.now()) else { continue };
@@ -192,5 +192,5 @@ impl Tier {
 /// The digest under which the volumes, and the sketch, know a generation's key.
 fn digest_of(generation: &Generation) -> u128 {
     let key = generation.key();
-    digest_below(&key.full, key.site)
+    key::digest(&key.full, key.site)
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use weir_policy::CacheKey;
 
-use super::{Standing, Tier, key_below};
+use super::Tier;
 use crate::shelf::Shelf;
-use crate::volume::{Candidate, ReadError};
+use crate::volume::{Candidate, ReadError, key};
+use crate::volume_state::VolumeState;
 
 /// What has to be waited for: the volume, and what it may hold.
 type Waiting = SmallVec<[(Arc<Tier>, Candidate); 2]>;
@@ -32,7 +33,7 @@ impl Ask {
     pub async fn run(self) {
         let waiting = self.at_once();
         let mut asked = SmallVec::<[_; 2]>::new();
-        for (tier, candidate) in waiting.into_iter().filter(|(tier, _)| tier.standing() != Standing::Slow) {
+        for (tier, candidate) in waiting.into_iter().filter(|(tier, _)| tier.state() != VolumeState::Slow) {
             let (shelf, below, key) = (Arc::clone(&self.shelf), Arc::clone(&tier), self.key.clone());
             let job = move || bring(&shelf, &below, &key, candidate);
             asked.extend(tier.volume.ask(job));
@@ -51,10 +52,10 @@ impl Ask {
 
     /// Brings up what lies in the page cache; returns the rest.
     fn at_once(&self) -> Waiting {
-        let key = key_below(&self.key);
+        let key = key::on_volume(&self.key);
         let mut waiting = Waiting::new();
         let layout = self.shelf.tiers.all();
-        for tier in layout.iter().filter(|tier| tier.standing() != Standing::Ejected) {
+        for tier in layout.iter().filter(|tier| tier.state() != VolumeState::Ejected) {
             for candidate in tier.volume.find(key.digest) {
                 match tier.volume.try_record(candidate, &key) {
                     Ok(Some(record)) => tier.raise(&self.shelf, &self.key, record),
@@ -69,7 +70,7 @@ impl Ask {
 
 /// Brings up what a candidate is. May wait for the drive.
 fn bring(shelf: &Shelf, tier: &Arc<Tier>, key: &CacheKey, candidate: Candidate) {
-    if let Ok(Some(record)) = tier.volume.record(candidate, &key_below(key)) {
+    if let Ok(Some(record)) = tier.volume.record(candidate, &key::on_volume(key)) {
         tier.raise(shelf, key, record);
     }
 }

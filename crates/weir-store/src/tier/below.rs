@@ -7,10 +7,11 @@ use arc_swap::ArcSwap;
 use parking_lot::Mutex;
 use weir_policy::{CacheKey, Interval, Intervals};
 
-use super::{Standing, Tier, key_below};
+use super::Tier;
 use crate::body::Piece;
 use crate::generation::Generation;
-use crate::volume::{Answer, Part, Position, ReadError, Record};
+use crate::volume::{Answer, Part, Position, ReadError, Record, key};
+use crate::volume_state::VolumeState;
 
 /// The bytes are there no more, or are not what was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -152,9 +153,9 @@ impl Below {
 impl Tier {
     /// Lets a thread of the volume's do something that may wait for the drive; `None` where it does not keep up.
     fn ask<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Option<Answer<T>> {
-        match self.standing() {
-            Standing::Slow | Standing::Ejected => None,
-            Standing::Up | Standing::Full | Standing::ReadOnly => self.volume.ask(job),
+        match self.state() {
+            VolumeState::Probing | VolumeState::Slow | VolumeState::Ejected => None,
+            VolumeState::Up | VolumeState::Full | VolumeState::ReadOnly => self.volume.ask(job),
         }
     }
 
@@ -183,7 +184,7 @@ impl Tier {
         number: u64,
         wait: Wait,
     ) -> Result<Option<Record>, NotResident> {
-        let key = key_below(key);
+        let key = key::on_volume(key);
         for candidate in self.volume.find(key.digest) {
             let found = match wait {
                 Wait::Device => self.volume.record(candidate, &key),

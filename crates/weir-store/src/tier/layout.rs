@@ -1,6 +1,6 @@
 //! Which volumes there are, and which of them a key belongs to.
 //!
-//! A body goes to the volume that wins its key ([`crate::placement`]) among those that store at the moment. A look-up asks all of
+//! A body goes to the volume that wins its key ([`crate::volume::placement`]) among those that store at the moment. A look-up asks all of
 //! them, which costs an index look-up in memory each: so whatever was stored under another layout is found, however often
 //! that changed. What is stored anew takes the older one out wherever that lies ([`Tiers::remove`]).
 
@@ -9,11 +9,12 @@ use std::sync::Arc;
 use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
-use super::{Standing, Tier, digest_below};
+use super::Tier;
 use crate::generation::Generation;
 use crate::index::Index;
-use crate::placement::Bidder;
-use crate::volume::Named;
+use crate::volume::placement::Bidder;
+use crate::volume::{Named, key};
+use crate::volume_state::VolumeState;
 
 /// A volume of that identity is attached already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -59,18 +60,18 @@ impl Layout {
     /// The one that is to store what has that digest (of the key as volumes have it). `None` where there is none, or where the one
     /// whose it is has too much to do just now.
     pub(crate) fn home(&self, digest: u128) -> Option<&Arc<Tier>> {
-        let mut best: Option<(f64, Standing, &Arc<Tier>)> = None;
+        let mut best: Option<(f64, VolumeState, &Arc<Tier>)> = None;
         for Seat { tier, bidder } in &self.seats {
-            let standing = tier.standing();
-            if tier.is_draining() || !matches!(standing, Standing::Up | Standing::Slow) {
+            let state = tier.state();
+            if tier.is_draining() || !matches!(state, VolumeState::Up | VolumeState::Slow) {
                 continue;
             }
             let score = bidder.score(digest);
             if best.is_none_or(|(most, ..)| score > most) {
-                best = Some((score, standing, tier));
+                best = Some((score, state, tier));
             }
         }
-        best.filter(|(_, standing, _)| *standing == Standing::Up).map(|(.., tier)| tier)
+        best.filter(|(_, state, _)| *state == VolumeState::Up).map(|(.., tier)| tier)
     }
 }
 
@@ -121,7 +122,7 @@ impl Tiers {
         if layout.is_empty() {
             return false;
         }
-        let below = digest_below(full, site);
+        let below = key::digest(full, site);
         let held: usize = layout.iter().map(|tier| tier.count_of(below)).sum();
         held > 0 && held > index.all(digest).iter().filter(|generation| generation.object() > 0).count()
     }
@@ -138,7 +139,7 @@ impl Tiers {
             return;
         }
         let key = generation.key();
-        let named = Named { digest: digest_below(&key.full, key.site), object };
+        let named = Named { digest: key::digest(&key.full, key.site), object };
         let home = generation.home();
         let layout = self.layout.load();
         // One that is being moved may lie on two. It is said first where it comes from, so that who moves it hears of it if there

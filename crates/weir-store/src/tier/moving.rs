@@ -11,11 +11,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weir_policy::{Interval, Intervals};
 
-use super::{LATE_PAUSE, LATE_TRIES_MAX, Tier, split_key};
-use crate::catalogue::cache_key;
+use super::{LATE_PAUSE, LATE_TRIES_MAX, Tier};
 use crate::ledger::{Judged, Stamp};
 use crate::shelf::Shelf;
-use crate::volume::{Named, Part, Position, Put, ReadError, Record, codec};
+use crate::volume::{Named, Part, Position, Put, ReadError, Record, codec, key};
 
 /// So many objects are looked at, or bytes moved, between two syncs.
 const BATCH_OBJECTS: usize = 256;
@@ -110,10 +109,11 @@ impl<'a> Emptying<'a> {
 
     /// The head to store; `None` for what is dead.
     fn head(&self, record: &Record) -> Option<Bytes> {
-        let (site, full) = split_key(&record.key)?;
+        let (site, full) = key::split(&record.key)?;
         let now = self.from.now();
         let mut stored = codec::decode(&record.head, now).ok()?;
-        let judged = self.shelf.ledger.judge(&cache_key(site, full), &stored.tags, Stamp::of(record.stamp));
+        let judged =
+            self.shelf.ledger.judge(&key::cache_key(site, full), &stored.tags, Stamp::of(record.stamp));
         if judged == Judged::Dead || record.asked < self.from.dead_below().number() {
             return None;
         }
@@ -128,7 +128,7 @@ impl<'a> Emptying<'a> {
 
     /// Writes what is held of it to another volume; how many bytes, where all went well.
     fn copy(&self, record: &Record, to: &Arc<Tier>, head: Bytes, held: &Intervals) -> Option<u64> {
-        let key = weir_policy::CacheKey::new(record.key.clone()).of_site(split_key(&record.key)?.0);
+        let key = weir_policy::CacheKey::new(record.key.clone()).of_site(key::split(&record.key)?.0);
         let put = to.volume.begin_as(record.number, &key, head, record.stamp, record.length).ok()?;
         let mut bytes = 0;
         for run in held.iter() {

@@ -2,15 +2,16 @@
 
 use weir_policy::Intervals;
 
+use super::Tier;
 use super::below::{NotResident, Wait};
-use super::{Tier, digest_below};
 use crate::generation::Generation;
+use crate::volume::key;
 
 impl Tier {
     /// A generation was used that lies on the volume, or came from there.
     pub(crate) fn note_use(&self, generation: &Generation) {
         let key = generation.key();
-        self.volume.note_use(digest_below(&key.full, key.site));
+        self.volume.note_use(key::digest(&key.full, key.site));
     }
 
     /// The intervals of a generation's body that are held on the volume; `None` where it is not there. Never waits for the drive:

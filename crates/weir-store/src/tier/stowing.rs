@@ -6,10 +6,10 @@ use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
 
-use super::{LATE_PAUSE, LATE_TRIES_MAX, Tier, Tiers, digest_below};
+use super::{LATE_PAUSE, LATE_TRIES_MAX, Tier, Tiers};
 use crate::body::{BLOCK_BYTES, Body, Piece, Read};
 use crate::generation::Generation;
-use crate::volume::Put;
+use crate::volume::{Put, key};
 
 /// How many bodies may wait for room.
 const LATE_MAX: usize = 4096;
@@ -65,7 +65,7 @@ impl Tiers {
 
     fn of(&self, generation: &Generation) -> Option<Arc<Tier>> {
         let key = generation.key();
-        self.home(digest_below(&key.full, key.site))
+        self.home(key::digest(&key.full, key.site))
     }
 }
 
@@ -78,7 +78,7 @@ impl Tier {
             Some(put) => put,
             None => {
                 let key = generation.key();
-                let (digest, stamp) = (digest_below(&key.full, key.site), generation.stamp().number());
+                let (digest, stamp) = (key::digest(&key.full, key.site), generation.stamp().number());
                 let put = self.volume.resume(digest, object, stamp).ok()?;
                 let put = Arc::new(SharedPut(Some(put)));
                 *shared = Arc::downgrade(&put);

@@ -30,12 +30,12 @@ use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
 use weir_policy::{CacheKey, Now, Stored, Tags};
 
-use super::{Tier, split_key};
+use super::Tier;
 use crate::catalogue::schema::{self, Named as By, Row};
-use crate::catalogue::{Catalogue, Progress, cache_key};
+use crate::catalogue::{Catalogue, Progress};
 use crate::ledger::{Judged, Stamp};
 use crate::shelf::Shelf;
-use crate::volume::{Health, Named, Place, ReadError, Record, Volume, codec};
+use crate::volume::{Health, Named, Place, ReadError, Record, Volume, codec, key};
 
 /// How often it is looked whether there is something to do.
 const TICK: Duration = Duration::from_millis(500);
@@ -442,7 +442,7 @@ impl Pass<'_> {
         let stamp = Stamp::of(row.stamp.max(self.volume.swept()));
         match by {
             By::Key { site, full } => {
-                let key = cache_key(site, full);
+                let key = key::cache_key(site, full);
                 Stamp::of(row.stamp) < self.tier.dead_below()
                     || self.shelf.ledger.judge(&key, &Tags::default(), stamp) != Judged::Alive
             }
@@ -518,8 +518,8 @@ impl Pass<'_> {
     }
 
     fn judge(&self, record: &Record) -> Fate {
-        let Some((site, full)) = split_key(&record.key) else { return Fate::Stays };
-        let key: CacheKey = cache_key(site, full);
+        let Some((site, full)) = key::split(&record.key) else { return Fate::Stays };
+        let key: CacheKey = key::cache_key(site, full);
         // What cannot be read cannot be used, but perhaps by another version; nor can it be told what concerns it.
         let now = (self.tier.clock)();
         let Ok(mut stored) = codec::decode(&record.head, now) else { return Fate::Goes };

@@ -2,7 +2,6 @@
 
 mod admission;
 mod roaming;
-
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -10,7 +9,7 @@ use bytes::Bytes;
 use weir_policy::{CacheKey, Interval, Stored};
 
 use crate::samples::{Folder, body, fields, key, now, proof, put, read_from, url};
-use crate::volume::{Clock, OsDisk, Volume, VolumeSettings};
+use crate::volume::{Clock, OsDisk, Volume, VolumeSettings, key};
 use crate::{Found, Generation, Ledger, MARKS_MAX, Piece, Place, Read, Settings, Store};
 
 const MEMORY: u64 = 4 << 20;
@@ -111,7 +110,7 @@ fn a_body_beyond_memory_is_found_when_it_is_whole() {
     for start in (0..length).step_by(50_000) {
         writer.let_go(start as u64);
         writer.push(body(1, start as u64, 50_000.min(length - start))).unwrap();
-        pause();
+        pause(&store);
     }
     assert!(find(&store, 1).is_none());
     writer.seal().unwrap();
@@ -121,9 +120,10 @@ fn a_body_beyond_memory_is_found_when_it_is_whole() {
     assert!(store.usage().used_bytes < MEMORY);
 }
 
-/// A volume takes no more than it can write.
+/// A volume takes no more than it can write: it is waited for, however busy the machine is.
 #[allow(clippy::disallowed_methods)]
-fn pause() {
+fn pause(store: &Store) {
+    assert!(store.sync_for_tests());
     std::thread::sleep(Duration::from_millis(10));
 }
 
@@ -145,7 +145,7 @@ fn what_memory_gives_up_comes_up_again() {
     let store = open(&folder);
     for number in 0..40 {
         put(&store, number, 300_000);
-        pause();
+        pause(&store);
     }
     assert!(store.usage().evicted > 20);
     for number in 0..40 {
@@ -340,9 +340,9 @@ fn a_volume_that_takes_nothing_costs_nothing_but_the_storing() {
 #[test]
 fn the_key_below_has_its_own_digest() {
     let key = CacheKey { site: 77, ..key(1) };
-    let below = super::key_below(&key);
-    assert_eq!(below.digest, super::digest_below(&key.full, key.site));
-    assert_ne!(below.digest, super::key_below(&CacheKey { site: 78, ..key }).digest);
+    let below = key::on_volume(&key);
+    assert_eq!(below.digest, key::digest(&key.full, key.site));
+    assert_ne!(below.digest, key::on_volume(&CacheKey { site: 78, ..key }).digest);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use weir_store::life::Event;
+use weir_store::breaker::Event;
 use weir_store::{Arrival, Arriving, Distrust, Seating, Twice};
 
 use super::slot::{Course, Drain, Slot};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use weir_config::model;
 use weir_control::VolumeUse;
-use weir_store::life::{Event, Life, Phase, STUCK_MAX};
-use weir_store::{Attached, Standing};
+use weir_store::breaker::{CircuitBreaker, Event, STUCK_MAX};
+use weir_store::{Attached, VolumeState};
 
 use super::now;
 
@@ -19,7 +19,7 @@ pub(super) struct Slot {
     pub(super) wanted: model::Volume,
     /// It is in the configuration.
     pub(super) is_wanted: bool,
-    pub(super) life: Life,
+    pub(super) breaker: CircuitBreaker,
     pub(super) course: Course,
     /// Why it is not up.
     pub(super) why: Option<String>,
@@ -60,7 +60,7 @@ impl Slot {
         Slot {
             wanted,
             is_wanted: true,
-            life: Life::new(),
+            breaker: CircuitBreaker::new(),
             course: Course::Shut,
             why: None,
             written: (0, Duration::ZERO),
@@ -82,8 +82,13 @@ impl Slot {
         }
     }
 
-    pub(super) fn standing(&self) -> Option<Standing> {
-        self.attached().map(Attached::standing)
+    /// Its state, for all who ask.
+    pub(super) fn state(&self) -> VolumeState {
+        match (&self.course, self.breaker.state()) {
+            (Course::Open(attached), _) => attached.state(),
+            (Course::Opening, _) | (_, VolumeState::Probing) => VolumeState::Probing,
+            (Course::Shut | Course::Closing, _) => VolumeState::Ejected,
+        }
     }
 
     /// What a look at it says.
@@ -98,15 +103,15 @@ impl Slot {
         let stands_still = now().saturating_sub(self.written.1);
         let stuck = attached.volume().stuck_for();
         let given_up = attached.give_up(patience);
-        match attached.standing() {
-            Standing::Ejected => Event::Fails,
+        match attached.state() {
+            VolumeState::Ejected => Event::Fails,
             _ if !attached.volume().is_there() => Event::Fails,
             _ if stuck >= STUCK_MAX => Event::Fails,
-            Standing::ReadOnly => Event::Unwritable,
-            Standing::Full => Event::Answers,
+            VolumeState::ReadOnly => Event::Unwritable,
+            VolumeState::Full => Event::Answers,
             _ if stands_still >= STUCK_MAX => Event::Fails,
             _ if given_up > 0 || stuck > patience || stands_still > patience.max(STALL_MIN) => Event::Lags,
-            Standing::Up | Standing::Slow => Event::Answers,
+            VolumeState::Up | VolumeState::Probing | VolumeState::Slow => Event::Answers,
         }
     }
 
@@ -114,8 +119,8 @@ impl Slot {
     pub(super) fn failure(&self) -> String {
         let Course::Open(attached) = &self.course else { return String::new() };
         let usage = attached.volume().usage();
-        match attached.standing() {
-            Standing::Ejected => {
+        match attached.state() {
+            VolumeState::Ejected => {
                 format!("{} reads and {} writes failed", usage.read_errors, usage.write_errors)
             }
             _ if !attached.volume().is_there() => "its folder is not there any more".to_owned(),
@@ -124,15 +129,15 @@ impl Slot {
     }
 
     /// Says what the volume itself has changed into.
-    pub(super) fn say_change(&mut self, was: Option<Standing>) {
-        let is = self.standing();
-        if self.life.phase() != Phase::Up || is == was && self.why.is_some() {
+    pub(super) fn say_change(&mut self, was: VolumeState) {
+        let is = self.state();
+        if self.breaker.state() != VolumeState::Up || is == was && self.why.is_some() {
             return;
         }
         let (path, before) = (self.path(), self.why.take());
         self.why = match is {
-            Some(Standing::Full) => Some("others have filled the file system".to_owned()),
-            Some(Standing::ReadOnly) => Some("nothing can be written".to_owned()),
+            VolumeState::Full => Some("others have filled the file system".to_owned()),
+            VolumeState::ReadOnly => Some("nothing can be written".to_owned()),
             _ => None,
         };
         match (&before, &self.why) {

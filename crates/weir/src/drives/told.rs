@@ -4,47 +4,44 @@ use std::time::Duration;
 
 use weir_control::{CatalogueUse, VolumeUse};
 use weir_store::catalogue::CatalogueUsage;
-use weir_store::life::Phase;
-use weir_store::{Stamp, Standing, VolumeState};
+use weir_store::{Stamp, VolumeReport, VolumeState};
 
-use super::{Course, Drain, Slot};
+use super::{Drain, Slot};
 
 /// Of a slot, at a moment of the drives' clock.
 pub(super) fn of(slot: &Slot, now: Duration) -> VolumeUse {
-    let retry_s = slot.life.rests_for(now).filter(|rest| !rest.is_zero()).map(|rest| rest.as_secs().max(1));
+    let retry_s =
+        slot.breaker.rests_for(now).filter(|rest| !rest.is_zero()).map(|rest| rest.as_secs().max(1));
     let drain = match slot.drain {
         Drain::No => None,
         Drain::Passing | Drain::Rests(_) => Some("draining".to_owned()),
         Drain::Done => Some("drained".to_owned()),
     };
-    let state = match (&slot.course, slot.life.phase()) {
-        (Course::Open(attached), _) => word(attached.standing()),
-        (Course::Opening, _) | (_, Phase::Probing) => "probing",
-        (Course::Shut | Course::Closing, _) => "ejected",
-    };
-    let held = slot.attached().map_or_else(|| slot.last.clone(), |attached| held(attached.state()));
+    let state = slot.state();
+    let held = slot.attached().map_or_else(|| slot.last.clone(), |attached| held(attached.report()));
     VolumeUse {
         path: slot.path(),
-        state: state.to_owned(),
-        reason: slot.why.clone().filter(|_| state != "up"),
+        state: word(state).to_owned(),
+        reason: slot.why.clone().filter(|_| state != VolumeState::Up),
         retry_s,
         drain,
         ..held
     }
 }
 
-fn word(standing: Standing) -> &'static str {
-    match standing {
-        Standing::Up => "up",
-        Standing::Full => "full",
-        Standing::ReadOnly => "read-only",
-        Standing::Slow => "slow",
-        Standing::Ejected => "ejected",
+fn word(state: VolumeState) -> &'static str {
+    match state {
+        VolumeState::Probing => "probing",
+        VolumeState::Up => "up",
+        VolumeState::Full => "full",
+        VolumeState::ReadOnly => "read-only",
+        VolumeState::Slow => "slow",
+        VolumeState::Ejected => "ejected",
     }
 }
 
-pub(super) fn held(state: VolumeState) -> VolumeUse {
-    let VolumeState { usage, sweeps, budget, .. } = state;
+pub(super) fn held(state: VolumeReport) -> VolumeUse {
+    let VolumeReport { usage, sweeps, budget, .. } = state;
     VolumeUse {
         id: format!("{:032x}", state.id),
         suspect: state.trusted_from > Stamp::of(0),

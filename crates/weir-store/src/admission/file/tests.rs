@@ -1,9 +1,9 @@
 //! What is read again is what was written, or nothing.
 
-use super::{SpentFile, from_bytes, read, to_bytes, write};
+use super::{from_bytes, read, to_bytes, write};
 use crate::admission::{Extent, Sketch};
-use crate::samples::{Folder, golden};
-use crate::volume::Spent;
+use crate::volume::testing::samples::golden_of;
+use weir_disk::testing::{CrashDisk, Fault};
 
 fn extent() -> Extent {
     Extent::of(1024, u64::MAX)
@@ -23,21 +23,37 @@ fn noted() -> Sketch {
 
 #[test]
 fn a_sketch_is_the_same_after_a_restart() {
-    let folder = Folder::new("sketch");
+    let disk = CrashDisk::new(1);
     let sketch = noted();
     sketch.grow_old();
     (1..50).for_each(|number| sketch.note(digest(number)));
-    write(folder.path(), &sketch).unwrap();
-    write(folder.path(), &sketch).unwrap();
-    let again = read(folder.path(), extent()).unwrap();
+    write(&disk, &sketch).unwrap();
+    write(&disk, &sketch).unwrap();
+    let again = read(&disk, extent()).unwrap();
     assert_eq!(again.course(), sketch.course());
     assert!(again.words().eq(sketch.words()));
 }
 
+/// The power goes at every operation of a writing: the sketch of before is read, or the new one.
+#[test]
+fn a_sketch_is_whole_after_any_power_cut() {
+    for cut in 0..8 {
+        for seed in 0..20 {
+            let disk = CrashDisk::new(seed);
+            write(&disk, &Sketch::new(extent())).unwrap();
+            disk.fail_at(cut, Fault::PowerCut);
+            let written = write(&disk, &noted());
+            disk.restart();
+            let uses = read(&disk, extent()).unwrap().frequency(digest(10));
+            assert!(uses == noted().frequency(digest(10)) || uses == 0 && written.is_err(), "{uses}");
+        }
+    }
+}
+
 #[test]
 fn a_lost_torn_or_other_sketch_is_none() {
-    let folder = Folder::new("sketch");
-    assert!(read(folder.path(), extent()).is_none());
+    let disk = CrashDisk::new(1);
+    assert!(read(&disk, extent()).is_none());
     let bytes = to_bytes(&noted());
     assert!(from_bytes(&bytes, extent()).is_some());
     for end in (0..bytes.len()).step_by(97) {
@@ -56,35 +72,7 @@ fn the_form_of_a_sketch_is_that_of_version_1() {
     let small = Extent { counter_words: 4, door_words: 2, period: 2048 };
     let sketch = Sketch::new(small);
     (0..3).for_each(|_| sketch.note(0x0123_4567_89ab_cdef_0f1e_2d3c_4b5a_6978));
-    let golden = golden("frequencies-1.bin", &to_bytes(&sketch));
+    let golden = golden_of(env!("CARGO_MANIFEST_DIR"), "frequencies-1.bin", &to_bytes(&sketch));
     assert_eq!(to_bytes(&sketch), golden);
     assert_eq!(from_bytes(&golden, small).unwrap().frequency(0x0123_4567_89ab_cdef_0f1e_2d3c_4b5a_6978), 3);
-}
-
-#[test]
-fn what_was_written_today_is_known_after_a_restart() {
-    let folder = Folder::new("spent");
-    let (mut file, said) = SpentFile::open(folder.path(), 7).unwrap();
-    assert_eq!(said, None);
-    for bytes in 1..=5 {
-        file.write(Spent { day: 20_000, bytes }).unwrap();
-        assert!(file.unsynced().is_some() && file.unsynced().is_none());
-        assert_eq!(SpentFile::open(folder.path(), 7).unwrap().1, Some(Spent { day: 20_000, bytes }));
-    }
-    assert_eq!(SpentFile::open(folder.path(), 8).unwrap().1, None);
-}
-
-#[test]
-fn a_torn_count_leaves_the_one_before() {
-    let folder = Folder::new("spent");
-    let (mut file, _) = SpentFile::open(folder.path(), 7).unwrap();
-    file.write(Spent { day: 20_000, bytes: 100 }).unwrap();
-    file.write(Spent { day: 20_000, bytes: 200 }).unwrap();
-    let path = folder.path().join(format!("written-{:032x}", 7));
-    let mut bytes = std::fs::read(&path).unwrap();
-    assert_eq!(bytes.len(), 128);
-    // The second write went to the first slot.
-    bytes[40] ^= 1;
-    std::fs::write(&path, &bytes).unwrap();
-    assert_eq!(SpentFile::open(folder.path(), 7).unwrap().1, Some(Spent { day: 20_000, bytes: 100 }));
 }

@@ -1,21 +1,21 @@
 //! A ledger that is not what it was: cut off, bent, put back from a copy, taken away. What is lost is seen, and what is not is not
 //! cried over.
 
-use super::files::Power;
 use super::*;
+use weir_disk::testing::CrashDisk;
 
-fn open_from(power: &Power, least: u64) -> Ledger {
-    Ledger::open(1000, Box::new(power.files()), least, now()).unwrap()
+fn open_from(power: &CrashDisk, least: u64) -> Ledger {
+    Ledger::open(1000, Arc::new(power.process()), least, now()).unwrap()
 }
 
 /// A ledger with two purges, closed; and the number of the last.
-fn with_two_purges(power: &Power) -> u64 {
+fn with_two_purges(power: &CrashDisk) -> u64 {
     let ledger = open(power).unwrap();
     purge(&ledger, &[site(1)]).unwrap();
     purge(&ledger, &[site(2)]).unwrap().number()
 }
 
-fn assert_doubted(power: &Power, past: Past, last: u64) {
+fn assert_doubted(power: &CrashDisk, past: Past, last: u64) {
     let ledger = open(power).unwrap();
     assert_eq!(ledger.past(), past);
     assert!(ledger.doubted().number() > last, "all that may have been purged is doubted");
@@ -28,7 +28,7 @@ fn assert_doubted(power: &Power, past: Past, last: u64) {
 
 #[test]
 fn one_that_was_closed_killed_or_lost_its_power_is_whole() {
-    let power = Power::new();
+    let power = CrashDisk::new(1);
     assert_eq!(open(&power).unwrap().past(), Past::New);
     for seed in 0..50 {
         let ledger = open(&power).unwrap();
@@ -44,17 +44,17 @@ fn one_that_was_closed_killed_or_lost_its_power_is_whole() {
 #[test]
 fn a_bit_of_the_last_record_is_missed() {
     for bit in [0, 8 * 20, 8 * 63] {
-        let power = Power::new();
+        let power = CrashDisk::new(1);
         let last = with_two_purges(&power);
-        let at = power.length("ledger") - 64 + bit / 8;
-        power.flip("ledger", at);
+        let at = power.content("ledger").map_or(0, |bytes| bytes.len()) - 64 + bit / 8;
+        power.flip("ledger", (at) as u64, 1);
         assert_doubted(&power, Past::Torn, last);
     }
 }
 
 #[test]
 fn whole_records_that_are_gone_are_missed() {
-    let power = Power::new();
+    let power = CrashDisk::new(1);
     let last = with_two_purges(&power);
     let bytes = power.content("ledger").unwrap();
     power.put("ledger", Some(&bytes[..bytes.len() - 64]));
@@ -63,7 +63,7 @@ fn whole_records_that_are_gone_are_missed() {
     let changes: [fn(&mut Vec<u8>); 2] =
         [|bytes| bytes.truncate(bytes.len() - 1), |bytes| bytes.extend([0; 64])];
     for change in changes {
-        let power = Power::new();
+        let power = CrashDisk::new(1);
         let last = with_two_purges(&power);
         let mut bytes = power.content("ledger").unwrap();
         change(&mut bytes);
@@ -74,7 +74,7 @@ fn whole_records_that_are_gone_are_missed() {
 
 #[test]
 fn records_that_were_there_at_the_start_and_are_gone_are_missed() {
-    let power = Power::new();
+    let power = CrashDisk::new(1);
     let last = with_two_purges(&power);
     drop(open(&power).unwrap());
     let bytes = power.content("ledger").unwrap();
@@ -85,14 +85,14 @@ fn records_that_were_there_at_the_start_and_are_gone_are_missed() {
 
 #[test]
 fn a_copy_from_before_is_known_by_its_second_place_and_by_the_register() {
-    let power = Power::new();
+    let power = CrashDisk::new(1);
     let ledger = open(&power).unwrap();
     purge(&ledger, &[site(1)]).unwrap();
     let (copy, end) = (power.content("ledger").unwrap(), power.content("ledger.end").unwrap());
     let last = purge(&ledger, &[site(2)]).unwrap().number();
     drop(ledger);
     power.put("ledger", Some(&copy));
-    let both = Power::new();
+    let both = CrashDisk::new(1);
     both.put("ledger", Some(&copy));
     both.put("ledger.end", Some(&end));
     assert_doubted(&power, Past::Behind, last);
@@ -103,11 +103,11 @@ fn a_copy_from_before_is_known_by_its_second_place_and_by_the_register() {
 
 #[test]
 fn without_its_second_place_it_proves_nothing() {
-    let other = Power::new();
+    let other = CrashDisk::new(1);
     with_two_purges(&other);
     let of_another = other.content("ledger.end").unwrap();
     for end in [None, Some(&b""[..]), Some(&[7; 64]), Some(&of_another)] {
-        let power = Power::new();
+        let power = CrashDisk::new(1);
         let last = with_two_purges(&power);
         power.put("ledger.end", end);
         assert_doubted(&power, Past::Unproven, last);
@@ -116,7 +116,7 @@ fn without_its_second_place_it_proves_nothing() {
 
 #[test]
 fn one_of_version_1_gets_an_id_and_is_believed() {
-    let power = Power::new();
+    let power = CrashDisk::new(1);
     power.put("ledger", Some(include_bytes!("../record/golden-1.ledger")));
     let first = open(&power).unwrap();
     assert_eq!((first.past(), first.is_adopted(), first.doubted().number()), (Past::Whole, true, 0));
@@ -125,12 +125,12 @@ fn one_of_version_1_gets_an_id_and_is_believed() {
     let again = open(&power).unwrap();
     assert_eq!((again.past(), again.is_adopted(), again.id()), (Past::Whole, true, id));
     // Where the power goes at any moment of the first start it is as it was.
-    for at in 0..8 {
-        let power = Power::new();
+    for at in 0..16 {
+        let power = CrashDisk::new(1);
         power.put("ledger", Some(include_bytes!("../record/golden-1.ledger")));
-        power.fail_from_now(at, Fault::Fail);
+        power.fail_at(at, Fault::Io);
         let _ = open(&power);
-        power.cut(at as u64);
+        power.cut(at);
         let opened = open(&power).unwrap();
         assert_eq!((opened.past(), opened.is_adopted()), (Past::Whole, true), "{at}");
     }
@@ -138,7 +138,7 @@ fn one_of_version_1_gets_an_id_and_is_believed() {
 
 #[test]
 fn one_that_is_lost_is_another_from_then_on() {
-    let power = Power::new();
+    let power = CrashDisk::new(1);
     with_two_purges(&power);
     let (id, number) = {
         let ledger = open(&power).unwrap();
@@ -151,17 +151,17 @@ fn one_that_is_lost_is_another_from_then_on() {
     // Whatever the clock said.
     let early = Now { wall: std::time::SystemTime::UNIX_EPOCH, ..now() };
     power.put("ledger", None);
-    let earlier = Ledger::open(10, Box::new(power.files()), 0, early).unwrap();
+    let earlier = Ledger::open(10, Arc::new(power.process()), 0, early).unwrap();
     assert!(earlier.current() > new.current());
     let late = Now { wall: early.wall + std::time::Duration::from_secs(400 * 31_557_600), ..early };
-    let far = Ledger::open(10, Box::new(Power::new().files()), 0, late).unwrap();
+    let far = Ledger::open(10, Arc::new(CrashDisk::new(1).process()), 0, late).unwrap();
     assert!(far.current().number() < 1 << 63, "there are numbers left");
 }
 
 #[test]
 fn one_that_is_taken_away_or_replaced_under_a_running_weir_is_written_again() {
     for put in [None, Some(&b"no ledger"[..])] {
-        let power = Power::new();
+        let power = CrashDisk::new(1);
         let ledger = open(&power).unwrap();
         let before = ledger.current();
         purge(&ledger, &[site(1)]).unwrap();
@@ -179,7 +179,7 @@ fn one_that_is_taken_away_or_replaced_under_a_running_weir_is_written_again() {
 
 #[test]
 fn a_leap_is_durable_and_marks_lie_beyond_it() {
-    let power = Power::new();
+    let power = CrashDisk::new(1);
     let ledger = open(&power).unwrap();
     let far = ledger.current().number() + (1 << 50);
     ledger.raise(far);

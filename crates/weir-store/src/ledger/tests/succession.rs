@@ -2,8 +2,8 @@
 
 use std::sync::mpsc;
 
-use super::files::{Fault, Power};
 use super::*;
+use weir_disk::testing::{CrashDisk, Fault};
 
 /// Takes marks as another process would, or cannot.
 struct Other {
@@ -24,7 +24,7 @@ impl Successor for Other {
 
 #[test]
 fn what_is_marked_while_the_file_is_given_away_goes_to_who_has_it() {
-    let power = Power::new();
+    let power = CrashDisk::new(1);
     let old = open(&power).unwrap();
     let before = old.current();
     purge(&old, &[site(1)]).unwrap();
@@ -61,7 +61,7 @@ fn what_is_marked_while_the_file_is_given_away_goes_to_who_has_it() {
 #[test]
 fn who_marks_right_after_it_was_given_away_waits_for_the_other_as_well() {
     for _ in 0..20 {
-        let power = Power::new();
+        let power = CrashDisk::new(1);
         let old = open(&power).unwrap();
         old.release().unwrap();
         let new = open(&power).unwrap();
@@ -74,7 +74,7 @@ fn who_marks_right_after_it_was_given_away_waits_for_the_other_as_well() {
 
 #[test]
 fn a_file_that_nobody_took_is_written_again() {
-    let power = Power::new();
+    let power = CrashDisk::new(1);
     let ledger = open(&power).unwrap();
     let before = ledger.current();
     purge(&ledger, &[site(1)]).unwrap();
@@ -96,7 +96,7 @@ fn a_file_that_nobody_took_is_written_again() {
 
 #[test]
 fn a_successor_that_fails_acknowledges_nothing() {
-    let power = Power::new();
+    let power = CrashDisk::new(1);
     let ledger = open(&power).unwrap();
     ledger.release().unwrap();
     let (taken, _took) = mpsc::channel();
@@ -107,11 +107,11 @@ fn a_successor_that_fails_acknowledges_nothing() {
 
 #[test]
 fn a_file_that_cannot_be_written_is_not_given_away() {
-    let power = Power::new();
+    let power = CrashDisk::new(1);
     let ledger = open(&power).unwrap();
     let before = ledger.current();
     ledger.mark(&[site(1)], now());
-    power.fail_from_now(0, Fault::Fail);
+    power.fail_at(0, Fault::Io);
     assert!(ledger.release().is_err());
     purge(&ledger, &[site(2)]).unwrap();
     power.cut(5);

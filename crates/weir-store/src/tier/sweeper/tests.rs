@@ -81,6 +81,24 @@ fn a_mark_that_all_was_swept_by_goes_after_a_crash_as_well() {
     world.finish();
 }
 
+/// All that is in memory is stamped before marks are dropped, also where there are none.
+#[test]
+fn a_pass_without_marks_makes_nothing_dead() {
+    for beside in [Beside::Nothing, Beside::Rows] {
+        let mut world = World::new(1, beside);
+        world.store(1, 3000, 1);
+        world.settle();
+        world.crash();
+        assert_eq!(world.found(), BTreeSet::from([1]), "it is in memory from here on");
+        world.settle();
+        assert_eq!(world.pass(), Ok(()));
+        world.purge(Target::Tag(2), Force::Hard);
+        while world.store.sweep() {}
+        world.assert_true();
+        assert_eq!(world.found(), BTreeSet::from([1]));
+    }
+}
+
 /// The power goes at every operation of a pass in turn.
 #[test]
 fn a_crash_at_every_operation_of_a_pass() {

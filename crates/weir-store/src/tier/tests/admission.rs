@@ -7,7 +7,7 @@ use super::{DISK, MEMORY, find, find_key, until};
 use crate::samples::{Folder, body, key, now, proof, put, url};
 use crate::tier::Seating;
 use crate::volume::{Clock, OsDisk, Volume, VolumeSettings};
-use crate::{AdmissionMode, AdmissionSettings, Ledger, MARKS_MAX, Settings, Store, VolumeState};
+use crate::{AdmissionMode, AdmissionSettings, Ledger, MARKS_MAX, Settings, Store, VolumeReport};
 
 /// A store over the volume and the state folder in that folder, as a new process would open it.
 #[allow(clippy::disallowed_methods)]
@@ -20,7 +20,7 @@ fn open(folder: &Folder, mode: AdmissionMode, write_budget_bytes: Option<u64>) -
     std::fs::create_dir_all(&state).unwrap();
     let disk = Arc::new(OsDisk::take(&folder.path().join("volume")).unwrap());
     let (volume, _) = Volume::open(disk, &settings).unwrap();
-    let admission = AdmissionSettings { mode, folder: Some(state), volumes_bytes: DISK };
+    let admission = AdmissionSettings { mode, disk: Some(Arc::new(OsDisk::at(&state))), volumes_bytes: DISK };
     let settings = Settings { admission, ..Settings::of(MEMORY) };
     Store::with_volume(settings, Ledger::new(MARKS_MAX), volume, None, now).unwrap()
 }
@@ -29,7 +29,7 @@ fn open(folder: &Folder, mode: AdmissionMode, write_budget_bytes: Option<u64>) -
 fn what_was_used_most_before_the_volume_came_goes_down_without_another_use() {
     for mode in [AdmissionMode::Always, AdmissionMode::Auto, AdmissionMode::Second] {
         let folder = Folder::new("admission");
-        let admission = AdmissionSettings { mode, folder: None, volumes_bytes: DISK };
+        let admission = AdmissionSettings { mode, disk: None, volumes_bytes: DISK };
         let settings = Settings { admission, ..Settings::of(MEMORY) };
         let store = Store::with(settings);
         store.expect_volumes();
@@ -47,7 +47,7 @@ fn what_was_used_most_before_the_volume_came_goes_down_without_another_use() {
     }
 }
 
-fn state(store: &Store) -> VolumeState {
+fn state(store: &Store) -> VolumeReport {
     store.volumes().remove(0)
 }
 
@@ -122,7 +122,7 @@ fn auto_takes_all_while_there_is_room_and_then_what_is_asked_for_again() {
     let mut number = 0;
     while store.admission_usage().refused == 0 {
         drop(put(&store, number, 100_000));
-        std::thread::sleep(Duration::from_millis(1));
+        assert!(store.sync_for_tests());
         number += 1;
         assert!(number < 1000, "the volume takes more than it holds");
     }
@@ -190,7 +190,7 @@ fn a_used_up_budget_ends_storing_and_nothing_else() {
         std::thread::sleep(Duration::from_micros(300));
     }
     assert!(store.sync_for_tests());
-    let VolumeState { budget, usage, .. } = state(&store);
+    let VolumeReport { budget, usage, .. } = state(&store);
     let written = usage.body_bytes + usage.head_bytes + usage.journal_bytes + usage.checkpoint_bytes;
     assert_eq!(budget.used_bytes, written);
     assert!(written <= BUDGET && written > BUDGET / 10 * 8, "{written} of {BUDGET}");

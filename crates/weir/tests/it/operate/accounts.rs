@@ -388,7 +388,7 @@ fn accounts_that_cannot_be_written_are_written_later() {
     let mut weir = setup.run_config(&config(&origin, &["a.test", "b.test"]));
     // Folders stand wherever the file could be made.
     let obstacles =
-        ["", "2-", "3-", "4-"].map(|more| accounts_folder(&weir).join(format!("{more}{month}.new")));
+        ["", "-2", "-3", "-4"].map(|more| accounts_folder(&weir).join(format!("{month}.new{more}")));
     obstacles.iter().for_each(|obstacle| fs::create_dir_all(obstacle.join("x")).unwrap());
     mixed(&weir, &books, "a.test", 0);
     agree(&weir, &books);

@@ -7,10 +7,11 @@ use bytes::Bytes;
 use weir_policy::{CacheKey, StoredFlags};
 
 use super::super::{Stuck, Sweeper};
-use crate::catalogue::{Change, CrashRows, Rows, wanted};
-use crate::ledger::tests::files::Power;
+use crate::catalogue::{Change, Rows, wanted};
 use crate::samples::{body, now, proof};
-use crate::volume::{Clock, CrashDisk, Fault, Volume, VolumeSettings, leave_header};
+use crate::volume::testing::CrashRows;
+use crate::volume::testing::{CrashDisk, Fault, leave_header};
+use crate::volume::{Clock, Volume, VolumeSettings};
 use crate::{
     Force, Found, Generation, Ledger, MARKS_MAX, Mark, Piece, Place, Read, Scope, Settings, Stamp, Store,
     Writer,
@@ -72,7 +73,7 @@ pub(super) struct World {
     pub(super) rows: CrashRows,
     beside: Beside,
     disk: CrashDisk,
-    power: Power,
+    power: CrashDisk,
     sweeper: Sweeper,
     random: u64,
     /// By key: what was stored, by the seed of its bytes; and the purges that were acknowledged.
@@ -131,13 +132,13 @@ impl Target {
 }
 
 #[allow(clippy::disallowed_methods)]
-fn open(disk: &CrashDisk, power: &Power, rows: Option<&CrashRows>) -> Store {
+fn open(disk: &CrashDisk, power: &CrashDisk, rows: Option<&CrashRows>) -> Store {
     let begun = std::time::Instant::now();
     let mut settings = VolumeSettings::of(DISK_BYTES, Clock::new(move || begun.elapsed()));
     settings.segment_bytes = Some(128 << 10);
     settings.identity = Some((7, 8));
     let (volume, _) = Volume::open(Arc::new(disk.clone()), &settings).unwrap();
-    let ledger = Ledger::open(MARKS_MAX, Box::new(power.files()), 0, now()).unwrap();
+    let ledger = Ledger::open(MARKS_MAX, Arc::new(power.process()), 0, now()).unwrap();
     let rows = rows.map(|rows| {
         rows.tidy_by(Some(wanted(&volume)));
         Arc::new(rows.clone()) as Arc<dyn Rows>
@@ -147,7 +148,7 @@ fn open(disk: &CrashDisk, power: &Power, rows: Option<&CrashRows>) -> Store {
 
 impl World {
     pub(super) fn new(seed: u64, beside: Beside) -> World {
-        let (disk, power, rows) = (CrashDisk::new(seed), Power::new(), CrashRows::new(seed));
+        let (disk, power, rows) = (CrashDisk::new(seed), CrashDisk::new(1), CrashRows::new(seed));
         let store = open(&disk, &power, (beside == Beside::Rows).then_some(&rows));
         World {
             store,

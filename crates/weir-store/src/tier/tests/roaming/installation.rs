@@ -6,12 +6,12 @@ use std::sync::atomic::AtomicU64;
 
 use weir_policy::Now;
 
-use crate::ledger::tests::files::Power;
 use crate::register::{Arriving, Distrust, Register};
-use crate::samples::{Folder, now};
+use crate::samples::now;
 use crate::volume::Volume;
 use crate::volumes::Attached;
 use crate::{Ledger, Seating, Settings, Store};
+use weir_disk::testing::CrashDisk;
 
 const MEMORY_BYTES: u64 = 1 << 20;
 /// Records of the ledger's file, in bytes.
@@ -47,8 +47,7 @@ pub(super) struct Running {
 }
 
 pub(super) struct Installation {
-    power: Power,
-    folder: Folder,
+    power: CrashDisk,
     marks_max: usize,
     /// How far its clock is from the true time, in seconds.
     pub(super) clock: i64,
@@ -65,8 +64,7 @@ impl Installation {
     /// One that has not begun.
     pub(super) fn new(clock: i64, marks_max: usize) -> Installation {
         Installation {
-            power: Power::new(),
-            folder: Folder::in_memory("roaming"),
+            power: CrashDisk::new(1),
             marks_max,
             clock,
             running: None,
@@ -76,15 +74,15 @@ impl Installation {
         }
     }
 
-    /// The power goes: of the ledger's files what was not durable goes with it.
+    /// The power goes: of the files in the state folder what was not durable goes with it.
     pub(super) fn cut(&self, seed: u64) {
         self.power.cut(seed);
     }
 
     /// The ledger and the register of a new process, as the program opens them.
     pub(super) fn open(&self, now: Now) -> Result<Running, crate::ledger::OpenError> {
-        let (register, _) = Register::open(self.folder.path()).unwrap();
-        let files = Box::new(self.power.files());
+        let (register, _) = Register::open(Arc::new(self.power.process())).unwrap();
+        let files = Arc::new(self.power.process());
         let ledger = Ledger::open(self.marks_max, files, register.ledger_number(), now)?;
         let numbers = Arc::new(AtomicU64::new(register.numbers()));
         let register = Arc::new(register);
@@ -94,21 +92,12 @@ impl Installation {
     }
 
     pub(super) fn state(&self) -> State {
-        let of = |kept: Kept| match kept {
-            Kept::Register => std::fs::read(self.folder.path().join(kept.name())).ok(),
-            _ => self.power.content(kept.name()),
-        };
         let all = [Kept::Ledger, Kept::End, Kept::Register];
-        all.into_iter().filter_map(|kept| Some((kept, of(kept)?))).collect()
+        all.into_iter().filter_map(|kept| Some((kept, self.power.content(kept.name())?))).collect()
     }
 
     pub(super) fn write(&self, kept: Kept, bytes: Option<&[u8]>) {
-        let path = self.folder.path().join(kept.name());
-        match (kept, bytes) {
-            (Kept::Ledger | Kept::End, bytes) => self.power.put(kept.name(), bytes),
-            (Kept::Register, Some(bytes)) => std::fs::write(path, bytes).unwrap(),
-            (Kept::Register, None) => drop(std::fs::remove_file(path)),
-        }
+        self.power.put(kept.name(), bytes);
     }
 }
 

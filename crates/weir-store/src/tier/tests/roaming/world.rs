@@ -13,7 +13,8 @@ use crate::register::Distrust;
 use crate::samples::{body, key, now, proof, url};
 use crate::tier::sweeper::{Stuck, Sweeper};
 use crate::tier::tests::wait;
-use crate::volume::{Clock, CrashDisk, Fault, Volume, VolumeSettings, codec};
+use crate::volume::testing::{CrashDisk, Fault};
+use crate::volume::{Clock, Volume, VolumeSettings, codec};
 use crate::volumes::Attached;
 use crate::{Asking, Force, Found, Generation, Mark, Scope, Writer};
 

@@ -57,7 +57,7 @@ fn a_volume_without_a_sound_superblock_is_that_drives_trouble_only() {
         weir.start_again();
         let one = told(&weir, "one");
         assert_eq!(one["state"], "ejected", "{one}");
-        assert!(one["reason"].as_str().is_some_and(|why| why.contains("begin anew")), "{one}");
+        assert!(one["reason"].as_str().is_some_and(|why| why.contains("begin again")), "{one}");
         assert_eq!(told(&weir, "other")["state"], "up");
         assert!(hits(&weir, 20) >= on_other, "what the other volume has is served");
     }

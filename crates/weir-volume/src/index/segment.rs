@@ -1,0 +1,229 @@
+//! Segments: files of records, and the table of those that are there.
+//!
+//! A segment is written once, from front to back, and never again. Its number never comes back; its *slot*
+//! (the number modulo the count of slots) is what an index entry names. A reader has the file open for the
+//! length of one read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arc_swap::{ArcSwap, Guard};
+use weir_disk::DiskFile;
+
+use crate::format::record::{Place, UNIT_BYTES};
+use crate::index::{LOCATION_BITS, Location};
+
+/// Bytes on the drive that all parts of a volume share.
+#[derive(Debug, Default)]
+pub(crate) struct Space {
+    used: AtomicU64,
+}
+
+impl Space {
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.used.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn charge(self: &Arc<Space>, bytes: u64) -> Charge {
+        self.used.fetch_add(bytes, Ordering::AcqRel);
+        Charge { space: Arc::clone(self), bytes: AtomicU64::new(bytes) }
+    }
+}
+
+/// What a file takes; given back when the last who has it open lets go.
+#[derive(Debug)]
+pub struct Charge {
+    space: Arc<Space>,
+    bytes: AtomicU64,
+}
+
+impl Charge {
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self, bytes: u64) {
+        let before = self.bytes.swap(bytes, Ordering::AcqRel);
+        self.space.used.fetch_add(bytes, Ordering::AcqRel);
+        self.space.used.fetch_sub(before, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        self.space.used.fetch_sub(self.bytes(), Ordering::AcqRel);
+    }
+}
+
+/// A file of records.
+#[derive(Debug)]
+pub(crate) struct Segment {
+    pub(crate) number: u64,
+    pub(crate) file: Arc<dyn DiskFile>,
+    /// Where the records end, in bytes.
+    end: AtomicU64,
+    /// Up to here the journal has it, in bytes.
+    durable: AtomicU64,
+    charge: Charge,
+}
+
+impl Segment {
+    pub(crate) fn new(number: u64, file: Arc<dyn DiskFile>, end: u64, charge: Charge) -> Segment {
+        Segment { number, file, end: AtomicU64::new(end), durable: AtomicU64::new(0), charge }
+    }
+
+    pub(crate) fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_end(&self, end: u64) {
+        self.end.store(end, Ordering::Release);
+    }
+
+    /// Up to here it is durable, journal and all, in bytes: what lies before comes back after any crash.
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire).min(self.end())
+    }
+
+    pub(crate) fn set_durable(&self, durable: u64) {
+        self.durable.store(durable, Ordering::Release);
+    }
+
+    /// What it takes on the drive, in bytes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.charge.bytes()
+    }
+
+    /// Nothing more will be written: it counts as what it is.
+    pub(crate) fn settle(&self) {
+        self.charge.set(self.end());
+    }
+}
+
+/// The path of a segment's file.
+pub(crate) fn path(number: u64) -> String {
+    format!("{FOLDER}/{number:08}.seg")
+}
+
+/// The number of the segment whose file has that name.
+pub(crate) fn number_of(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".seg")?;
+    let number = digits.parse().ok()?;
+    (path(number) == format!("{FOLDER}/{name}")).then_some(number)
+}
+
+/// The folder of the segments.
+pub(crate) const FOLDER: &str = "segments";
+
+/// How places in segments and locations in the index go together.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Geometry {
+    pub(crate) segment_bytes: u64,
+    unit_bits: u32,
+}
+
+impl Geometry {
+    /// For segments of that many bytes, a power of two.
+    pub(crate) fn new(segment_bytes: u64) -> Geometry {
+        assert!(segment_bytes.is_power_of_two());
+        Geometry { segment_bytes, unit_bits: (segment_bytes / UNIT_BYTES).trailing_zeros() }
+    }
+
+    pub(crate) fn slots(&self) -> u64 {
+        1 << (LOCATION_BITS - self.unit_bits)
+    }
+
+    pub(crate) fn slot_of(&self, segment: u64) -> u32 {
+        (segment % self.slots()) as u32
+    }
+
+    pub(crate) fn slot(&self, location: Location) -> u32 {
+        (location.bits() >> self.unit_bits) as u32
+    }
+
+    pub(crate) fn unit(&self, location: Location) -> u32 {
+        (location.bits() & ((1 << self.unit_bits) - 1)) as u32
+    }
+
+    pub(crate) fn location(&self, place: Place) -> Location {
+        Location::of(u64::from(self.slot_of(place.segment)) << self.unit_bits | u64::from(place.unit))
+    }
+}
+
+type Table = BTreeMap<u32, Arc<Segment>>;
+
+/// The segments that are there, by slot. Read without a lock; changed by the writer alone.
+#[derive(Debug)]
+pub(crate) struct Segments {
+    pub(crate) geometry: Geometry,
+    table: ArcSwap<Table>,
+}
+
+impl Segments {
+    pub(crate) fn new(geometry: Geometry) -> Segments {
+        Segments { geometry, table: ArcSwap::default() }
+    }
+
+    /// The segment that has an index entry's record, and the record's place in it.
+    pub(crate) fn at(&self, location: Location) -> Option<(Arc<Segment>, Place)> {
+        let table = self.table.load();
+        let segment = table.get(&self.geometry.slot(location))?;
+        let place = Place { segment: segment.number, unit: self.geometry.unit(location) };
+        Some((Arc::clone(segment), place))
+    }
+
+    /// The place that an index entry names.
+    pub(crate) fn place(&self, location: Location) -> Option<Place> {
+        let table = self.table.load();
+        let segment = table.get(&self.geometry.slot(location))?;
+        Some(Place { segment: segment.number, unit: self.geometry.unit(location) })
+    }
+
+    /// The segment of that number.
+    pub(crate) fn segment(&self, number: u64) -> Option<Arc<Segment>> {
+        let table = self.table.load();
+        table.get(&self.geometry.slot_of(number)).filter(|segment| segment.number == number).cloned()
+    }
+
+    pub(crate) fn has(&self, number: u64) -> bool {
+        let table = self.table.load();
+        table.get(&self.geometry.slot_of(number)).is_some_and(|segment| segment.number == number)
+    }
+
+    pub(crate) fn is_free(&self, number: u64) -> bool {
+        !self.table.load().contains_key(&self.geometry.slot_of(number))
+    }
+
+    /// A look at all of them.
+    pub(crate) fn all(&self) -> Guard<Arc<Table>> {
+        self.table.load()
+    }
+
+    /// Their numbers, oldest first.
+    pub(crate) fn numbers(&self) -> Vec<u64> {
+        let mut numbers: Vec<u64> = self.table.load().values().map(|segment| segment.number).collect();
+        numbers.sort_unstable();
+        numbers
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.table.load().len()
+    }
+
+    pub(crate) fn oldest(&self) -> Option<u64> {
+        self.table.load().values().map(|segment| segment.number).min()
+    }
+
+    pub(crate) fn add(&self, segment: Arc<Segment>) {
+        let mut table = Table::clone(&self.table.load());
+        table.insert(self.geometry.slot_of(segment.number), segment);
+        self.table.store(Arc::new(table));
+    }
+
+    pub(crate) fn remove(&self, number: u64) {
+        let mut table = Table::clone(&self.table.load());
+        table.remove(&self.geometry.slot_of(number));
+        self.table.store(Arc::new(table));
+    }
+}

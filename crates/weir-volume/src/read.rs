@@ -1,0 +1,7 @@
+//! What reads: records and their bodies, segments from record to record. Any thread.
+
+pub(crate) mod counted;
+pub(crate) mod reader;
+pub(crate) mod scan;
+pub(crate) mod verify;
+pub(crate) mod waits;

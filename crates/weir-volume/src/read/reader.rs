@@ -1,0 +1,565 @@
+//! Reading: from an index entry to a record, from a record to bytes that are proven to be those that were
+//! stored.
+//!
+//! Every byte that leaves here was checked against the block checksum that was written with it: [`Checked`]
+//! cannot be made otherwise. A file is held open for the length of one read; what was dropped in between is a
+//! gap, never other bytes.
+
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use weir_disk::DiskFile;
+use weir_policy::{Interval, Intervals};
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::format::record::{Described, ExtentRef, Header, Kind, LENGTH_UNKNOWN, Place};
+use crate::index::Location;
+use crate::index::segment::Segment;
+use crate::shared::Shared;
+use crate::usage::{Counters, Health};
+use crate::{BLOCK_BYTES, PIECE_BYTES_MAX};
+
+/// What is read at a record's place in one go: a small object whole.
+pub const FIRST_READ_BYTES: usize = 16 << 10;
+
+/// What is read first where nobody waits for the device: copying costs more than a further call.
+const FIRST_RESIDENT_BYTES: usize = 4 << 10;
+
+/// Bytes of a body that were checked against the checksum they were stored with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked(Bytes);
+
+impl Checked {
+    /// The bytes.
+    pub fn bytes(&self) -> &Bytes {
+        &self.0
+    }
+
+    /// The bytes themselves.
+    pub fn into_bytes(self) -> Bytes {
+        self.0
+    }
+}
+
+/// Why something cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// It would have to wait for the device: ask again on a thread that may.
+    #[error("not in memory")]
+    NotResident,
+    /// It is not what was stored, or is there no more. It has been, or will be, taken out of the index.
+    #[error("the object is gone")]
+    Gone,
+    /// The device failed.
+    #[error("reading from the volume")]
+    Device(#[source] io::Error),
+}
+
+/// Whether a read may wait for the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// On a thread that may block.
+    Device,
+    /// Only what lies in the page cache.
+    Never,
+}
+
+/// Where a key's record may be: what the index knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    pub(crate) location: Location,
+    /// The place that this is.
+    pub place: Place,
+}
+
+/// An object as its record has it.
+#[derive(Debug, Clone)]
+pub struct Record {
+    /// The object's number: one for each generation that was ever stored in this volume.
+    pub number: u64,
+    /// The stamp that was stored with it, or up to which it was judged by a sweep, whichever is larger.
+    pub stamp: u64,
+    /// The stamp that was stored with it.
+    pub asked: u64,
+    /// The digest of its key.
+    pub digest: u128,
+    /// The full key.
+    pub key: Bytes,
+    /// The head, as it was given.
+    pub head: Bytes,
+    /// The length of the body in bytes, where it is known.
+    pub length: Option<u64>,
+    pub(crate) location: Location,
+    kind: Kind,
+    place: Place,
+    pub(crate) extents: Vec<ExtentRef>,
+    /// A small body, that was read along.
+    body: Option<Checked>,
+    /// A body that is one record, and was not: where it is, and its checksums.
+    own: Option<Arc<OpenExtent>>,
+}
+
+impl Record {
+    /// The body, where it was read with the record: a small object's.
+    pub fn body(&self) -> Option<&Checked> {
+        self.body.as_ref()
+    }
+
+    /// The record as far as it is needed to read the body: without key, head, and what was read along.
+    pub fn for_reading(self) -> Record {
+        Record { key: Bytes::new(), head: Bytes::new(), body: None, ..self }
+    }
+
+    /// What it takes in memory, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        let text = self.key.len() + self.head.len() + self.body.as_ref().map_or(0, |body| body.0.len());
+        let sums = self.own.as_ref().map_or(0, |own| size_of::<OpenExtent>() + own.sums.len() * 8);
+        let extents = self.extents.capacity() * size_of::<ExtentRef>();
+        (size_of::<Record>() + text + sums + extents) as u64
+    }
+
+    /// The number of the segment that has the record; the object goes with it, at the latest.
+    pub fn segment(&self) -> u64 {
+        self.place.segment
+    }
+
+    /// Whether its body lies with it, in one record.
+    pub(crate) fn is_object(&self) -> bool {
+        self.kind == Kind::Object
+    }
+
+    /// Where it lies.
+    pub fn place(&self) -> Place {
+        self.place
+    }
+
+    /// The run of the body around an offset that was written in one piece, and stands or falls with it.
+    pub fn run_at(&self, offset: u64) -> Option<Interval> {
+        let after = self.extents.partition_point(|extent| extent.offset <= offset);
+        let extent = self.extents[..after].last().filter(|extent| offset < extent.end())?;
+        Some(Interval { start: extent.offset, end: extent.end() })
+    }
+
+    /// Whether nothing was missing when it was written.
+    pub fn was_whole(&self) -> bool {
+        self.length == Some(self.extents.iter().map(|extent| u64::from(extent.length)).sum())
+    }
+}
+
+/// What [`crate::Volume::read`] finds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Part {
+    /// Bytes from the offset on.
+    Bytes(Checked),
+    /// The offset is the end of the body, or beyond.
+    End,
+    /// Nothing is held there.
+    Gap,
+}
+
+/// What a reader remembers between two reads of one body. It holds no file open.
+#[derive(Debug, Default)]
+pub struct Position {
+    open: Option<OpenExtent>,
+    /// Where the next bytes go, as far as there is room: memory of whoever asked, not of the thread that
+    /// waits for the device.
+    room: Vec<u8>,
+}
+
+impl Position {
+    /// Has the next bytes go where any piece finds room. The allocator keeps a stock of memory for each
+    /// thread and each size, and there are many of both.
+    pub fn make_room(&mut self) {
+        self.room.reserve_exact(PIECE_BYTES_MAX);
+    }
+
+    /// Where there is room.
+    #[cfg(test)]
+    pub(crate) fn room_for_tests(&self) -> std::ops::Range<*const u8> {
+        self.room.as_ptr()..self.room.as_ptr().wrapping_add(self.room.capacity())
+    }
+}
+
+/// What is read of an extent in one go: the whole blocks around what is wanted, since each has one checksum.
+#[derive(Debug, Clone, Copy)]
+struct Run {
+    extent: ExtentRef,
+    /// Where the first block begins, and where the last one ends, in the extent.
+    begin: u64,
+    end: u64,
+    /// What of it is wanted, in the extent.
+    wanted_begin: u64,
+    wanted_end: u64,
+}
+
+impl Run {
+    /// What `max` bytes at `offset` of the body take, which lies in the extent; [`PIECE_BYTES_MAX`] at most.
+    fn of(extent: ExtentRef, offset: u64, max: usize) -> Run {
+        let block = BLOCK_BYTES as u64;
+        let (within, length) = (offset - extent.offset, u64::from(extent.length));
+        let begin = within / block * block;
+        let wanted_end = within.saturating_add(max.clamp(1, PIECE_BYTES_MAX) as u64).min(length);
+        // No more than the most is allocated.
+        let end = wanted_end.next_multiple_of(block).min(begin + PIECE_BYTES_MAX as u64).min(length);
+        Run { extent, begin, end, wanted_begin: within, wanted_end: wanted_end.min(end) }
+    }
+
+    /// Room for it: what there is, where that is any.
+    fn room(&self, mut room: Vec<u8>) -> Vec<u8> {
+        let length = (self.end - self.begin) as usize;
+        if room.capacity() == 0 {
+            return vec![0; length];
+        }
+        room.resize(length, 0);
+        room
+    }
+
+    /// Where in the room the bytes are that are wanted.
+    fn wanted(&self) -> std::ops::Range<usize> {
+        (self.wanted_begin - self.begin) as usize..(self.wanted_end - self.begin) as usize
+    }
+}
+
+/// An extent whose checksums were read.
+#[derive(Debug)]
+struct OpenExtent {
+    extent: ExtentRef,
+    /// Where its first byte lies in the segment's file.
+    body_at: u64,
+    sums: Vec<u64>,
+}
+
+impl OpenExtent {
+    fn of(extent: ExtentRef, described: &Described<'_>) -> OpenExtent {
+        let body_at = extent.place.offset() + described.header.described_bytes();
+        OpenExtent { extent, body_at, sums: described.block_sums().collect() }
+    }
+}
+
+thread_local! {
+    /// Where records are read to, before what is kept of them is known.
+    static SCRATCH: std::cell::RefCell<Vec<u8>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+impl Shared {
+    /// Where that digest's records may be, newest first. No system call.
+    pub(crate) fn candidates(&self, digest: u128) -> smallvec::SmallVec<[Candidate; 4]> {
+        if self.counters.health() == Health::Ejected {
+            return smallvec::SmallVec::new();
+        }
+        let locations = self.index.find(crate::index::KeyHash::of(digest));
+        let with_place = |location: Location| {
+            let place = self.segments.place(location)?;
+            Some(Candidate { location, place })
+        };
+        let mut found: smallvec::SmallVec<[Candidate; 4]> =
+            locations.into_iter().filter_map(with_place).collect();
+        found.sort_unstable_by_key(|candidate| std::cmp::Reverse(candidate.place));
+        found
+    }
+
+    /// The record there, if its key is that one.
+    pub(crate) fn record(
+        &self,
+        candidate: Candidate,
+        key: &[u8],
+        wait: Wait,
+    ) -> Result<Option<Record>, ReadError> {
+        let segment = self.segments.segment(candidate.place.segment).ok_or(ReadError::Gone)?;
+        self.described(&segment, candidate.place, wait, |described, bytes| {
+            (described.key == key).then(|| self.to_record(described, candidate, bytes)).transpose()
+        })?
+    }
+
+    /// The record there, whatever its key.
+    pub(crate) fn any_record(&self, location: Location) -> Result<Record, ReadError> {
+        let (segment, place) = self.segments.at(location).ok_or(ReadError::Gone)?;
+        let candidate = Candidate { location, place };
+        self.described(&segment, place, Wait::Device, |described, bytes| {
+            self.to_record(described, candidate, bytes)
+        })?
+    }
+
+    /// Whether the record there is of that object. What the drive does not give may be of any: so that
+    /// nothing that was replaced or removed stays for an error's sake.
+    pub(crate) fn may_be(&self, location: Location, digest: u128, object: u64) -> bool {
+        let Some((segment, place)) = self.segments.at(location) else { return false };
+        let mut bytes = [0; crate::format::record::HEADER_BYTES];
+        match self.fill(&segment, &mut bytes, place.offset(), Wait::Device) {
+            Ok(()) => {
+                Header::read(&bytes).is_some_and(|header| header.number == object && header.digest == digest)
+            }
+            Err(ReadError::Device(_)) => true,
+            Err(ReadError::Gone | ReadError::NotResident) => false,
+        }
+    }
+
+    /// The index's entries of an object: one, but for those that cannot be read.
+    pub(crate) fn locate(&self, digest: u128, object: u64) -> crate::index::Locations {
+        let mut locations = self.index.find(crate::index::KeyHash::of(digest));
+        locations.retain(|location| self.may_be(*location, digest, object));
+        locations
+    }
+
+    /// The stamp that a record is as good as. What the index does not have any more was perhaps taken out by
+    /// the sweep.
+    fn judged_stamp(&self, digest: u128, stamp: u64, location: Location) -> u64 {
+        let swept = self.swept.load(std::sync::atomic::Ordering::Acquire);
+        let is_judged = stamp < swept && self.index.has(crate::index::KeyHash::of(digest), location);
+        if is_judged { swept } else { stamp }
+    }
+
+    fn to_record(
+        &self,
+        described: &Described<'_>,
+        candidate: Candidate,
+        bytes: &[u8],
+    ) -> Result<Record, ReadError> {
+        let header = described.header;
+        let stamp = self.judged_stamp(header.digest, header.stamp, candidate.location);
+        let (mut body, mut own_extent) = (None, None);
+        let extents = match header.kind {
+            Kind::Head => described.extents(),
+            Kind::Object => {
+                let start = header.described_bytes() as usize;
+                if let Some(own) = bytes.get(start..start + header.body_bytes() as usize) {
+                    if !described.is_body(own) {
+                        return Err(ReadError::Gone);
+                    }
+                    body = Some(Checked(Bytes::copy_from_slice(own)));
+                }
+                let whole = ExtentRef { offset: 0, length: header.count, place: candidate.place };
+                if body.is_none() {
+                    own_extent = Some(Arc::new(OpenExtent::of(whole, described)));
+                }
+                if header.count == 0 { Vec::new() } else { vec![whole] }
+            }
+            Kind::Extent | Kind::Gone => return Err(ReadError::Gone),
+        };
+        let mut own = Vec::with_capacity(described.key.len() + described.head.len());
+        own.extend_from_slice(described.key);
+        own.extend_from_slice(described.head);
+        let mut own = Bytes::from(own);
+        Ok(Record {
+            number: header.number,
+            stamp,
+            asked: header.stamp,
+            digest: header.digest,
+            key: own.split_to(described.key.len()),
+            head: own,
+            length: (header.span != LENGTH_UNKNOWN).then_some(header.span),
+            location: candidate.location,
+            kind: header.kind,
+            place: candidate.place,
+            extents,
+            body,
+            own: own_extent,
+        })
+    }
+
+    /// Reads header and description at a place, and as much behind them as came along, and hands them to
+    /// `act`.
+    pub(crate) fn described<T>(
+        &self,
+        segment: &Arc<Segment>,
+        place: Place,
+        wait: Wait,
+        act: impl FnOnce(&Described<'_>, &[u8]) -> T,
+    ) -> Result<T, ReadError> {
+        SCRATCH.with_borrow_mut(|scratch| {
+            scratch.resize(FIRST_READ_BYTES, 0);
+            let room = segment.end().saturating_sub(place.offset());
+            let most = match wait {
+                Wait::Device => FIRST_READ_BYTES,
+                Wait::Never => FIRST_RESIDENT_BYTES,
+            };
+            let first = room.min(most as u64) as usize;
+            self.fill(segment, &mut scratch[..first], place.offset(), wait)?;
+            let header = Header::read(&scratch[..first]).ok_or(ReadError::Gone)?;
+            if header.record_bytes() > room {
+                return Err(ReadError::Gone);
+            }
+            // A small object comes whole.
+            let wanted = match header.record_bytes() <= FIRST_READ_BYTES as u64 {
+                true => header.record_bytes(),
+                false => header.described_bytes(),
+            };
+            let mut read = first;
+            if wanted as usize > first {
+                scratch.resize((wanted as usize).max(FIRST_READ_BYTES), 0);
+                let rest = &mut scratch[first..wanted as usize];
+                self.fill(segment, rest, place.offset() + first as u64, wait)?;
+                read = wanted as usize;
+            }
+            let bytes = &scratch[..read];
+            let described = Described::read(bytes, self.superblock.secret, place).ok_or(ReadError::Gone)?;
+            let result = act(&described, bytes);
+            if scratch.capacity() > 4 * FIRST_READ_BYTES {
+                *scratch = Vec::new();
+            }
+            Ok(result)
+        })
+    }
+
+    /// Fills `into` whole.
+    fn fill(&self, segment: &Segment, into: &mut [u8], offset: u64, wait: Wait) -> Result<(), ReadError> {
+        let result = match wait {
+            Wait::Device => weir_disk::read_exact_at(&*segment.file, into, offset),
+            Wait::Never => fill_resident(&*segment.file, into, offset),
+        };
+        result.map_err(|error| match error.kind() {
+            io::ErrorKind::WouldBlock => ReadError::NotResident,
+            io::ErrorKind::UnexpectedEof => ReadError::Gone,
+            _ => {
+                Counters::add(&self.counters.read_errors, 1);
+                ReadError::Device(error)
+            }
+        })
+    }
+
+    /// The intervals of a body that can be read now, as far as the segments are there.
+    pub(crate) fn held(&self, record: &Record) -> Intervals {
+        let mut held = Intervals::new();
+        for extent in record.extents.iter().filter(|extent| self.segments.has(extent.place.segment)) {
+            held.insert(Interval { start: extent.offset, end: extent.end() });
+        }
+        held
+    }
+
+    /// What is at `offset` of a body: at most `max` bytes, and [`PIECE_BYTES_MAX`].
+    pub(crate) fn read(
+        &self,
+        record: &Record,
+        position: &mut Position,
+        offset: u64,
+        max: usize,
+        wait: Wait,
+    ) -> Result<Part, ReadError> {
+        if record.length.is_some_and(|length| offset >= length) {
+            return Ok(Part::End);
+        }
+        if self.counters.health() == Health::Ejected {
+            return Err(ReadError::Gone);
+        }
+        if let Some(body) = &record.body {
+            let start = offset as usize;
+            let end = body.0.len().min(start.saturating_add(max).min(start + PIECE_BYTES_MAX));
+            return Ok(Part::Bytes(Checked(body.0.slice(start..end))));
+        }
+        let after = record.extents.partition_point(|extent| extent.offset <= offset);
+        let extent = record.extents[..after].last().filter(|extent| offset < extent.end());
+        let Some(extent) = extent else { return Ok(Part::Gap) };
+        let Some(segment) = self.segments.segment(extent.place.segment) else { return Ok(Part::Gap) };
+        let run = Run::of(*extent, offset, max);
+        let mut bytes = run.room(std::mem::take(&mut position.room));
+        let own = record.own.as_deref().filter(|own| own.extent == *extent);
+        let read = match own {
+            Some(own) => self.fill_run(&segment, own, run, &mut bytes, wait),
+            None => self.read_run(&segment, record, position, run, &mut bytes, wait),
+        };
+        match read {
+            Ok(()) => Ok(Part::Bytes(Checked(Bytes::from(bytes).slice(run.wanted())))),
+            Err(error) => {
+                if matches!(error, ReadError::NotResident) {
+                    position.room = bytes;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn open_extent(
+        &self,
+        segment: &Arc<Segment>,
+        extent: ExtentRef,
+        record: &Record,
+        wait: Wait,
+    ) -> Result<OpenExtent, ReadError> {
+        self.described(segment, extent.place, wait, |described, _| {
+            let header = described.header;
+            let is_it = match header.kind {
+                Kind::Extent => header.span == extent.offset,
+                Kind::Object => extent.offset == 0,
+                Kind::Head | Kind::Gone => false,
+            };
+            if !is_it || header.number != record.number || header.count != extent.length {
+                return Err(ReadError::Gone);
+            }
+            Ok(OpenExtent::of(extent, described))
+        })?
+    }
+
+    /// Reads a run, and the checksums of its extent where those are not known yet.
+    fn read_run(
+        &self,
+        segment: &Arc<Segment>,
+        record: &Record,
+        position: &mut Position,
+        run: Run,
+        bytes: &mut [u8],
+        wait: Wait,
+    ) -> Result<(), ReadError> {
+        if position.open.as_ref().is_none_or(|open| open.extent != run.extent) {
+            position.open = Some(self.open_extent(segment, run.extent, record, wait)?);
+        }
+        let open = position.open.as_ref().ok_or(ReadError::Gone)?;
+        self.fill_run(segment, open, run, bytes, wait)
+    }
+
+    /// Reads the blocks of a run and checks each.
+    fn fill_run(
+        &self,
+        segment: &Segment,
+        open: &OpenExtent,
+        run: Run,
+        bytes: &mut [u8],
+        wait: Wait,
+    ) -> Result<(), ReadError> {
+        self.fill(segment, bytes, open.body_at + run.begin, wait)?;
+        let first = (run.begin / BLOCK_BYTES as u64) as usize;
+        for (at, part) in bytes.chunks(BLOCK_BYTES).enumerate() {
+            if open.sums.get(first + at) != Some(&xxh3_64(part)) {
+                return Err(ReadError::Gone);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether every byte of an object's body is what was stored; what is gone with its segment does not
+    /// count.
+    pub(crate) fn is_sound(&self, record: &Record) -> Result<bool, ReadError> {
+        let mut position = Position::default();
+        for extent in &record.extents {
+            let mut at = extent.offset;
+            while at < extent.end() {
+                match self.read(record, &mut position, at, PIECE_BYTES_MAX, Wait::Device) {
+                    Ok(Part::Bytes(bytes)) => at += bytes.0.len() as u64,
+                    Ok(Part::Gap) => break,
+                    Ok(Part::End) => return Ok(false),
+                    Err(ReadError::Gone) => {
+                        let is_there = self.segments.has(extent.place.segment);
+                        if is_there && self.counters.health() != Health::Ejected {
+                            return Ok(false);
+                        }
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn fill_resident(file: &dyn DiskFile, into: &mut [u8], offset: u64) -> io::Result<()> {
+    let mut done = 0;
+    while done < into.len() {
+        match file.read_resident_at(&mut into[done..], offset + done as u64)? {
+            // The end of the file: whoever may wait will see.
+            0 => return Err(io::ErrorKind::WouldBlock.into()),
+            count => done += count,
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Going through everything: is what the index names there, and is it what was stored?
+
+use std::ops::ControlFlow;
+
+use crate::format::record::Place;
+use crate::index::{KeyHash, Location};
+use crate::read::reader::{ReadError, Record};
+use crate::shared::Shared;
+
+/// What a verification found.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Objects whose every byte is what was stored.
+    pub objects: u64,
+    /// Those of them that are not held whole.
+    pub partial: u64,
+    /// The bytes of their bodies.
+    pub body_bytes: u64,
+    /// Entries of the index whose record or body is not what was stored: they were dropped.
+    pub damaged: u64,
+    /// Entries that went, or moved, while they were looked for.
+    pub moved: u64,
+    /// Sites of which something else is held than was counted: it was set right.
+    pub stocks_wrong: u64,
+    /// Rows that the catalogue lacked: they were added. 0 without one.
+    pub rows_missing: u64,
+    /// Rows of the catalogue that were of no use any more: they were taken away.
+    pub rows_superfluous: u64,
+}
+
+/// Goes through all entries of the index, segment by segment, and tells `drop_damaged` of those that are
+/// wrong. Reads everything from the drive; for a thread that may block.
+///
+/// # Errors
+/// [`ReadError::Device`] where the drive fails.
+pub(crate) fn verify(
+    shared: &Shared,
+    mut drop_damaged: impl FnMut(KeyHash, Location, Place),
+) -> Result<Verified, ReadError> {
+    let mut report = Verified::default();
+    for number in shared.segments.numbers() {
+        for (shard, entry) in entries_of(shared, number) {
+            let location = Location::of(entry);
+            let Some((_, place)) = shared.segments.at(location) else {
+                report.moved += 1;
+                continue;
+            };
+            let hash = shared.index.hash_of(shard, entry);
+            match check(shared, location, shard, entry) {
+                Ok(Some(record)) => report.add(shared, &record),
+                Err(ReadError::Device(error)) => return Err(ReadError::Device(error)),
+                Ok(None) | Err(_) if place.segment == number && shared.index.has(hash, location) => {
+                    report.damaged += 1;
+                    drop_damaged(hash, location, place);
+                }
+                Ok(None) | Err(_) => report.moved += 1,
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// Hands the records of all entries from a place on to `each`, until it breaks.
+///
+/// # Errors
+/// [`ReadError::Device`] where the drive fails.
+pub(crate) fn walk(
+    shared: &Shared,
+    from: Place,
+    mut each: impl FnMut(&Record) -> ControlFlow<()>,
+) -> Result<u64, ReadError> {
+    let mut count = 0;
+    let geometry = shared.segments.geometry;
+    for number in shared.segments.numbers().into_iter().filter(|number| *number >= from.segment) {
+        let first = if number == from.segment { from.unit } else { 0 };
+        for (_, entry) in entries_of(shared, number) {
+            let location = Location::of(entry);
+            if geometry.unit(location) < first {
+                continue;
+            }
+            match shared.any_record(location) {
+                Ok(record) => {
+                    count += 1;
+                    if each(&record).is_break() {
+                        return Ok(count);
+                    }
+                }
+                Err(ReadError::Device(error)) => return Err(ReadError::Device(error)),
+                // It went meanwhile, or is damaged: whoever reads it next says so.
+                Err(ReadError::Gone | ReadError::NotResident) => {}
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// The entries that lie in a segment with their shards, in the order of their places.
+pub(crate) fn entries_of(shared: &Shared, number: u64) -> Vec<(usize, u64)> {
+    let segments = &shared.segments;
+    let slot = segments.geometry.slot_of(number);
+    let mut found = Vec::new();
+    for shard in 0..shared.index.shards() {
+        let entries = shared.index.shard(shard);
+        let own = entries.into_iter().filter(|entry| segments.geometry.slot(Location::of(*entry)) == slot);
+        found.extend(own.map(|entry| (shard, entry)));
+    }
+    found.sort_unstable_by_key(|(_, entry)| Location::of(*entry));
+    found
+}
+
+/// The record, if it is of that entry's hash and all of its body is what was stored.
+fn check(shared: &Shared, location: Location, shard: usize, entry: u64) -> Result<Option<Record>, ReadError> {
+    let record = shared.any_record(location)?;
+    let is_of = shared.index.is_of(shard, entry, KeyHash::of(record.digest));
+    let is_key = xxhash_rust::xxh3::xxh3_128(&record.key) == record.digest;
+    Ok((is_of && is_key && shared.is_sound(&record)?).then_some(record))
+}
+
+impl Verified {
+    fn add(&mut self, shared: &Shared, record: &Record) {
+        let held = shared.held(record).length();
+        self.objects += 1;
+        self.body_bytes += held;
+        self.partial += u64::from(record.length != Some(held));
+    }
+}

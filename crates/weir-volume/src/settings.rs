@@ -1,0 +1,142 @@
+//! What a volume is told when it is opened, and its limits by name.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
+
+use crate::eviction::{EvictionListener, Nobody};
+use crate::key::owner_of;
+use crate::{SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+
+/// The smallest volume in bytes.
+pub const SIZE_BYTES_MIN: u64 = 2 << 20;
+/// The largest volume in bytes: what 40 bits of location reach, less a thousandth.
+pub const SIZE_BYTES_MAX: u64 = (1 << 46) - (1 << 36);
+/// The longest key in bytes.
+pub const KEY_BYTES_MAX: usize = 16 << 10;
+/// The longest head in bytes.
+pub const HEAD_BYTES_MAX: usize = 1 << 20;
+/// The longest extent in bytes.
+pub const EXTENT_BYTES_MAX: u64 = 4 << 20;
+/// How many extents an object has at most.
+pub const EXTENTS_MAX: usize = 1 << 18;
+/// A body that is still coming is written so often, as far as it goes.
+pub const EXTENT_DELAY: Duration = Duration::from_millis(200);
+/// What was written is made durable so often.
+pub const SYNC_INTERVAL: Duration = Duration::from_millis(500);
+/// The share of the file system that stays free, in percent.
+pub const FREE_PERCENT: u64 = 5;
+/// After so many failed writes nothing more is stored.
+pub const WRITE_ERRORS_MAX: u64 = 8;
+/// After so many failed reads nothing more is read.
+pub const READ_ERRORS_MAX: u64 = 32;
+/// After the file system was full, storing rests so long.
+pub const FULL_PAUSE: Duration = Duration::from_secs(2);
+/// The least that a journal grows to before a checkpoint is written, in bytes; less in a small volume.
+const JOURNAL_BYTES_MIN: u64 = 1 << 20;
+/// The most that the journals grow to before a checkpoint is written, in bytes: what a restart reads beside
+/// it.
+pub(crate) const JOURNAL_BYTES_MAX: u64 = 256 << 20;
+/// What waits to be written, in bytes, by default.
+const QUEUE_BYTES: u64 = 64 << 20;
+/// Threads that read, by default.
+const READERS: usize = 4;
+/// From this size on the index has more shards.
+const LARGE_BYTES: u64 = 256 << 30;
+
+/// A monotonic clock: the time since some moment that does not change.
+#[derive(Clone)]
+pub struct Clock(Arc<dyn Fn() -> Duration + Send + Sync>);
+
+impl Clock {
+    /// The clock that a function reads.
+    pub fn new(read: impl Fn() -> Duration + Send + Sync + 'static) -> Clock {
+        Clock(Arc::new(read))
+    }
+
+    pub(crate) fn now(&self) -> Duration {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for Clock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Clock")
+    }
+}
+
+/// What a volume is told.
+#[derive(Debug, Clone)]
+pub struct VolumeSettings {
+    /// The ceiling of all its files together, in bytes.
+    pub size_bytes: u64,
+    /// The most that waits to be written, in bytes: what does not fit is not stored.
+    pub queue_bytes: u64,
+    /// How many threads read what is not in the page cache.
+    pub readers: usize,
+    /// The clock.
+    pub clock: Clock,
+    /// From where objects get their numbers: one for all volumes of a house, so that of two that lie on two
+    /// volumes the newer one can be told.
+    pub numbers: Arc<AtomicU64>,
+    /// The length of a segment, where another than the one by size is wanted; a volume keeps what it was made
+    /// with.
+    pub segment_bytes: Option<u64>,
+    /// Whose an object is, by its key; the first eight bytes, little endian, where nothing else is wanted.
+    pub(crate) owner_of: fn(&[u8]) -> u64,
+    /// The most that is written in a day, in bytes, where there is a most.
+    pub write_budget_bytes: Option<u64>,
+    /// Listens to what has to leave it.
+    pub watcher: Arc<dyn EvictionListener>,
+    /// Identity and secret of a new volume; chosen at random where there is none.
+    pub identity: Option<(u128, u64)>,
+    /// The least that a journal grows to, where another than the one by size is wanted.
+    pub journal_bytes_min: Option<u64>,
+}
+
+impl VolumeSettings {
+    /// The defaults for a size.
+    pub fn of(size_bytes: u64, clock: Clock) -> VolumeSettings {
+        VolumeSettings {
+            size_bytes,
+            queue_bytes: QUEUE_BYTES,
+            readers: READERS,
+            clock,
+            numbers: Arc::default(),
+            segment_bytes: None,
+            owner_of,
+            write_budget_bytes: None,
+            watcher: Arc::new(Nobody),
+            identity: None,
+            journal_bytes_min: None,
+        }
+    }
+
+    /// A sixty-fourth of the volume, between 8 MiB and 1 GiB; a thirty-second of a small one. One is being
+    /// filled while another is dropped, so that longer ones would cost hits.
+    pub(crate) fn segment_bytes(&self) -> u64 {
+        const SMALL_BYTES: u64 = 256 << 20;
+        let wanted = self.segment_bytes.unwrap_or(match self.size_bytes {
+            0..SMALL_BYTES => self.size_bytes / 32,
+            size => (size / 64).max(8 << 20),
+        });
+        let floor = 1 << wanted.max(1).ilog2();
+        u64::clamp(floor, SEGMENT_BYTES_MIN, SEGMENT_BYTES_MAX)
+    }
+
+    pub(crate) fn shard_bits(&self) -> u32 {
+        match self.size_bytes {
+            0..SMALLEST_BYTES => 6,
+            SMALLEST_BYTES..LARGE_BYTES => 12,
+            _ => 16,
+        }
+    }
+
+    pub(crate) fn journal_bytes_min(&self) -> u64 {
+        self.journal_bytes_min.unwrap_or(JOURNAL_BYTES_MIN.min(self.size_bytes / 256))
+    }
+}
+
+/// Below this size an index of few shards does.
+const SMALLEST_BYTES: u64 = 64 << 20;

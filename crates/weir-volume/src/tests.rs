@@ -1,0 +1,15 @@
+//! The whole engine on the disk that crashes and fails, on a real one, and through its threads.
+
+mod ceiling;
+mod faults;
+mod numbers;
+mod power;
+mod quota;
+mod real;
+mod saving;
+mod scenes;
+mod sealed;
+mod stocks;
+mod threads;
+mod told;
+mod world;

@@ -1,0 +1,276 @@
+//! What has to leave is told: each once, nothing else, and nothing is read for it while nobody listens.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::power::act;
+use super::world::{Crash, Random, World, owner_of, settings};
+use crate::eviction::{Eviction, EvictionListener};
+use crate::testing::samples;
+use crate::testing::{CrashDisk, Fault};
+use crate::write::storing::End;
+
+const KIB: u64 = 1 << 10;
+const SEGMENT: u64 = 128 * KIB;
+
+/// Writes down what it is told.
+#[derive(Debug, Default)]
+struct Listener {
+    is_deaf: AtomicBool,
+    /// Keys as they lie on the volume, with the bytes of their bodies and why they went.
+    told: Mutex<Vec<(Vec<u8>, u64, Eviction)>>,
+    untold: AtomicU64,
+}
+
+impl EvictionListener for Listener {
+    fn is_listening(&self) -> bool {
+        !self.is_deaf.load(Ordering::Relaxed)
+    }
+
+    fn tell(&self, on_volume: &[u8], bytes: u64, why: Eviction) {
+        self.told.lock().unwrap().push((on_volume.to_vec(), bytes, why));
+    }
+
+    fn miss(&self, count: u64) {
+        self.untold.fetch_add(count, Ordering::Relaxed);
+    }
+}
+
+impl Listener {
+    fn untold(&self) -> u64 {
+        self.untold.load(Ordering::Relaxed)
+    }
+
+    /// How many were told for a reason.
+    fn count(&self, why: Eviction) -> u64 {
+        self.told.lock().unwrap().iter().filter(|(.., own)| *own == why).count() as u64
+    }
+
+    /// The keys that were told, with the bytes of their bodies; none of them twice.
+    fn told(&self) -> BTreeMap<Vec<u8>, u64> {
+        let told = self.told.lock().unwrap();
+        let keys: BTreeMap<Vec<u8>, u64> = told.iter().map(|(key, bytes, _)| (key.clone(), *bytes)).collect();
+        assert_eq!(keys.len(), told.len(), "something is told twice");
+        keys
+    }
+}
+
+fn listened_to(seed: u64, size_bytes: u64, segment_bytes: u64) -> (World, Arc<Listener>) {
+    let listener = Arc::new(Listener::default());
+    let mut settings = settings(size_bytes, segment_bytes);
+    settings.watcher = Arc::clone(&listener) as Arc<dyn EvictionListener>;
+    (World::new(CrashDisk::new(seed), settings).unwrap(), listener)
+}
+
+/// Of those objects, each of a key of its own, the keys and lengths of what is not found any more.
+fn gone(world: &World, but: &[u64]) -> BTreeMap<Vec<u8>, u64> {
+    let is_gone = |object: &&u64| !but.contains(object) && world.find(**object).is_none();
+    let of =
+        |object: &u64| (samples::key(world.objects[object].key).full.to_vec(), world.objects[object].length);
+    world.objects.keys().filter(is_gone).map(of).collect()
+}
+
+#[test]
+fn what_disappears_is_what_is_told_each_once() {
+    let (mut world, listener) = listened_to(1, 2048 * KIB, SEGMENT);
+    let mut random = Random(1);
+    let mut removed = Vec::new();
+    for key in 0..1500 {
+        let object = world.store(key, random.below(6000));
+        match key % 7 {
+            0 => world.note_uses(object, 1 + key % 3),
+            1 => world.refresh(object),
+            2 => {
+                removed.push(object);
+                world.remove(object);
+            }
+            _ => {}
+        }
+        // So that a removal comes between two steps.
+        world.nudge(Duration::from_millis(10));
+        let old = world.objects.keys().nth_back(300 - key as usize % 100).copied();
+        if let Some(old) = old.filter(|_| key % 11 == 0)
+            && world.find(old).is_some()
+        {
+            removed.push(old);
+            world.remove(old);
+        }
+    }
+    world.pass(Duration::from_millis(10));
+    let usage = world.shared.usage();
+    assert!(usage.segments_dropped > 20 && usage.reinserted > 20, "{usage:?}");
+    let told = listener.told();
+    let gone_then = gone(&world, &removed);
+    assert!(told.keys().eq(gone_then.keys()), "{} of {} are told", told.len(), gone_then.len());
+    // The body of what was refreshed may have gone before its head.
+    let as_stored = gone_then.iter().filter(|(key, bytes)| told[*key] == **bytes).count();
+    assert!(as_stored >= told.len() * 6 / 7 && told.iter().all(|(key, bytes)| *bytes <= gone_then[key]));
+    assert_eq!((told.len() as u64, listener.untold()), (usage.evicted, 0));
+    assert_eq!(listener.count(Eviction::Room), usage.evicted);
+    world.assert_stocks();
+    world.sync();
+    // What was told does not come back.
+    let world = world.reopen(Crash::Power);
+    assert!(told.keys().eq(gone(&world, &removed).keys()));
+}
+
+#[test]
+fn what_is_held_in_part_is_told_with_what_was_held() {
+    let (mut world, listener) = listened_to(1, 2048 * KIB, SEGMENT);
+    let part = world.begin(1, 90_000, true);
+    world.push(part, 0, 30_000);
+    world.end(part, End::Rest);
+    for key in 10..400 {
+        world.store(key, 9000);
+        world.pass(Duration::from_millis(10));
+    }
+    assert!(world.find(part).is_none());
+    assert_eq!(listener.told()[&samples::key(1).full.to_vec()], 30_000);
+}
+
+#[test]
+fn what_a_quota_takes_is_told_as_such() {
+    let (mut world, listener) = listened_to(1, 2048 * KIB, SEGMENT);
+    let owner = owner_of(&samples::key(3).full);
+    world.shared.quotas.store(Arc::new(HashMap::from([(owner, 200_000)])));
+    for key in 0..900 {
+        let object = world.store(key, 4000);
+        if key % 5 == 0 {
+            world.note_uses(object, 2);
+        }
+        world.pass(Duration::from_millis(10));
+    }
+    let usage = world.shared.usage();
+    assert!(usage.over_quota > 50 && usage.evicted > 50, "{usage:?}");
+    assert!(listener.told() == gone(&world, &[]));
+    assert_eq!(listener.count(Eviction::Room), usage.evicted);
+    assert_eq!(listener.count(Eviction::Quota), usage.over_quota);
+    let of_site = |(key, _, why): &(Vec<u8>, u64, Eviction)| *why == Eviction::Room || owner_of(key) == owner;
+    assert!(listener.told.lock().unwrap().iter().all(of_site));
+}
+
+#[test]
+fn a_smaller_ceiling_is_told_as_well() {
+    let (mut world, listener) = listened_to(1, 4096 * KIB, SEGMENT);
+    for key in 0..300 {
+        world.store(key, 9000);
+        world.pass(Duration::from_millis(10));
+    }
+    assert_eq!(listener.told().len(), 0, "there was room");
+    world.shared.size_bytes.store(2048 * KIB, Ordering::Release);
+    world.pass(Duration::from_millis(10));
+    let told = listener.told();
+    assert!(told.len() > 50 && told == gone(&world, &[]), "{} are told", told.len());
+}
+
+/// Where whoever stores needs the room at once, what cannot be read in a short time is counted instead.
+#[test]
+fn who_stores_faster_than_can_be_read_costs_events_that_are_counted() {
+    let (mut world, listener) = listened_to(1, 4096 * KIB, 1024 * KIB);
+    for key in 0..16_000 {
+        world.store(key, 8);
+    }
+    let usage = world.shared.usage();
+    assert!(usage.segments_dropped > 1, "{usage:?}");
+    let told = listener.told().len() as u64;
+    assert_eq!(told + listener.untold(), usage.evicted);
+    assert!(told >= usage.segments_dropped * 1000 && listener.untold() > 1000, "{told} of {usage:?}");
+}
+
+#[test]
+fn nothing_is_read_while_nobody_listens_and_who_stops_is_told_no_more() {
+    let fill = |is_deaf: bool| {
+        let (mut world, listener) = listened_to(1, 2048 * KIB, SEGMENT);
+        listener.is_deaf.store(is_deaf, Ordering::Relaxed);
+        for key in 0..300 {
+            world.store(key, 9000);
+            world.pass(Duration::from_millis(10));
+        }
+        (world, listener)
+    };
+    let mut unwatched = World::new(CrashDisk::new(1), settings(2048 * KIB, SEGMENT)).unwrap();
+    for key in 0..300 {
+        unwatched.store(key, 9000);
+        unwatched.pass(Duration::from_millis(10));
+    }
+    let (deaf, nothing) = fill(true);
+    assert_eq!((deaf.disk.operations(), nothing.told().len()), (unwatched.disk.operations(), 0));
+    let (mut world, listener) = fill(false);
+    assert!(world.disk.operations() > deaf.disk.operations());
+    let before = listener.told().len();
+    // In the middle of a segment.
+    for key in 300.. {
+        world.store(key, 9000);
+        world.nudge(Duration::from_millis(10));
+        if listener.told().len() > before {
+            break;
+        }
+    }
+    listener.is_deaf.store(true, Ordering::Relaxed);
+    let (told, evicted) = (listener.told().len(), world.shared.usage().evicted);
+    world.pass(Duration::from_millis(10));
+    assert_eq!((listener.told().len(), listener.untold()), (told, 0));
+    assert!(world.shared.usage().evicted > evicted, "it went all the same");
+}
+
+#[test]
+fn what_cannot_be_read_is_counted_and_its_segment_goes() {
+    for is_flipped in [true, false] {
+        let (mut world, listener) = listened_to(1, 2048 * KIB, SEGMENT);
+        let first = world.store(0, 3000);
+        let number = world.find(first).unwrap().segment();
+        if is_flipped {
+            let end = world.shared.segments.segment(number).unwrap().end();
+            // The key of the first record.
+            world.disk.flip(&crate::index::segment::path(number), 64 + 70, 1);
+            assert!(end > 134 && world.find(first).is_none());
+        }
+        let mut key = 1;
+        while world.shared.usage().segments_dropped == 0 {
+            world.store(key, 9000);
+            let has_begun = !listener.told.lock().unwrap().is_empty();
+            if !is_flipped && has_begun && listener.untold() == 0 {
+                world.disk.fail_at(0, Fault::Io);
+            }
+            world.nudge(Duration::from_millis(1));
+            key += 1;
+        }
+        let (told, usage) = (listener.told(), world.shared.usage());
+        assert_eq!(told.len() as u64 + listener.untold(), usage.evicted);
+        assert!(listener.untold() >= 1, "flipped: {is_flipped}");
+        assert!(!is_flipped || listener.untold() == 1);
+        let known: BTreeSet<Vec<u8>> = gone(&world, &[]).into_keys().collect();
+        assert!(told.keys().all(|key| known.contains(key)));
+    }
+}
+
+/// Whatever else happens, as many are told as are counted.
+#[test]
+fn random_lives_tell_what_they_count() {
+    let mut dropped = 0;
+    for seed in 0..40 {
+        let mut random = Random(seed);
+        let (mut world, listener) = listened_to(seed, 2048 * KIB, SEGMENT);
+        let mut open = Vec::new();
+        for step in 0..200 {
+            act(&mut world, &mut random, &mut open);
+            world.nudge(Duration::from_millis(1));
+            world.assert_stocks();
+            if step % 50 == 10 {
+                let quotas = HashMap::from([(owner_of(b"0"), random.below(400_000))]);
+                world.shared.quotas.store(Arc::new(quotas));
+            }
+        }
+        world.pass(Duration::from_secs(1));
+        let usage = world.shared.usage();
+        assert_eq!(listener.untold(), 0, "seed {seed}");
+        let told = (listener.count(Eviction::Room), listener.count(Eviction::Quota));
+        assert_eq!(told, (usage.evicted, usage.over_quota), "seed {seed}");
+        dropped += usage.segments_dropped;
+        world.sync();
+        world.reopen(if seed % 2 == 0 { Crash::Power } else { Crash::Kill }).assert_stocks();
+    }
+    assert!(dropped > 100, "{dropped}");
+}

@@ -1,0 +1,111 @@
+//! A volume's threads: one that writes, some that read. A panic of theirs ejects the volume, and nothing
+//! else.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, Sender, TrySendError};
+
+use crate::settings::Clock;
+use crate::shared::Shared;
+use crate::write::engine::Engine;
+use crate::write::intake::Intake;
+
+/// How many commands are taken between two looks at the clock.
+const COMMANDS_A_STEP: usize = 64;
+/// How long the writer sleeps where something waits, and where nothing does.
+const PATIENCE: Duration = Duration::from_millis(50);
+const PATIENCE_IDLE: Duration = Duration::from_millis(500);
+/// How many reads may wait for a thread.
+const READS_MAX: usize = 1024;
+
+/// Every thread that reads is busy, and enough waits already; or the volume is closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the volume's reading threads are busy")]
+pub struct Busy;
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// The threads that read.
+#[derive(Debug)]
+pub(crate) struct Readers {
+    jobs: Sender<Job>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Readers {
+    pub(crate) fn start(count: usize, shared: &Arc<Shared>) -> std::io::Result<Readers> {
+        let (jobs, queue): (Sender<Job>, Receiver<Job>) = crossbeam_channel::bounded(READS_MAX);
+        let mut threads = Vec::new();
+        for number in 0..count.max(1) {
+            let (queue, shared) = (queue.clone(), Arc::clone(shared));
+            let work = move || {
+                for job in &queue {
+                    if catch_unwind(AssertUnwindSafe(job)).is_err() {
+                        shared.counters.eject();
+                    }
+                }
+            };
+            threads.push(std::thread::Builder::new().name(format!("weir-read-{number}")).spawn(work)?);
+        }
+        Ok(Readers { jobs, threads })
+    }
+
+    pub(crate) fn run(&self, job: Job) -> Result<(), Busy> {
+        self.jobs.try_send(job).map_err(|error: TrySendError<Job>| {
+            drop(error);
+            Busy
+        })
+    }
+
+    /// Lets what waits be done, and ends the threads.
+    pub(crate) fn stop(self) {
+        drop(self.jobs);
+        // The last who let go of the volume may be a job of these threads.
+        let own = std::thread::current().id();
+        for thread in self.threads.into_iter().filter(|thread| thread.thread().id() != own) {
+            // A job's panic is caught; another is none of the closer's.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Starts the thread that writes.
+pub(crate) fn start_writer(
+    mut engine: Engine,
+    intake: Arc<Intake>,
+    clock: Clock,
+) -> std::io::Result<JoinHandle<()>> {
+    let work = move || {
+        let shared = Arc::clone(&engine.shared);
+        let result = catch_unwind(AssertUnwindSafe(|| write(&mut engine, &intake, &clock)));
+        intake.close();
+        if result.is_err() {
+            shared.counters.eject();
+        }
+    };
+    std::thread::Builder::new().name("weir-volume".to_owned()).spawn(work)
+}
+
+fn write(engine: &mut Engine, intake: &Intake, clock: &Clock) {
+    let mut has_more = false;
+    loop {
+        has_more = engine.step(clock.now(), intake.is_pressed()) || has_more;
+        let mut patience = match (has_more, engine.is_idle()) {
+            (true, _) => Duration::ZERO,
+            (false, false) => PATIENCE,
+            (false, true) => PATIENCE_IDLE,
+        };
+        has_more = false;
+        for _ in 0..COMMANDS_A_STEP {
+            let Some((command, waiting)) = intake.next(patience) else { break };
+            patience = Duration::ZERO;
+            if !engine.obey(command, waiting) {
+                return;
+            }
+            has_more = true;
+        }
+    }
+}

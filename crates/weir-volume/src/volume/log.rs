@@ -1,0 +1,390 @@
+//! What a catalogue and a sweep need of a volume: its log in the order of its writing, as far as it is
+//! durable; what is still of use; the number up to which it was swept; and segments of no use given back.
+
+use std::collections::HashMap;
+use std::io;
+use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::format::record::preamble::SEGMENT_HEADER_BYTES;
+use crate::format::record::{Described, Kind, Place, UNIT_BYTES};
+use crate::format::single::{OPENED, SWEPT};
+use crate::index::segment::{Charge, Segment};
+use crate::index::{KeyHash, Location};
+use crate::numbers::{Bears, Opening, Reached};
+use crate::read::reader::{ReadError, Record};
+use crate::read::scan::{Depth, scan, scan_some};
+use crate::read::verify::walk;
+use crate::shared::Shared;
+use crate::usage::Counters;
+use crate::volume::Volume;
+use crate::write::intake::Command;
+use crate::write::running::Named;
+
+/// A head as the log has it: what an object was when it was written.
+#[derive(Debug)]
+pub(crate) struct Logged<'a> {
+    pub(crate) place: Place,
+    pub(crate) number: u64,
+    pub(crate) stamp: u64,
+    pub(crate) digest: u128,
+    pub(crate) key: &'a [u8],
+    pub(crate) head: &'a [u8],
+}
+
+impl Volume {
+    /// Which volume it is.
+    pub fn id(&self) -> u128 {
+        self.shared.superblock.id
+    }
+
+    /// Hands the heads that the log has from a place on to `each`, as far as it is durable, until that
+    /// breaks; returns the place from which to go on. What lies in segments that are gone is passed over.
+    ///
+    /// # Errors
+    /// Those of the drive.
+    pub(crate) fn read_log(
+        &self,
+        from: Place,
+        mut each: impl FnMut(&Logged<'_>) -> ControlFlow<()>,
+    ) -> Result<Place, ReadError> {
+        let numbers = self.shared.segments.numbers();
+        let mut at = from;
+        for number in numbers.into_iter().filter(|number| *number >= from.segment) {
+            let Some(segment) = self.shared.segments.segment(number) else { continue };
+            let begin = if number == from.segment { from.offset() } else { 0 };
+            let until = segment.durable();
+            let mut reached = begin;
+            let mut is_broken = false;
+            if begin < until {
+                let start = begin.max(SEGMENT_HEADER_BYTES as u64);
+                (reached, is_broken) = self.read_segment(&segment, start..until, &mut each)?;
+            }
+            at = Place { segment: number, unit: (reached / UNIT_BYTES) as u32 };
+            // A later segment is begun once this one is closed; but it may not be durable yet.
+            if is_broken || reached < segment.end() {
+                break;
+            }
+        }
+        Ok(at)
+    }
+
+    /// A part of a segment; returns where to go on, and whether `each` broke.
+    fn read_segment(
+        &self,
+        segment: &Arc<Segment>,
+        range: Range<u64>,
+        each: &mut dyn FnMut(&Logged<'_>) -> ControlFlow<()>,
+    ) -> Result<(u64, bool), ReadError> {
+        let mut is_broken = false;
+        let end = range.end;
+        let failed = |error| {
+            Counters::add(&self.shared.counters.read_errors, 1);
+            ReadError::Device(error)
+        };
+        let reached = scan_some(&self.shared, segment, range, |found| {
+            let Described { header, key, head, .. } = found.described;
+            if !matches!(header.kind, Kind::Object | Kind::Head) {
+                return ControlFlow::Continue(());
+            }
+            let (number, stamp) = (header.number, header.stamp);
+            let flow = each(&Logged { place: found.place, number, stamp, digest: header.digest, key, head });
+            is_broken = flow.is_break();
+            flow
+        });
+        let mut reached = reached.map_err(failed)?;
+        // Behind a record that is damaged the index knows where others begin.
+        while !is_broken && reached < end {
+            let from = (reached / UNIT_BYTES) as u32;
+            let Some(place) = self.shared.next_entry(segment.number, from) else { break };
+            if place.offset() >= end {
+                break;
+            }
+            reached = place.offset() + UNIT_BYTES;
+            match self.shared.any_record(self.shared.segments.geometry.location(place)) {
+                Ok(record) => {
+                    let Record { number, stamp, digest, ref key, ref head, .. } = record;
+                    is_broken = each(&Logged { place, number, stamp, digest, key, head }).is_break();
+                }
+                Err(ReadError::Device(error)) => return Err(ReadError::Device(error)),
+                // Damaged, or gone meanwhile.
+                Err(ReadError::Gone | ReadError::NotResident) => {}
+            }
+        }
+        Ok((if is_broken { reached } else { end }, is_broken))
+    }
+
+    /// How many bytes of the log lie behind a place, durable or not.
+    pub(crate) fn log_bytes_behind(&self, place: Place) -> u64 {
+        let all = self.shared.segments.all();
+        let behind = |segment: &Arc<Segment>| match segment.number {
+            number if number < place.segment => 0,
+            number if number == place.segment => segment.end().saturating_sub(place.offset()),
+            _ => segment.end(),
+        };
+        all.values().map(behind).sum()
+    }
+
+    /// Whether the index has a record of that hash at that place.
+    pub(crate) fn has_record(&self, hash: u64, place: Place) -> bool {
+        self.shared.has_record(hash, place)
+    }
+
+    /// Whether a record is there, or may come back after a crash.
+    pub(crate) fn may_be(&self, hash: u64, place: Place) -> bool {
+        self.shared.may_return(hash, place)
+    }
+
+    /// Whether the index was made again from the segments when the volume was opened.
+    pub(crate) fn was_rebuilt(&self) -> bool {
+        self.was_rebuilt
+    }
+
+    /// Where the log ends that is durable.
+    pub fn durable_end(&self) -> Place {
+        let newest =
+            self.shared.segments.all().values().map(|segment| (segment.number, segment.durable())).max();
+        newest.map_or(Place::BEGIN, |(segment, end)| Place { segment, unit: (end / UNIT_BYTES) as u32 })
+    }
+
+    /// Whether another segment or two find room without one being dropped; false once much was dropped for
+    /// want of room.
+    pub fn has_room(&self) -> bool {
+        let segment_bytes = self.shared.segments.geometry.segment_bytes;
+        let free = self.size_bytes().saturating_sub(self.used_bytes());
+        let was_full = self.shared.counters.segments_dropped.load(Ordering::Relaxed) > 0;
+        free >= if was_full { (3 * segment_bytes).max(self.size_bytes() / 8) } else { 2 * segment_bytes }
+    }
+
+    /// How far it has come: never less than before, but where it is another's copy, or has lost something.
+    pub fn reached(&self) -> Reached {
+        let Place { segment, unit } = self.durable_end();
+        let epoch = self.shared.counters.durable_epoch.load(Ordering::Relaxed);
+        Reached { epoch, end: segment << u32::BITS | u64::from(unit) }
+    }
+
+    /// How far it had come when it was opened: all that was found there counts, and nothing that was written
+    /// since.
+    pub fn found(&self) -> Reached {
+        self.found
+    }
+
+    /// Says in the volume that this is another opening, of that number. Where there is no room for that it
+    /// says none; where nothing can be changed the old one stays. Blocks.
+    pub fn renew_opening(&self, own: u64) -> Opening {
+        let shared = &self.shared;
+        let found = OPENED.read(&*shared.disk, &shared.superblock);
+        if shared.disk.is_sealed() {
+            return Opening { found, own: found };
+        }
+        match OPENED.write(&*shared.disk, &shared.superblock, own) {
+            Ok(()) => Opening { found, own },
+            Err(_) if OPENED.remove(&*shared.disk).is_ok() => Opening { found, own: 0 },
+            Err(_) => Opening { found, own: found },
+        }
+    }
+
+    /// The ceiling in bytes.
+    pub fn size_bytes(&self) -> u64 {
+        self.shared.size_bytes()
+    }
+
+    /// What all files take, in bytes.
+    pub(crate) fn used_bytes(&self) -> u64 {
+        self.shared.space.used_bytes()
+    }
+
+    /// Says of records whether they are there, or may come back after a crash.
+    pub(crate) fn may_return(&self) -> impl Fn(u64, Place) -> bool + Send + Sync + 'static {
+        let shared = Arc::clone(&self.shared);
+        move |hash, place| shared.may_return(hash, place)
+    }
+
+    /// The record at a place, if the index has it under that hash. May wait for the drive.
+    ///
+    /// # Errors
+    /// As [`Volume::record`].
+    pub fn record_at(&self, hash: u64, place: Place) -> Result<Option<Record>, ReadError> {
+        if !self.has_record(hash, place) {
+            return Ok(None);
+        }
+        let location = self.shared.segments.geometry.location(place);
+        let record = self.shared.any_record(location)?;
+        Ok((record.place() == place && KeyHash::of(record.digest).0 == hash).then_some(record))
+    }
+
+    /// The records that the index has of an object: one at most, but for those that cannot be read.
+    pub fn records_of(&self, named: Named) -> Vec<Record> {
+        let locations = self.shared.locate(named.digest, named.object);
+        let records = locations.into_iter().filter_map(|location| self.shared.any_record(location).ok());
+        records.filter(|record| record.number == named.object).collect()
+    }
+
+    /// Whether the index has a record of an object. May wait for the drive.
+    pub fn has_object(&self, named: Named) -> bool {
+        !self.shared.locate(named.digest, named.object).is_empty()
+    }
+
+    /// As [`Volume::walk`], from a place on.
+    ///
+    /// # Errors
+    /// As [`Volume::walk`].
+    pub fn walk_from(
+        &self,
+        from: Place,
+        each: impl FnMut(&Record) -> ControlFlow<()>,
+    ) -> Result<u64, ReadError> {
+        walk(&self.shared, from, each)
+    }
+
+    /// What is being stored, and was asked for before a sweep that is under way.
+    pub fn older_running(&self) -> Vec<Named> {
+        self.running.older()
+    }
+
+    /// What was being stored and was asked for before a sweep that is under way, and has ended.
+    pub fn take_ended(&self) -> Vec<Named> {
+        self.running.take_ended()
+    }
+
+    /// From here on nothing begins to be stored that was asked for before that number of the ledger.
+    pub fn raise_floor(&self, floor: u64) {
+        self.shared.floor.fetch_max(floor, Ordering::AcqRel);
+        self.running.raise_floor(floor);
+    }
+
+    /// Which numbers of a ledger it bears.
+    pub fn bears(&self) -> Bears {
+        let reached = self.shared.ledger_durable();
+        Bears { largest: self.shared.stamp_max().max(self.swept()).max(reached.number), reached }
+    }
+
+    /// Says once with which ledger it is used, and where it is said up to which number that is durable: how
+    /// far that is durable is noted with each frame, the first of which is written at once. Each start leads
+    /// the ledger on, so that a copy of it from before this one is known by that frame alone.
+    pub fn follow(&self, id: u128, number: Arc<AtomicU64>) {
+        self.shared.follow(id, number);
+        let (done, _) = crossbeam_channel::bounded(1);
+        let _ = self.say(Command::Sync(done));
+    }
+
+    /// Up to which number of the ledger all has been judged.
+    pub fn swept(&self) -> u64 {
+        self.shared.swept.load(Ordering::Acquire)
+    }
+
+    /// All that was asked for before `until` and is here was judged by the marks up to it, and what is to be
+    /// gone is, durably.
+    ///
+    /// # Errors
+    /// Those of the drive: nothing has changed.
+    pub fn set_swept(&self, until: u64) -> io::Result<()> {
+        let shared = &self.shared;
+        SWEPT.write(&*shared.disk, &shared.superblock, until).inspect_err(|error| {
+            shared.counters.note_write(error);
+        })?;
+        shared.swept.fetch_max(until, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Counts bytes that are kept beside the volume's files as the volume's.
+    pub(crate) fn charge_beside(&self) -> Charge {
+        self.shared.space.charge(0)
+    }
+
+    /// Gives back the segments in which nothing is of use. Returns how many were offered; the writer has the
+    /// last word.
+    ///
+    /// # Errors
+    /// Those of the drive.
+    pub fn reclaim(&self) -> io::Result<u64> {
+        let shared = &self.shared;
+        let geometry = shared.segments.geometry;
+        let mut entries: HashMap<u32, u64> = HashMap::new();
+        for shard in 0..shared.index.shards() {
+            for entry in shared.index.shard(shard) {
+                *entries.entry(geometry.slot(Location::of(entry))).or_default() += 1;
+            }
+        }
+        let (mut count, mut is_first) = (0, true);
+        for number in shared.segments.numbers() {
+            let is_empty = !entries.contains_key(&geometry.slot_of(number));
+            let use_of = match shared.segments.segment(number).filter(|_| is_empty) {
+                Some(segment) => shared.use_of(&segment)?,
+                None => Use::Bodies,
+            };
+            let has_gone = use_of == Use::Removals;
+            // Removals are said for as long as there are older segments.
+            let is_free = use_of != Use::Bodies && (is_first || !has_gone);
+            if is_free && self.say(Command::Free { segment: number, has_gone }).is_ok() {
+                count += 1;
+            } else {
+                is_first = false;
+            }
+        }
+        Ok(count)
+    }
+
+    /// Takes an object out as [`Volume::remove`], and counts it as purged.
+    pub fn sweep_out(&self, named: Named) -> bool {
+        let is_said = self.remove(named.digest, named.object).is_ok();
+        if is_said {
+            Counters::add(&self.shared.counters.swept, 1);
+        }
+        is_said
+    }
+}
+
+/// What a segment without entries in the index is good for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Use {
+    Nothing,
+    /// It says what was removed.
+    Removals,
+    /// It has bytes of bodies whose head lies elsewhere.
+    Bodies,
+}
+
+impl Shared {
+    /// The first record of a segment that the index has from a unit on.
+    fn next_entry(&self, number: u64, from: u32) -> Option<Place> {
+        let geometry = self.segments.geometry;
+        let slot = geometry.slot_of(number);
+        let of_shard = |shard| {
+            let locations = self.index.shard(shard).into_iter().map(Location::of);
+            let own = locations.filter(|location| geometry.slot(*location) == slot);
+            own.map(|location| geometry.unit(location)).filter(|unit| *unit >= from).min()
+        };
+        let unit = (0..self.index.shards()).filter_map(of_shard).min()?;
+        Some(Place { segment: number, unit })
+    }
+
+    fn has_record(&self, hash: u64, place: Place) -> bool {
+        self.segments.has(place.segment)
+            && self.index.has(KeyHash(hash), self.segments.geometry.location(place))
+    }
+
+    fn may_return(&self, hash: u64, place: Place) -> bool {
+        // The writer adds to the limbo before it takes from the index.
+        self.has_record(hash, place) || self.limbo.has(place.segment, self.segments.geometry.location(place))
+    }
+
+    fn use_of(&self, segment: &Arc<Segment>) -> io::Result<Use> {
+        let mut found_use = Use::Nothing;
+        let end = scan(self, segment, SEGMENT_HEADER_BYTES as u64, Depth::Descriptions, |found| {
+            let header = found.described.header;
+            match header.kind {
+                Kind::Object | Kind::Extent if found_use != Use::Bodies => {
+                    if !self.locate(header.digest, header.number).is_empty() {
+                        found_use = Use::Bodies;
+                    }
+                }
+                Kind::Gone if found_use == Use::Nothing => found_use = Use::Removals,
+                Kind::Object | Kind::Extent | Kind::Gone | Kind::Head => {}
+            }
+        })?;
+        // What lies behind a damaged record is not known.
+        Ok(if end < segment.end() { Use::Bodies } else { found_use })
+    }
+}

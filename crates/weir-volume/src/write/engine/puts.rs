@@ -1,0 +1,345 @@
+//! Objects under way: bodies gathered into extents, heads published as they grow, refreshed, removed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use weir_policy::{Interval, Intervals};
+
+use super::Engine;
+use crate::BLOCK_BYTES;
+use crate::format::record::{ExtentRef, Header, Kind, Table, block_sums};
+use crate::index::stocks::Counted;
+use crate::settings::{EXTENTS_MAX, HEAD_BYTES_MAX, KEY_BYTES_MAX};
+use crate::write::intake::Waiting;
+use crate::write::put::{Ended, Fate};
+use crate::write::storing::{End, Put, Run};
+
+/// How often bodies that wait are looked at.
+const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
+/// A head is written again when so many times its own length has come since: about 3 % of all that is
+/// written.
+const HEAD_PER_BODY: u64 = 32;
+/// How many runs of one body wait at a time.
+const RUNS_MAX: usize = 16;
+
+impl Engine {
+    /// Begins an object. What ends it is told by its fate.
+    pub(crate) fn begin(&mut self, object: u64, put: Put) {
+        self.next_object = self.next_object.max(object + 1);
+        if put.key.len() > KEY_BYTES_MAX || put.head.len() > HEAD_BYTES_MAX {
+            put.fate.end(Ended::TooLarge);
+            return;
+        }
+        // A head takes a quarter of a segment at most, so that what it describes fits beside it.
+        if put.head_record_bytes() > self.segment_bytes() / 4 {
+            put.fate.end(Ended::TooLarge);
+            return;
+        }
+        self.puts.insert(object, put);
+    }
+
+    /// Goes on with an object that is stored in part.
+    pub(crate) fn resume(&mut self, object: u64, digest: u128, fate: Arc<Fate>) {
+        if let Some(put) = self.puts.get(&object) {
+            // Two transfers into one object: the second is stored by the first one's hand or not at all.
+            fate.end(put.fate.ended().unwrap_or(Ended::Failed));
+            return;
+        }
+        let locations = self.shared.locate(digest, object);
+        let mut records = locations.into_iter().filter_map(|at| self.shared.any_record(at).ok());
+        let Some(record) = records.find(|record| record.number == object) else {
+            fate.end(Ended::Removed);
+            return;
+        };
+        let owner = (self.shared.owner_of)(&record.key);
+        if self.shared.is_shut_out(owner, None) {
+            fate.end(Ended::OverQuota);
+            return;
+        }
+        let counted = Counted::new(&self.shared.segments, owner, record.segment(), &record.extents);
+        let mut put = Put::new(digest, record.key, record.head, record.stamp, record.length, fate);
+        (put.published, put.counted) = (Some(record.location), counted);
+        put.extents = record.extents;
+        self.prune(&mut put);
+        self.puts.insert(object, put);
+    }
+
+    /// Takes out of a put's table what is gone with its segment.
+    fn prune(&self, put: &mut Put) {
+        put.extents.retain(|extent| self.shared.segments.has(extent.place.segment));
+        put.held = Intervals::new();
+        for extent in &put.extents {
+            put.held.insert(Interval { start: extent.offset, end: extent.end() });
+        }
+    }
+
+    /// Adds bytes of a body. What is held already is not written again.
+    pub(crate) fn body(&mut self, object: u64, offset: u64, bytes: &Bytes, charge: Waiting) {
+        let Some(put) = self.puts.get_mut(&object) else { return };
+        let wanted = Interval { start: offset, end: offset + bytes.len() as u64 };
+        let gaps: Vec<Interval> = put.held.gaps(wanted).collect();
+        let mut charge = Some(charge);
+        for gap in gaps {
+            let part = bytes.slice((gap.start - offset) as usize..(gap.end - offset) as usize);
+            if self.add(object, gap.start, part, charge.take()).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn add(&mut self, object: u64, offset: u64, part: Bytes, charge: Option<Waiting>) -> Result<(), Ended> {
+        let now = self.now;
+        let most = self.extent_bytes_max();
+        let is_full = |put: &Put| put.run_at(offset).is_none() && put.waiting.len() >= RUNS_MAX;
+        if self.puts.get(&object).is_some_and(is_full) {
+            self.flush(object, 0, u64::MAX)?;
+        }
+        let Some(put) = self.puts.get_mut(&object) else { return Err(Ended::Removed) };
+        let at = put.run_at(offset).unwrap_or_else(|| {
+            put.waiting.push(Run { offset, since: now, ..Run::default() });
+            put.waiting.len() - 1
+        });
+        put.held.insert(Interval { start: offset, end: offset + part.len() as u64 });
+        let run = &mut put.waiting[at];
+        run.bytes += part.len() as u64;
+        run.pieces.push(part);
+        run.take(charge);
+        // The last extent waits for the end: what is whole by then becomes one record.
+        while self.puts.get(&object).and_then(|put| put.waiting.get(at)).is_some_and(|run| run.bytes > most) {
+            self.flush(object, at, most)?;
+        }
+        Ok(())
+    }
+
+    /// Writes up to `bytes` of a run that waits, and a head where it is time for one.
+    fn flush(&mut self, object: u64, run: usize, bytes: u64) -> Result<(), Ended> {
+        self.write_waiting(object, run, bytes)?;
+        let is_time = |put: &Put| put.unpublished_bytes >= HEAD_PER_BODY * put.head_record_bytes();
+        if self.puts.get(&object).is_some_and(is_time) {
+            self.publish(object)?;
+        }
+        Ok(())
+    }
+
+    /// Writes up to `bytes` of a run as extents; what is empty then is a run no more.
+    fn write_waiting(&mut self, object: u64, run: usize, bytes: u64) -> Result<(), Ended> {
+        let most = self.extent_bytes_max();
+        let mut left = bytes;
+        while let Some(put) = self.puts.get_mut(&object) {
+            let count = put.waiting.get(run).map_or(0, |run| run.bytes).min(most).min(left);
+            let Some((offset, pieces)) = put.split(run, count).filter(|_| count > 0) else { break };
+            left -= count;
+            if let Err(ended) = self.write_extent(object, offset, count, &pieces) {
+                self.end_put(object, ended);
+                return Err(ended);
+            }
+            if let Some(waiting) = self.puts.get_mut(&object).and_then(|put| put.waiting.get_mut(run)) {
+                waiting.settle();
+            }
+        }
+        if let Some(put) = self.puts.get_mut(&object)
+            && put.waiting.get(run).is_some_and(|run| run.bytes == 0)
+        {
+            put.waiting.remove(run);
+        }
+        Ok(())
+    }
+
+    pub(super) fn write_extent(
+        &mut self,
+        object: u64,
+        offset: u64,
+        count: u64,
+        pieces: &[Bytes],
+    ) -> Result<(), Ended> {
+        let Some(put) = self.puts.get(&object) else { return Err(Ended::Removed) };
+        if put.extents.len() >= EXTENTS_MAX {
+            return Err(Ended::TooLarge);
+        }
+        let sums = block_sums(pieces.iter().map(|piece| &piece[..]));
+        let header = Header { span: offset, count: count as u32, ..put.header(object, Kind::Extent) };
+        let place = self.append(header, &[], &[], Table::Blocks(&sums), pieces)?;
+        let Some(put) = self.puts.get_mut(&object) else { return Err(Ended::Failed) };
+        let at = put.extents.partition_point(|extent| extent.offset < offset);
+        put.extents.insert(at, ExtentRef { offset, length: count as u32, place });
+        put.unpublished_bytes += count;
+        Ok(())
+    }
+
+    /// Writes an object's head with the extents it has, and lets the index have it.
+    pub(super) fn publish(&mut self, object: u64) -> Result<(), Ended> {
+        let Some(mut put) = self.puts.remove(&object) else { return Err(Ended::Removed) };
+        put.extents.retain(|extent| self.shared.segments.has(extent.place.segment));
+        let header = put.header(object, Kind::Head);
+        let written = if put.head_record_bytes() > self.segment_bytes() / 2 {
+            Err(Ended::TooLarge)
+        } else {
+            let table = put.extents.clone();
+            let (key, head) = (put.key.clone(), put.head.clone());
+            // It stays among the others while it is written, for whatever fails meanwhile to find it.
+            self.puts.insert(object, put);
+            let written = self.append(header, &key, &head, Table::Extents(&table), &[]);
+            match self.puts.remove(&object) {
+                Some(still) => put = still,
+                None => return Err(Ended::Failed),
+            }
+            written
+        };
+        match written {
+            Ok(place) => {
+                // Some of it may have gone to make room for the head.
+                let owner = (self.shared.owner_of)(&put.key);
+                let counted = Counted::new(&self.shared.segments, owner, place.segment, &put.extents);
+                let older = put.published.map(|location| (location, &put.counted));
+                put.published = Some(self.index_record(put.hash(), place, older, &counted));
+                put.counted = counted;
+                put.unpublished_bytes = 0;
+                put.fate.step();
+                self.puts.insert(object, put);
+                Ok(())
+            }
+            Err(ended) => {
+                put.fate.end(ended);
+                Err(ended)
+            }
+        }
+    }
+
+    /// Writes the bodies that have waited long enough.
+    pub(super) fn flush_due(&mut self, is_pressed: bool) {
+        let now = self.now;
+        if now.saturating_sub(self.flushed_at) < FLUSH_INTERVAL && !is_pressed {
+            return;
+        }
+        self.flushed_at = now;
+        let due: Vec<u64> = self
+            .puts
+            .iter()
+            .filter(|(_, put)| put.is_due(now, is_pressed))
+            .map(|(object, _)| *object)
+            .collect();
+        for object in due {
+            // From the last to the first: what is written to its end leaves the list.
+            for at in (0..self.puts.get(&object).map_or(0, |put| put.waiting.len())).rev() {
+                let Some(run) = self.puts.get_mut(&object).and_then(|put| put.waiting.get_mut(at)) else {
+                    break;
+                };
+                run.since = now;
+                let waits = run.bytes;
+                let bytes = if is_pressed { waits } else { waits - waits % BLOCK_BYTES as u64 };
+                // What fails has ended the put and told its owner.
+                let _ = self.flush(object, at, bytes);
+            }
+        }
+    }
+
+    /// Ends an object's storing.
+    pub(crate) fn end(&mut self, object: u64, digest: u128, end: End) {
+        match end {
+            End::Abandon => self.remove(object, digest),
+            End::Whole(length) => {
+                // What fails has told the owner; what was published before stays as a partial object.
+                let _ = self.finish(object, Some(length));
+                self.puts.remove(&object);
+            }
+            End::Rest => {
+                let _ = self.finish(object, None);
+                self.puts.remove(&object);
+            }
+        }
+    }
+
+    fn finish(&mut self, object: u64, whole: Option<u64>) -> Result<(), Ended> {
+        let Some(put) = self.puts.get_mut(&object) else { return Ok(()) };
+        if whole.is_some() {
+            put.length = whole;
+        }
+        let is_small = put.extents.is_empty() && put.published.is_none();
+        let pieces = match put.waiting.as_slice() {
+            [] if is_small && whole == Some(0) => Some(Vec::new()),
+            [run] if is_small && run.offset == 0 && whole == Some(run.bytes) => {
+                put.split(0, u64::MAX).map(|(_, pieces)| pieces)
+            }
+            _ => None,
+        };
+        if let Some(pieces) = pieces {
+            return self.write_object(object, &pieces);
+        }
+        for at in (0..put.waiting.len()).rev() {
+            self.write_waiting(object, at, u64::MAX)?;
+        }
+        let is_new = |put: &Put| put.published.is_none() || put.unpublished_bytes > 0 || whole.is_some();
+        // Of a partial object without a byte nothing is kept.
+        let is_worth = |put: &Put| is_new(put) && (whole.is_some() || !put.extents.is_empty());
+        if self.puts.get(&object).is_some_and(is_worth) {
+            self.publish(object)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a small object whole, as one record.
+    fn write_object(&mut self, object: u64, pieces: &[Bytes]) -> Result<(), Ended> {
+        let Some(put) = self.puts.get(&object) else { return Err(Ended::Removed) };
+        let count = put.length.unwrap_or(0);
+        let sums = block_sums(pieces.iter().map(|piece| &piece[..]));
+        let header = Header { span: count, count: count as u32, ..put.header(object, Kind::Object) };
+        let (key, head, hash) = (put.key.clone(), put.head.clone(), put.hash());
+        match self.append(header, &key, &head, Table::Blocks(&sums), pieces) {
+            Ok(place) => {
+                let whole = ExtentRef { offset: 0, length: count as u32, place };
+                let counted = Counted::new(
+                    &self.shared.segments,
+                    (self.shared.owner_of)(&key),
+                    place.segment,
+                    &[whole],
+                );
+                let location = self.index_record(hash, place, None, &counted);
+                if let Some(put) = self.puts.get_mut(&object) {
+                    (put.published, put.counted) = (Some(location), counted);
+                    put.fate.step();
+                }
+                Ok(())
+            }
+            Err(ended) => {
+                self.end_put(object, ended);
+                Err(ended)
+            }
+        }
+    }
+
+    /// Gives an object another head (RFC 9111 §4.3.4). Its body stays where it is.
+    pub(crate) fn refresh(&mut self, object: u64, digest: u128, head: Bytes, stamp: u64) {
+        if head.len() > HEAD_BYTES_MAX {
+            return;
+        }
+        let is_running = self.puts.contains_key(&object);
+        if !is_running {
+            let fate = Fate::new();
+            self.resume(object, digest, Arc::clone(&fate));
+            if fate.ended().is_some() {
+                return;
+            }
+        }
+        let Some(put) = self.puts.get_mut(&object) else { return };
+        put.head = head;
+        put.stamp = put.stamp.max(stamp);
+        let has_nothing = put.extents.is_empty() && put.length != Some(0);
+        if is_running && put.published.is_none() {
+            return;
+        }
+        if is_running || !has_nothing {
+            let _ = self.publish(object);
+        }
+        if !is_running {
+            self.puts.remove(&object);
+        }
+    }
+
+    /// Storing an object has failed. What was published of it stays until its owner says otherwise.
+    pub(super) fn end_put(&mut self, object: u64, ended: Ended) {
+        if let Some(put) = self.puts.remove(&object) {
+            put.fate.end(ended);
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! Counting again what is held of each owner, entry by entry, between other work: where something left of
+//! which it is not known what it was counted for, and for whoever wants to know whether the books are right.
+
+use crossbeam_channel::Sender;
+
+use super::Engine;
+use crate::format::record::Place;
+use crate::index::Location;
+use crate::read::reader::ReadError;
+use crate::read::verify::entries_of;
+use crate::usage::Health;
+use crate::write::tasks::Recounting;
+
+/// How many records one step looks at: some hundreds of microseconds where they lie in the page cache.
+const RECORDS_A_STEP: usize = if cfg!(test) { 4 } else { 64 };
+
+impl Engine {
+    /// Something left the index of which it is not known what it was counted for.
+    pub(super) fn want_recount(&mut self) {
+        self.recounting.is_repair = true;
+        self.begin_recount();
+    }
+
+    /// Counts for somebody.
+    pub(crate) fn recount_for(&mut self, done: Sender<u64>) {
+        self.recounting.asked.push(done);
+        if self.books.recounted_to().is_none() {
+            self.begin_recount();
+        }
+    }
+
+    fn begin_recount(&mut self) {
+        self.recounting.batch.clear();
+        self.books.begin_recount();
+    }
+
+    /// Some more of a recount. True while there is more to do at once.
+    pub(super) fn step_recount(&mut self) -> bool {
+        let Some(mut cursor) = self.books.recounted_to() else { return false };
+        for _ in 0..RECORDS_A_STEP {
+            let Some((shard, entry)) = self.recounting.batch.pop_front() else {
+                match self.next_batch(cursor) {
+                    Some(next) => {
+                        cursor = next;
+                        self.books.recounted(None, cursor);
+                        continue;
+                    }
+                    None => return self.end_recount(),
+                }
+            };
+            let location = Location::of(entry);
+            let unit = self.shared.segments.geometry.unit(location);
+            cursor = Place { segment: cursor.segment, unit: unit + 1 };
+            let is_there =
+                self.shared.segments.has(cursor.segment) && self.shared.index.has_entry(shard, entry);
+            match is_there.then(|| self.shared.counted_at(location)) {
+                Some(Err(ReadError::Device(_))) => return self.recount_again(),
+                Some(Ok(counted)) => self.books.recounted(Some(&counted), cursor),
+                // What is not what was stored is not held.
+                Some(Err(ReadError::Gone | ReadError::NotResident)) | None => {
+                    self.books.recounted(None, cursor);
+                }
+            }
+        }
+        true
+    }
+
+    /// The drive has failed: what could not be read is no less held. After some failures the volume is
+    /// ejected, and nobody asks.
+    fn recount_again(&mut self) -> bool {
+        if self.shared.counters.health() == Health::Ejected {
+            self.books.give_up_recount();
+            self.recounting = Recounting::default();
+            return false;
+        }
+        self.begin_recount();
+        true
+    }
+
+    /// Lists the entries of the first segment from a place on that has some; where that begins. `None` at the
+    /// end.
+    fn next_batch(&mut self, cursor: Place) -> Option<Place> {
+        let numbers = self.shared.segments.numbers();
+        for number in numbers.into_iter().filter(|number| *number >= cursor.segment) {
+            let first = if number == cursor.segment { cursor.unit } else { 0 };
+            let mut entries = entries_of(&self.shared, number);
+            entries.retain(|(_, entry)| self.shared.segments.geometry.unit(Location::of(*entry)) >= first);
+            if !entries.is_empty() {
+                self.recounting.batch = entries.into();
+                return Some(Place { segment: number, unit: first });
+            }
+        }
+        None
+    }
+
+    /// All was counted. A segment that is being dropped is waited for.
+    fn end_recount(&mut self) -> bool {
+        if self.dropping.is_some() {
+            return true;
+        }
+        let owed = self.owed.iter().flat_map(|owed| &owed.counted);
+        let differing = self.books.end_recount(&self.shared, owed);
+        if std::mem::take(&mut self.recounting.is_repair) {
+            // Who asks whether the books are right is told of what is wrong without a reason.
+            if !self.recounting.asked.is_empty() {
+                self.begin_recount();
+                return true;
+            }
+            return false;
+        }
+        for asked in self.recounting.asked.drain(..) {
+            // Whoever asked may have gone.
+            let _ = asked.send(differing);
+        }
+        false
+    }
+}
+
+#[cfg(test)]
+impl Engine {
+    /// Whether what is held is not known for a moment.
+    pub(crate) fn is_repairing(&self) -> bool {
+        self.recounting.is_repair
+    }
+}

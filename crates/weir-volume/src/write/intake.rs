@@ -1,0 +1,184 @@
+//! The queue in front of a volume's writer: bounded in bytes, never waited for by those who put into it.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use crossbeam_channel::Sender;
+use parking_lot::{Condvar, Mutex};
+
+use crate::format::record::Place;
+use crate::index::{KeyHash, Location};
+use crate::write::put::Fate;
+use crate::write::storing::{End, Put};
+
+/// What a command takes of the queue beside its bytes.
+const COMMAND_BYTES: u64 = 512;
+/// What ends, removes and tells may take beyond the ceiling, in bytes: it makes room rather than taking it.
+const RESERVE_BYTES: u64 = 4 << 20;
+
+/// What the writer is asked for.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Begin {
+        object: u64,
+        put: Box<Put>,
+    },
+    Resume {
+        object: u64,
+        digest: u128,
+        fate: Arc<Fate>,
+    },
+    Body {
+        object: u64,
+        offset: u64,
+        bytes: Bytes,
+    },
+    End {
+        object: u64,
+        digest: u128,
+        end: End,
+    },
+    Refresh {
+        object: u64,
+        digest: u128,
+        head: Bytes,
+        stamp: u64,
+    },
+    Remove {
+        object: u64,
+        digest: u128,
+    },
+    Damaged {
+        hash: KeyHash,
+        location: Location,
+        place: Place,
+    },
+    /// Nothing in that segment is of use any more; whether it has records of removals.
+    Free {
+        segment: u64,
+        has_gone: bool,
+    },
+    /// Make durable what came before; then say the durable epoch, if it is.
+    Sync(Sender<Option<u64>>),
+    /// Count again what is held of each owner; then say of how many that was not what was known. Said by
+    /// nobody where the volume does not write.
+    Recount(Sender<u64>),
+    /// The last one.
+    Stop,
+}
+
+/// A part of the queue's bytes, given back when it is dropped.
+#[derive(Debug)]
+pub(crate) struct Waiting {
+    total: Arc<AtomicU64>,
+    bytes: u64,
+}
+
+impl Waiting {
+    pub(crate) fn merge(&mut self, mut other: Waiting) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+
+    pub(crate) fn shrink_to(&mut self, bytes: u64) {
+        let less = self.bytes.saturating_sub(bytes);
+        self.bytes -= less;
+        self.total.fetch_sub(less, Ordering::AcqRel);
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.bytes, Ordering::AcqRel);
+    }
+}
+
+/// The queue.
+#[derive(Debug)]
+pub(crate) struct Intake {
+    most_bytes: u64,
+    total: Arc<AtomicU64>,
+    queue: Mutex<Queue>,
+    bell: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    commands: VecDeque<(Command, Waiting)>,
+    is_closed: bool,
+}
+
+/// The queue is full, or closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Refused;
+
+impl Intake {
+    pub(crate) fn new(most_bytes: u64) -> Intake {
+        Intake { most_bytes, total: Arc::default(), queue: Mutex::default(), bell: Condvar::new() }
+    }
+
+    /// Room for so many bytes, where there is.
+    pub(crate) fn wait_for(&self, bytes: u64, most: u64) -> Result<Waiting, Refused> {
+        let before = self.total.fetch_add(bytes, Ordering::AcqRel);
+        let waiting = Waiting { total: Arc::clone(&self.total), bytes };
+        if before + bytes > most { Err(Refused) } else { Ok(waiting) }
+    }
+
+    /// Whether a body of so many bytes would find room now, with some left for those who come at the same
+    /// time.
+    pub(crate) fn has_room(&self, bytes: u64) -> bool {
+        self.waiting_bytes() + bytes + COMMAND_BYTES <= self.most_bytes / 8 * 7
+    }
+
+    /// Puts a command into the queue. Those that end or remove find room in a reserve.
+    pub(crate) fn send(&self, command: Command) -> Result<(), Refused> {
+        let (bytes, most) = match &command {
+            Command::Begin { put, .. } => (put.described_bytes(), self.most_bytes),
+            Command::Body { bytes, .. } => (bytes.len() as u64, self.most_bytes),
+            Command::Refresh { head, .. } => (head.len() as u64, self.most_bytes),
+            Command::Resume { .. } | Command::Damaged { .. } | Command::Free { .. } => (0, self.most_bytes),
+            Command::Remove { .. } | Command::End { .. } => (0, self.most_bytes + RESERVE_BYTES),
+            Command::Sync(_) | Command::Recount(_) | Command::Stop => (0, u64::MAX),
+        };
+        let waiting = self.wait_for(bytes + COMMAND_BYTES, most)?;
+        let mut queue = self.queue.lock();
+        if queue.is_closed {
+            return Err(Refused);
+        }
+        queue.is_closed = matches!(command, Command::Stop);
+        queue.commands.push_back((command, waiting));
+        drop(queue);
+        self.bell.notify_one();
+        Ok(())
+    }
+
+    /// The next command; `None` where none comes in time.
+    pub(crate) fn next(&self, patience: Duration) -> Option<(Command, Waiting)> {
+        let mut queue = self.queue.lock();
+        if queue.commands.is_empty() {
+            self.bell.wait_for(&mut queue, patience);
+        }
+        queue.commands.pop_front()
+    }
+
+    /// Takes no more: its reader is gone.
+    pub(crate) fn close(&self) {
+        let mut queue = self.queue.lock();
+        queue.is_closed = true;
+        let left = std::mem::take(&mut queue.commands);
+        drop(queue);
+        drop(left);
+    }
+
+    /// What waits, in bytes, bodies included that wait for more to be written with.
+    pub(crate) fn waiting_bytes(&self) -> u64 {
+        self.total.load(Ordering::Acquire)
+    }
+
+    /// Whether so much waits that it should be written early.
+    pub(crate) fn is_pressed(&self) -> bool {
+        self.waiting_bytes() > self.most_bytes / 2
+    }
+}
