@@ -1,5 +1,5 @@
-//! Promises of the PROXY header's reader that hold for any bytes: no panic, a header is whole only when all of it
-//! is there, limits kept, and bytes that came later never change what was said of the earlier ones.
+//! Promises of the PROXY header's reader that hold for any bytes: no panic, a header is whole only when all
+//! of it is there, limits kept, and bytes that came later never change what was said of the earlier ones.
 
 use weir_front::listen::{Parsed, V2_BYTES_MAX, parse};
 

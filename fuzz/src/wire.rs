@@ -1,5 +1,5 @@
-//! Promises of the codec that hold for any bytes: no panic, limits kept, nothing taken beyond the message, the
-//! same result however the bytes arrive, and what is taken reads the same once it is printed anew.
+//! Promises of the codec that hold for any bytes: no panic, limits kept, nothing taken beyond the message,
+//! the same result however the bytes arrive, and what is taken reads the same once it is printed anew.
 
 use bytes::BytesMut;
 use http::Method;

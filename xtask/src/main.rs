@@ -1,4 +1,5 @@
-//! The house's chores: `cargo run -p xtask -- tidy` judges the tree by the rules of STYLE.md and ARCHITECTURE.md.
+//! The house's chores: `cargo run -p xtask -- tidy` judges the tree by the rules of STYLE.md and
+//! ARCHITECTURE.md.
 //!
 //! The same judgement is a test of this crate, so that `cargo test` fails where the tree is untidy.
 

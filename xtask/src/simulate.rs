@@ -1,7 +1,8 @@
-//! `cargo run -p xtask -- simulate [seed [folder]]`: hit ratios of policies on traces that follow from a seed, as a table.
+//! `cargo run -p xtask -- simulate [seed [folder]]`: hit ratios of policies on traces that follow from a
+//! seed, as a table.
 //!
-//! The columns of Weir are [`weir_store::simulation`]: the store's own decisions. The others are small and exact. With a folder the
-//! traces go through the real store as well, whose volume lies in there.
+//! The columns of Weir are [`weir_store::simulation`]: the store's own decisions. The others are small and
+//! exact. With a folder the traces go through the real store as well, whose volume lies in there.
 
 mod policies;
 mod real;

@@ -1,9 +1,11 @@
-//! Tidy: ratchets and absences, judged on the text of the tracked files and on cargo's own view of the crates.
+//! Tidy: ratchets and absences, judged on the text of the tracked files and on cargo's own view of the
+//! crates.
 //!
-//! A rule is a function from one file to its offences ([`rules`]); the direction of imports is one of the whole
-//! workspace ([`rooms`]). They read text, not syntax: rustfmt's layout is what makes that enough. What is counted with
-//! exceptions that may only shrink ([`ratchet`]) is: circles of imports ([`circles`]) and parameters ([`parameters`]),
-//! which do need syntax ([`syntax`]); words and the width of lines ([`wording`]). Pages are listed ([`indexes`]).
+//! A rule is a function from one file to its offences ([`rules`]); the direction of imports is one of the
+//! whole workspace ([`rooms`]). They read text, not syntax: rustfmt's layout is what makes that enough. What
+//! is counted with exceptions that may only shrink ([`ratchet`]) is: circles of imports ([`circles`]) and
+//! parameters ([`parameters`]), which do need syntax ([`syntax`]); words and the width of lines
+//! ([`wording`]). Pages are listed ([`indexes`]).
 
 mod circles;
 mod indexes;

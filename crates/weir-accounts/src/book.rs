@@ -1,5 +1,5 @@
-//! What is known of the accounts: the sums of every month, and the days of those months that are being written. It must
-//! not touch a file; the keeper reads and writes for it.
+//! What is known of the accounts: the sums of every month, and the days of those months that are being
+//! written. It must not touch a file; the keeper reads and writes for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

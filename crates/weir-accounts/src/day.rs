@@ -83,8 +83,8 @@ impl Period {
     }
 }
 
-/// From when on something is asked for: a day (`2026-11-22`), a month (`2026-11`), or so long ago (`90m`, `36h`, `30d`,
-/// `4w`); what is asked for begins with the day in which that lies.
+/// From when on something is asked for: a day (`2026-11-22`), a month (`2026-11`), or so long ago (`90m`,
+/// `36h`, `30d`, `4w`); what is asked for begins with the day in which that lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Since {
     /// From this day on.

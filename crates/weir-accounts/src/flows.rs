@@ -1,4 +1,5 @@
-//! The numbers of an account. They only ever grow, so that of two tellings of one row the larger is the later.
+//! The numbers of an account. They only ever grow, so that of two tellings of one row the larger is the
+//! later.
 
 /// How many numbers there are.
 pub(crate) const FLOWS: usize = 10;

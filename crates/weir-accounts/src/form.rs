@@ -1,8 +1,8 @@
 //! The bytes of a month's file, version 1; drawn in `docs/format/accounts.md`. It must not touch a file.
 //!
-//! A file is a header and frames. Each frame has a checksum of its own and can be found by its first bytes, so that what
-//! was torn or damaged costs itself alone. Rows are absolute and only ever grow: of two of one account and day the larger
-//! is taken, whatever their order.
+//! A file is a header and frames. Each frame has a checksum of its own and can be found by its first bytes,
+//! so that what was torn or damaged costs itself alone. Rows are absolute and only ever grow: of two of one
+//! account and day the larger is taken, whatever their order.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,15 +50,16 @@ pub(crate) struct Sheet {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     pub(crate) sheet: Sheet,
-    /// Bytes at the end with which a frame begins that is not whole: what was being written when it ended, or it was cut off.
+    /// Bytes at the end with which a frame begins that is not whole: what was being written when it ended, or
+    /// it was cut off.
     pub(crate) torn_bytes: u64,
     /// Other bytes that belong to no sound frame.
     pub(crate) damaged_bytes: u64,
 }
 
 impl Told {
-    /// Whether all that was ever written to the file may be in the sheet. A file is made whole, with a row at least, and only
-    /// then gets its name: one without is not as it was, even where no byte of it is unsound.
+    /// Whether all that was ever written to the file may be in the sheet. A file is made whole, with a row at
+    /// least, and only then gets its name: one without is not as it was, even where no byte of it is unsound.
     pub(crate) fn is_sound(&self) -> bool {
         self.torn_bytes + self.damaged_bytes == 0 && !self.sheet.rows.is_empty()
     }
@@ -74,7 +75,8 @@ pub(crate) fn read(bytes: &[u8]) -> Result<Told, Foreign> {
     if bytes.starts_with(MAGIC) && bytes.get(8..12).is_some_and(|version| version != VERSION.to_le_bytes()) {
         return Err(Foreign);
     }
-    // No write that was cut off leaves a file without its header; frames say by themselves whether they are sound.
+    // No write that was cut off leaves a file without its header; frames say by themselves whether they are
+    // sound.
     let mut at = if bytes.starts_with(&header()) { HEADER_BYTES } else { 0 };
     // The last place at which no sound frame begins, and the bytes before it of which that is true.
     let (mut last, mut bad) = (at, 0);
@@ -188,7 +190,8 @@ fn frame(bytes: &[u8]) -> Option<&[u8]> {
     (xxh3_64(payload) == u64::from_le_bytes(*checksum)).then_some(payload)
 }
 
-/// Whether these bytes are what a write that was cut off leaves: a frame's beginning, or room that was not filled any more.
+/// Whether these bytes are what a write that was cut off leaves: a frame's beginning, or room that was not
+/// filled any more.
 fn is_cut_off(bytes: &[u8]) -> bool {
     let Some(rest) = bytes.strip_prefix(FRAME_MAGIC) else {
         return FRAME_MAGIC.starts_with(bytes) || bytes.iter().all(|byte| *byte == 0);

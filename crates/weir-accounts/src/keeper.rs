@@ -1,5 +1,6 @@
-//! The thread `weir-accounts`: twice a second it asks what was counted, adds what is new to the day's rows and writes
-//! these, synced. Nobody waits for it. What cannot be written stays in memory and is written once it can be.
+//! The thread `weir-accounts`: twice a second it asks what was counted, adds what is new to the day's rows
+//! and writes these, synced. Nobody waits for it. What cannot be written stays in memory and is written once
+//! it can be.
 //!
 //! What was counted since the last look is of the day in which that was; it looks at midnight.
 
@@ -36,7 +37,8 @@ const ADDED_BYTES_MIN: u64 = 1 << 20;
 pub const UNATTRIBUTED: &str = "-";
 /// A file while it is written anew.
 const UNFINISHED: &str = ".new";
-/// Behind the month in the name of a file by a process that finishes its requests beside the one that has taken over.
+/// Behind the month in the name of a file by a process that finishes its requests beside the one that has
+/// taken over.
 const ASIDE: &str = ".left-";
 
 /// What was counted for an account since the process began.
@@ -79,7 +81,8 @@ pub struct AccountLine {
 pub struct Report {
     /// By name.
     pub lines: Vec<AccountLine>,
-    /// Files of which not all can be read, whatever was asked for: counts of their months may be smaller than they were.
+    /// Files of which not all can be read, whatever was asked for: counts of their months may be smaller than
+    /// they were.
     pub unsound: Vec<Unsound>,
 }
 
@@ -131,8 +134,8 @@ enum Order {
 pub type Source = Box<dyn Fn() -> Vec<Counted> + Send>;
 
 impl Accounts {
-    /// Reads what is there and starts the thread. `disk` is the folder of the accounts, made when the first file is written; `clock` is the
-    /// wall's.
+    /// Reads what is there and starts the thread. `disk` is the folder of the accounts, made when the first
+    /// file is written; `clock` is the wall's.
     ///
     /// # Errors
     /// What is there cannot be read, or the thread not be started. That it cannot be written is no error.
@@ -163,9 +166,9 @@ impl Accounts {
         }
     }
 
-    /// Writes what was counted so far and leaves the files to another process, which may open them when this returns. What is
-    /// counted from then on goes to files of this process's own, which everyone reads as well: it is counted once, whoever
-    /// ends when. Blocks.
+    /// Writes what was counted so far and leaves the files to another process, which may open them when this
+    /// returns. What is counted from then on goes to files of this process's own, which everyone reads as
+    /// well: it is counted once, whoever ends when. Blocks.
     ///
     /// # Errors
     /// What was counted cannot be written; then nothing has changed.
@@ -176,8 +179,9 @@ impl Accounts {
         stepped.recv().map_err(|_| gone(()))?
     }
 
-    /// What each account has used, from a day on or since ever. Blocks for a short time: it waits for a look, so that all that
-    /// was counted before the question is in the answer, and reads the files of past months where `first` lies in one.
+    /// What each account has used, from a day on or since ever. Blocks for a short time: it waits for a look,
+    /// so that all that was counted before the question is in the answer, and reads the files of past months
+    /// where `first` lies in one.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -266,8 +270,8 @@ struct Used {
 }
 
 impl Used {
-    /// Adds a row, where it counts from that day on. A month without its days cannot be cut: it counts where all of it is asked
-    /// for.
+    /// Adds a row, where it counts from that day on. A month without its days cannot be cut: it counts where
+    /// all of it is asked for.
     fn add(&mut self, period: Period, flows: &Flows, first: Option<Day>) {
         let is_within = first.is_none_or(|first| match period {
             Period::Day(day) => day >= first,
@@ -352,8 +356,9 @@ impl Keeper {
         Ok(None)
     }
 
-    /// Gives a month's file another name, under which it stays as it is and counts for what is sound of it: nothing of it is
-    /// lost with what is written from now on, and it is counted once, whenever this process ends.
+    /// Gives a month's file another name, under which it stays as it is and counts for what is sound of it:
+    /// nothing of it is lost with what is written from now on, and it is counted once, whenever this process
+    /// ends.
     fn set_aside(&mut self, unsound: &Unsound) -> io::Result<String> {
         let name = name_aside(&unsound.file, (self.clock)(), &list(&*self.disk)?);
         // It may be the one that is open.
@@ -529,8 +534,8 @@ fn list(disk: &dyn Disk) -> io::Result<Vec<String>> {
     }
 }
 
-/// What the files of months say that are not this process's own, and which of them are not whole. Another process may be
-/// writing at the end of one: what is not whole there is looked at again a moment later.
+/// What the files of months say that are not this process's own, and which of them are not whole. Another
+/// process may be writing at the end of one: what is not whole there is looked at again a moment later.
 fn others(disk: &dyn Disk, is_own: impl Fn(&str) -> bool) -> Result<Others, AccountsError> {
     let (mut sheets, mut all) = (Vec::new(), Vec::new());
     for name in names(disk)? {

@@ -1,8 +1,9 @@
-//! A file of the accounts of which not all can be read: what is said of it, and the name under which it is set aside. It must
-//! not touch a file.
+//! A file of the accounts of which not all can be read: what is said of it, and the name under which it is
+//! set aside. It must not touch a file.
 //!
-//! What is set aside is as it was found: what is sound of it counts as what other processes have counted, nothing is written
-//! to it, and who asks for the accounts is told of it until its name says that somebody knows.
+//! What is set aside is as it was found: what is sound of it counts as what other processes have counted,
+//! nothing is written to it, and who asks for the accounts is told of it until its name says that somebody
+//! knows.
 
 use std::fmt;
 use std::time::SystemTime;

@@ -1,7 +1,8 @@
 //! The one room that reads the clocks. Everything else takes [`Now`] or a deadline as an argument.
 //!
-//! Monotonic time is the runtime's, so that a test on virtual time moves the whole data plane. Wall time is the
-//! system's; a thread may put another in its place, which goes with the monotonic one and jumps when it is told to.
+//! Monotonic time is the runtime's, so that a test on virtual time moves the whole data plane. Wall time is
+//! the system's; a thread may put another in its place, which goes with the monotonic one and jumps when it
+//! is told to.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
@@ -46,7 +47,8 @@ fn wall(mono: Instant) -> SystemTime {
     }
 }
 
-/// Sets this thread's wall clock, which from now on goes with its monotonic one: a jump, where it went otherwise before.
+/// Sets this thread's wall clock, which from now on goes with its monotonic one: a jump, where it went
+/// otherwise before.
 pub fn set_wall(to: SystemTime) {
     WALL.set(Some(Wall { since: mono(), was: to }));
 }

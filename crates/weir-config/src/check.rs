@@ -1,5 +1,6 @@
-//! Compares the tree with the model's shape: unknown keys and words, wrong kinds, texts that do not parse, files that are not
-//! there. What is wrong is reported and taken out, so that the rest can be checked further. Must not know what a key means.
+//! Compares the tree with the model's shape: unknown keys and words, wrong kinds, texts that do not parse,
+//! files that are not there. What is wrong is reported and taken out, so that the rest can be checked
+//! further. Must not know what a key means.
 
 use crate::{
     mistake::Mistake,
@@ -274,8 +275,8 @@ fn kind_of(shape: &Shape) -> String {
     }
 }
 
-/// Adds what was probably meant by a key that is none: another proxy's word for one, a word that is near, or a key of another
-/// table.
+/// Adds what was probably meant by a key that is none: another proxy's word for one, a word that is near, or
+/// a key of another table.
 fn suggest_key(mistake: Mistake, word: &str, table: &TableShape) -> Mistake {
     if let Some(meant) = in_place_of(word) {
         return mistake.help(meant);

@@ -1,5 +1,5 @@
-//! A configuration of one site from the flags of `weir run --origin`. Made as a tree like a file's, so that bad values give
-//! the same reports. Must not know a flag's default: that is the model's.
+//! A configuration of one site from the flags of `weir run --origin`. Made as a tree like a file's, so that
+//! bad values give the same reports. Must not know a flag's default: that is the model's.
 
 use crate::{
     load::{Loaded, finish},
@@ -56,8 +56,9 @@ impl CommandLine {
     }
 }
 
-/// Makes the configuration of one site that `weir run --origin URL` stands for: every host, one upstream. Where the origin
-/// has a DNS name, that is the Host it is sent, and a `Location` that names it is written back.
+/// Makes the configuration of one site that `weir run --origin URL` stands for: every host, one upstream.
+/// Where the origin has a DNS name, that is the Host it is sent, and a `Location` that names it is written
+/// back.
 ///
 /// # Errors
 /// All values that do not parse, each with its place on the command line.

@@ -1,8 +1,10 @@
-//! The configuration of Weir: text in, a complete and checked model out, with the place of every value. One model yields the
-//! file's form, its JSON Schema and its reference. Must not open a socket, resolve a name or know the edge.
+//! The configuration of Weir: text in, a complete and checked model out, with the place of every value. One
+//! model yields the file's form, its JSON Schema and its reference. Must not open a socket, resolve a name or
+//! know the edge.
 //!
-//! [`load`] reads `weir.toml` and what it includes, [`from_flags`] makes the same from `weir run --origin`; both give a
-//! [`Loaded`], whose [`Loaded::resolved`] are the sites and routes after inheritance, or all [`Mistakes`] at once.
+//! [`load`] reads `weir.toml` and what it includes, [`from_flags`] makes the same from `weir run --origin`;
+//! both give a [`Loaded`], whose [`Loaded::resolved`] are the sites and routes after inheritance, or all
+//! [`Mistakes`] at once.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -1,5 +1,6 @@
-//! Reads a configuration: the file, what it includes, the environment, the checks; all mistakes at once. The only room here
-//! that opens files beside `resolve.rs`. Steps: parse → include → expand → check → model → semantics → resolve.
+//! Reads a configuration: the file, what it includes, the environment, the checks; all mistakes at once. The
+//! only room here that opens files beside `resolve.rs`. Steps: parse → include → expand → check → model →
+//! semantics → resolve.
 
 use crate::{
     check::{Checker, io_words},
@@ -38,8 +39,8 @@ impl Loaded {
         self.sources.0.iter().filter_map(|source| source.path.clone()).collect()
     }
 
-    /// The ceiling of the memory that holds responses: `[cache] memory`, else the smaller of 256 MiB and a quarter of what
-    /// this process may use beside what is fixed.
+    /// The ceiling of the memory that holds responses: `[cache] memory`, else the smaller of 256 MiB and a
+    /// quarter of what this process may use beside what is fixed.
     pub fn memory_bytes(&self) -> u64 {
         let cache = &self.config.cache;
         cache.memory.map_or_else(|| memory::default_bytes(&cache.volume), |size| size.0)
@@ -153,7 +154,8 @@ impl Reader<'_> {
         tree
     }
 
-    /// Joins the files that one entry of `include` stands for; what is wrong with the entry itself, `check` says.
+    /// Joins the files that one entry of `include` stands for; what is wrong with the entry itself, `check`
+    /// says.
     fn include(&mut self, include: &Node, tree: &mut Node) {
         let mut include = include.clone();
         tree::expand(&mut include, self.environment, &mut Vec::new());

@@ -1,5 +1,6 @@
-//! How much memory this process may use: the limit of its cgroup, else the machine's; what of it is fixed; and what the default of
-//! `[cache] memory` leaves of the rest. Must not decide anything else: what is configured is used.
+//! How much memory this process may use: the limit of its cgroup, else the machine's; what of it is fixed;
+//! and what the default of `[cache] memory` leaves of the rest. Must not decide anything else: what is
+//! configured is used.
 
 use std::path::Path;
 
@@ -21,7 +22,8 @@ const COUNTS_SHARE: u64 = 2 << 10;
 const COUNTS_BYTES_MAX: u64 = 16 << 20;
 /// The size of a volume that names none, at most.
 const VOLUME_SIZE_BYTES: u64 = 10 << 30;
-/// The part of what is not fixed that the default takes: the rest is for indexes, sockets, and the page cache.
+/// The part of what is not fixed that the default takes: the rest is for indexes, sockets, and the page
+/// cache.
 const SHARE: u64 = 4;
 
 /// The smaller of 256 MiB and a quarter of what may be used beside what is fixed.

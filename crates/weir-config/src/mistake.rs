@@ -1,5 +1,5 @@
-//! What is wrong with a configuration: all of it at once, each with its place, as compilers show it. Must not decide what is
-//! wrong.
+//! What is wrong with a configuration: all of it at once, each with its place, as compilers show it. Must not
+//! decide what is wrong.
 
 use crate::source::{Place, Sources, Span};
 use annotate_snippets::{AnnotationKind, Group, Level, Renderer, Snippet, renderer::DecorStyle};
@@ -96,7 +96,8 @@ impl Mistakes {
         self.list.iter().map(|mistake| (place(mistake), mistake.title.clone())).collect()
     }
 
-    /// All of it for machines: a list of objects with `file`, `line`, `column`, `mistake`, and where there is one `hint`.
+    /// All of it for machines: a list of objects with `file`, `line`, `column`, `mistake`, and where there is
+    /// one `hint`.
     pub fn to_json(&self) -> serde_json::Value {
         let one = |mistake: &Mistake| {
             let mut object = serde_json::Map::new();

@@ -1,5 +1,6 @@
-//! The configuration file as types: one model for the file, the JSON Schema and the reference. The doc comments here are the
-//! reference's text. Must not contain a decision: inheritance is `resolve.rs`, checks are `check.rs` and `semantics.rs`.
+//! The configuration file as types: one model for the file, the JSON Schema and the reference. The doc
+//! comments here are the reference's text. Must not contain a decision: inheritance is `resolve.rs`, checks
+//! are `check.rs` and `semantics.rs`.
 
 mod events;
 mod range;
@@ -36,10 +37,12 @@ use std::{
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Further files, as paths or globs relative to this file. Their tables are added to this file's: lists such as
-    /// `[[site]]` grow, tables such as `[limits]` are joined, and a key that stands twice is a mistake.
+    /// Further files, as paths or globs relative to this file. Their tables are added to this file's: lists
+    /// such as `[[site]]` grow, tables such as `[limits]` are joined, and a key that stands twice is a
+    /// mistake.
     pub include: Vec<String>,
-    /// Peers whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are believed. Default: loopback and unix sockets.
+    /// Peers whose `X-Forwarded-For`, `X-Forwarded-Proto` and `X-Request-Id` are believed. Default: loopback
+    /// and unix sockets.
     pub trusted_proxies: Vec<TrustedProxy>,
     /// The folder of what Weir must remember.
     pub state: State,
@@ -94,7 +97,8 @@ impl Default for Config {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct State {
-    /// The folder (mode 0700). Default: `$STATE_DIRECTORY`, else `/var/lib/weir` for root and `~/.local/state/weir` for others.
+    /// The folder (mode 0700). Default: `$STATE_DIRECTORY`, else `/var/lib/weir` for root and
+    /// `~/.local/state/weir` for others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathText>,
 }
@@ -103,11 +107,13 @@ pub struct State {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Cache {
-    /// The ceiling of the memory that holds responses. Default: 256 MiB, or, if that is less, a quarter of what the cgroup's limit
-    /// leaves beside 32 MiB for the process and what its volumes need; 8 MiB at least. An object takes at most half of it.
+    /// The ceiling of the memory that holds responses. Default: 256 MiB, or, if that is less, a quarter of
+    /// what the cgroup's limit leaves beside 32 MiB for the process and what its volumes need; 8 MiB at
+    /// least. An object takes at most half of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory: Option<Size>,
-    /// The drives that hold what memory does not, also over a restart: one folder each, without RAID. Default: none.
+    /// The drives that hold what memory does not, also over a restart: one folder each, without RAID.
+    /// Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volume: Vec<Volume>,
     /// What is written to the drives. The rest is held in memory alone, and is written later once it may be.
@@ -118,8 +124,8 @@ pub struct Cache {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Admission {
-    /// All while the volume has room and at most half of what its `write_budget` allows by now is written; afterwards what is
-    /// asked for twice, and the more often the more of the budget is used before its time.
+    /// All while the volume has room and at most half of what its `write_budget` allows by now is written;
+    /// afterwards what is asked for twice, and the more often the more of the budget is used before its time.
     #[default]
     Auto,
     /// All that may be stored.
@@ -134,22 +140,24 @@ pub enum Admission {
 pub struct Volume {
     /// The folder; Weir makes it, and nothing else may be in it.
     pub path: PathText,
-    /// The ceiling of all files in it. Default: 10 GiB, or a quarter of what is free on the file system if that is less.
+    /// The ceiling of all files in it. Default: 10 GiB, or a quarter of what is free on the file system if
+    /// that is less.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub size: Option<Size>,
-    /// The most that is written to it in a day (of UTC), heads, journal and catalogue included. Once it is used up nothing is
-    /// stored before midnight; what is held is served, and purges are obeyed. Default: none.
+    /// The most that is written to it in a day (of UTC), heads, journal and catalogue included. Once it is
+    /// used up nothing is stored before midnight; what is held is served, and purges are obeyed. Default:
+    /// none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_budget: Option<Size>,
     /// Its share of what is stored, beside the weights of the other volumes. Default: its size in MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<NonZeroU32>,
-    /// Whether it is being emptied: it serves, nothing more is stored there, and what it holds goes to the others as far as they
-    /// have room.
+    /// Whether it is being emptied: it serves, nothing more is stored there, and what it holds goes to the
+    /// others as far as they have room.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drain: bool,
-    /// A read that takes longer is a miss, and the volume is `slow`: nobody waits for it, and nothing is stored there until it keeps
-    /// up again.
+    /// A read that takes longer is a miss, and the volume is `slow`: nobody waits for it, and nothing is
+    /// stored there until it keeps up again.
     #[serde(default = "read_timeout_default")]
     pub read_timeout: Duration,
 }
@@ -165,9 +173,9 @@ fn read_timeout_default() -> Duration {
 pub struct Admin {
     /// Where it listens.
     pub listen: ListenAddress,
-    /// Names by which it may be asked, beside its addresses and `localhost`; `*` for any. A request that names another host is
-    /// answered 421, so that no web page can read customers' names through a browser (DNS rebinding); `/health/*` is answered
-    /// by any name.
+    /// Names by which it may be asked, beside its addresses and `localhost`; `*` for any. A request that
+    /// names another host is answered 421, so that no web page can read customers' names through a browser
+    /// (DNS rebinding); `/health/*` is answered by any name.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostPattern>,
 }
@@ -182,8 +190,8 @@ impl Default for Admin {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Health {
-    /// The path that is answered 200 while Weir takes requests and 503 while it drains, on every `[[listen]]`, whatever the
-    /// host. Default: none.
+    /// The path that is answered 200 while Weir takes requests and 503 while it drains, on every
+    /// `[[listen]]`, whatever the host. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<PathPrefix>,
 }
@@ -239,22 +247,24 @@ pub struct Limits {
     pub body_rate: Size,
     /// How long a client may take no byte of a response; then the connection is cut.
     pub send_stall: Duration,
-    /// The fewest bytes of a response in a second that a client takes, on the mean of each `send_stall` in which it is waited for:
-    /// for responses that hold a connection to an origin, and never where Weir itself holds them back. Slower, and the connection is
-    /// cut.
+    /// The fewest bytes of a response in a second that a client takes, on the mean of each `send_stall` in
+    /// which it is waited for: for responses that hold a connection to an origin, and never where Weir itself
+    /// holds them back. Slower, and the connection is cut.
     pub read_rate: Size,
-    /// How much of a request's body must be here before it takes a connection to an origin: smaller ones are held until they are
-    /// whole.
+    /// How much of a request's body must be here before it takes a connection to an origin: smaller ones are
+    /// held until they are whole.
     pub body_hold: Size,
-    /// How long a request goes on whose client has ended its side and takes nothing: one that has left looks the same.
+    /// How long a request goes on whose client has ended its side and takes nothing: one that has left looks
+    /// the same.
     pub half_close: Duration,
-    /// The most connections of clients; beyond, those that have been idle for the longest are closed, and where none is idle the
-    /// new one. Default: what the process may open, less what origins, volumes and logs need.
+    /// The most connections of clients; beyond, those that have been idle for the longest are closed, and
+    /// where none is idle the new one. Default: what the process may open, less what origins, volumes and
+    /// logs need.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections: Option<NonZeroU32>,
-    /// The most connections of one client (in IPv6: of one /64); a new one beyond is closed. Of a trusted proxy or a unix socket
-    /// the requests under way of each client that it names, but for those that the cache alone answers, are counted instead
-    /// (429). Default: an eighth of `connections`.
+    /// The most connections of one client (in IPv6: of one /64); a new one beyond is closed. Of a trusted
+    /// proxy or a unix socket the requests under way of each client that it names, but for those that the
+    /// cache alone answers, are counted instead (429). Default: an eighth of `connections`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connections_per_client: Option<NonZeroU32>,
     /// How long a tunnel or an event stream may be silent; then it is cut.

@@ -1,5 +1,5 @@
-//! The reference and the JSON Schema, from the doc comments of the model. Must not hold a sentence about a key: those stand
-//! with the model.
+//! The reference and the JSON Schema, from the doc comments of the model. Must not hold a sentence about a
+//! key: those stand with the model.
 
 use crate::shape;
 use serde_json::{Map, Value as Json};

@@ -1,5 +1,5 @@
-//! What only the whole can tell: names that lead nowhere, things that stand twice, routes that are never reached. Must not
-//! check what one value alone tells.
+//! What only the whole can tell: names that lead nowhere, things that stand twice, routes that are never
+//! reached. Must not check what one value alone tells.
 
 mod routes;
 
@@ -32,8 +32,8 @@ const OWN_FIELDS: [&str; 9] = [
 const CHUNK_UNIT_BYTES: u64 = 64 << 10;
 const CHUNK_BYTES_MAX: u64 = 1 << 30;
 
-/// Checks the whole; `tree` is what `config` was made of, so that positions in lists agree. `upstreams` are the names that
-/// were written, whether or not their tables are right.
+/// Checks the whole; `tree` is what `config` was made of, so that positions in lists agree. `upstreams` are
+/// the names that were written, whether or not their tables are right.
 pub(crate) fn check(config: &Config, tree: &Node, upstreams: &Upstreams, mistakes: &mut Vec<Mistake>) {
     let mut whole = Whole { upstreams, mistakes };
     if let Some(defaults) = tree.get("defaults") {

@@ -1,5 +1,5 @@
-//! The JSON Schema of the model in the form that checks walk: references resolved, alternatives told apart by kind. Must not
-//! name a key of the model.
+//! The JSON Schema of the model in the form that checks walk: references resolved, alternatives told apart by
+//! kind. Must not name a key of the model.
 
 use crate::model::Config;
 use schemars::{Schema, generate::SchemaSettings};

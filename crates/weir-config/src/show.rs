@@ -1,5 +1,5 @@
-//! `weir check --show`: each site and route with what it inherits and from where, for people and as JSON. Must not show what
-//! the environment or a file gave for a value: texts are shown as they were written.
+//! `weir check --show`: each site and route with what it inherits and from where, for people and as JSON.
+//! Must not show what the environment or a file gave for a value: texts are shown as they were written.
 
 use crate::{
     load::Loaded,

@@ -1,4 +1,5 @@
-//! A configuration as a tree whose every key and value knows its place. Made from TOML; must not know the model.
+//! A configuration as a tree whose every key and value knows its place. Made from TOML; must not know the
+//! model.
 
 use crate::{
     mistake::Mistake,
@@ -289,8 +290,8 @@ fn expand_text(text: &str, environment: Environment<'_>) -> Result<String, (Stri
     Ok(out)
 }
 
-/// Joins the tables of an included file to those of `base`: lists of the uppermost table grow, tables are joined, anything
-/// else may stand once.
+/// Joins the tables of an included file to those of `base`: lists of the uppermost table grow, tables are
+/// joined, anything else may stand once.
 pub(crate) fn join(base: &mut Table, other: Table, mistakes: &mut Vec<Mistake>) {
     for entry in other.entries {
         let Some(known) = base.entry_mut(&entry.key) else {

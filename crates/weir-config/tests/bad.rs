@@ -1,4 +1,5 @@
-//! What `weir check` prints about files full of mistakes, word for word. `WEIR_REWRITE=1` rewrites what is expected.
+//! What `weir check` prints about files full of mistakes, word for word. `WEIR_REWRITE=1` rewrites what is
+//! expected.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,5 +1,5 @@
-//! Damaged configurations are refused with a report, never with a panic, and never by the model alone: whatever the checks
-//! let through must fit it.
+//! Damaged configurations are refused with a report, never with a panic, and never by the model alone:
+//! whatever the checks let through must fit it.
 
 #![allow(clippy::unwrap_used)]
 

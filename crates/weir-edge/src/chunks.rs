@@ -9,9 +9,9 @@ use crate::plan::Route;
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 
-/// What is asked for at a time of what is missing: a chunk, since who reads a range often reads on. Who wants several ranges at once
-/// does not, nor is it known of who wants one short range far from all that is held: for each of them blocks, so that a few bytes here
-/// and there do not cost the origin the whole.
+/// What is asked for at a time of what is missing: a chunk, since who reads a range often reads on. Who wants
+/// several ranges at once does not, nor is it known of who wants one short range far from all that is held:
+/// for each of them blocks, so that a few bytes here and there do not cost the origin the whole.
 pub(crate) fn chunk_bytes(headers: &HeaderMap, route: &Route, held: Option<&Generation>) -> u64 {
     let is_alone = || match wanted_cold(headers) {
         Some(Asked::From(wanted)) => {
@@ -30,8 +30,8 @@ fn is_short(wanted: Interval) -> bool {
     wanted.end.saturating_sub(wanted.start) < BLOCK
 }
 
-/// Whether a range that begins at `start` goes on with what is held: something is, of the block before that in which it begins. What
-/// is held of this one may be what has come of the range itself.
+/// Whether a range that begins at `start` goes on with what is held: something is, of the block before that
+/// in which it begins. What is held of this one may be what has come of the range itself.
 fn reads_on(held: &Generation, start: u64) -> bool {
     let block = start - start % BLOCK;
     let before = Interval::new(block.saturating_sub(BLOCK), block);

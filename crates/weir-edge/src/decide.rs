@@ -1,5 +1,5 @@
-//! What a request comes to, as pure functions: the walk obeys them, and `weir explain` puts them into words, so that the two
-//! cannot drift apart. RFC 9111 §4.
+//! What a request comes to, as pure functions: the walk obeys them, and `weir explain` puts them into words,
+//! so that the two cannot drift apart. RFC 9111 §4.
 
 use weir_policy::{
     Answer, Ask, AskKind, CacheRules, Consult, Interval, MissReason, Now, PassReason, RequestView, Reusable,
@@ -71,7 +71,8 @@ pub(crate) struct Reuse {
     pub(crate) stale: Option<StaleUse>,
 }
 
-/// What to do with a request that selects `held`; `has_siblings` says whether other variants are held where it selects none.
+/// What to do with a request that selects `held`; `has_siblings` says whether other variants are held where
+/// it selects none.
 pub(crate) fn decide(
     view: &RequestView<'_>,
     ask: &Ask,
@@ -106,7 +107,8 @@ pub(crate) fn decide(
     }
 }
 
-/// From the first byte that is missing of what the request wants to the end of that; `None` where nothing is, or no body is sent.
+/// From the first byte that is missing of what the request wants to the end of that; `None` where nothing is,
+/// or no body is sent.
 pub(crate) fn missing(view: &RequestView<'_>, ask: &Ask, generation: &Generation) -> Option<Interval> {
     if ask.kind == AskKind::Head {
         return None;

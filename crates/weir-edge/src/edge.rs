@@ -94,7 +94,8 @@ struct Opened {
 }
 
 impl Edge {
-    /// Binds the plan's listeners, but for those that come from elsewhere, and starts `workers` workers over that store.
+    /// Binds the plan's listeners, but for those that come from elsewhere, and starts `workers` workers over
+    /// that store.
     ///
     /// # Errors
     /// An address that cannot be had, an upstream that cannot be made, a thread that cannot be started.
@@ -248,11 +249,13 @@ impl Edge {
         explain::explain(&self.plane, question)
     }
 
-    /// Purges at once what the order names, what is being fetched included; `acknowledge` is called when that is durable, with
-    /// the number of the largest mark, from the ledger's thread. Costs the same however much is held.
+    /// Purges at once what the order names, what is being fetched included; `acknowledge` is called when that
+    /// is durable, with the number of the largest mark, from the ledger's thread. Costs the same however much
+    /// is held.
     ///
     /// # Errors
-    /// A sentence, where the order names nothing that there could be; then nothing is purged, and nobody is called.
+    /// A sentence, where the order names nothing that there could be; then nothing is purged, and nobody is
+    /// called.
     pub fn purge(&self, order: &PurgeOrder, acknowledge: Acknowledge) -> Result<(), String> {
         let marks = purge::marks(&self.plan(), order)?;
         self.plane.store.purge(&marks, weir_clock::now(), acknowledge);
@@ -297,8 +300,8 @@ impl Edge {
         self.await_readers(left());
     }
 
-    /// Blocks until no connection is left, or the patience is over. One that was handed to another worker or process is left
-    /// until it is there: who ends before closes it.
+    /// Blocks until no connection is left, or the patience is over. One that was handed to another worker or
+    /// process is left until it is there: who ends before closes it.
     pub(crate) fn await_readers(&self, patience: Duration) {
         let until = weir_clock::mono() + patience;
         self.keeper.wait(patience, self.workers.iter().map(|hand| hand.held.clone()).collect());
@@ -400,7 +403,8 @@ impl Keeper {
         self.runtime.spawn(async move { upstream.probe().await });
     }
 
-    /// Gives back, step by step, the space of what was invalidated, and says when the ledger cannot be written.
+    /// Gives back, step by step, the space of what was invalidated, and says when the ledger cannot be
+    /// written.
     fn sweep(&self, store: Store) {
         self.runtime.spawn(async move {
             let mut failure = None;

@@ -145,7 +145,8 @@ impl<'c, 'k> Exchange<'c, 'k> {
         self.client().filter(|client| !self.running.trusted.contains(client))?.sharer()
     }
 
-    /// Counts a request that waits for an origin for the client that a trusted proxy names; connections are counted for others.
+    /// Counts a request that waits for an origin for the client that a trusted proxy names; connections are
+    /// counted for others.
     ///
     /// # Errors
     /// That client has as many under way as it may.
@@ -178,7 +179,8 @@ impl<'c, 'k> Exchange<'c, 'k> {
         Reader { scheme: self.scheme, host: self.request.host.as_str(), own_id, age_s }
     }
 
-    /// The client has left before there was a response, or had ended its side for as long as it may (RFC 9112 §9.6).
+    /// The client has left before there was a response, or had ended its side for as long as it may (RFC 9112
+    /// §9.6).
     pub(crate) fn left(&mut self) -> Response {
         self.facts.completion = Completion::ClientGone;
         self.facts.detail = if self.client.has_ended() { HALF_CLOSE } else { "client-gone" };

@@ -1,5 +1,5 @@
-//! Explaining a request: the walk of a request without its deeds. Nothing is sent, stored or counted; the words are those
-//! of the access log and of `Cache-Status`, taken from where these take them.
+//! Explaining a request: the walk of a request without its deeds. Nothing is sent, stored or counted; the
+//! words are those of the access log and of `Cache-Status`, taken from where these take them.
 
 mod question;
 mod wording;

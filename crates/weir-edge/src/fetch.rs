@@ -118,7 +118,8 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
         }
     }
     if have_failed {
-        // Others' failures are not this request's: it asks for itself, and who waits for nobody gets an answer of its own.
+        // Others' failures are not this request's: it asks for itself, and who waits for nobody gets an
+        // answer of its own.
         let ledger = job.core.plane.store.ledger();
         let place = job.core.plane.desk.alone(who, (&key, ledger), clock::mono());
         return lead(job, place).await;
@@ -215,7 +216,8 @@ async fn declined(
 ) -> Response {
     job.told = job.told.answered(status);
     let handed = match handed.await {
-        // Who has a part already may not be sent one of what may be another version: that is the origin's to say.
+        // Who has a part already may not be sent one of what may be another version: that is the origin's to
+        // say.
         Ok(Handed::Alone(response)) if !job.request.headers.contains_key(IF_RANGE) => {
             return given_to_all(job, &response);
         }
@@ -329,7 +331,8 @@ fn stale_or_pass(job: &mut Job<'_, '_, '_>, failure: Failure) -> Joined {
     }
 }
 
-/// A joiner's wait: until what is stale may go out, and no longer than [`HEAD_WAIT_MAX`](weir_fill::HEAD_WAIT_MAX).
+/// A joiner's wait: until what is stale may go out, and no longer than
+/// [`HEAD_WAIT_MAX`](weir_fill::HEAD_WAIT_MAX).
 async fn join_head(job: &mut Job<'_, '_, '_>, seat: &Seat) -> Waited {
     let (_, mut none) = mpsc::unbounded_channel();
     let longest = seat.fill().late_at();
@@ -433,8 +436,8 @@ async fn wait_head(
     }
 }
 
-/// The place to lead from. A client whose request for this key hung a moment ago leads none that others may join: else it could
-/// have all of them wait for one hung request after another.
+/// The place to lead from. A client whose request for this key hung a moment ago leads none that others may
+/// join: else it could have all of them wait for one hung request after another.
 fn joinable(
     exchange: &Exchange<'_, '_>,
     place: desk::Lead,

@@ -1,5 +1,6 @@
-//! Request bodies that are held before a connection to an origin is taken, so that a client that sends slowly holds none. All that
-//! are held at a time have a room of a bounded size; where it is full a body streams at once.
+//! Request bodies that are held before a connection to an origin is taken, so that a client that sends slowly
+//! holds none. All that are held at a time have a room of a bounded size; where it is full a body streams at
+//! once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

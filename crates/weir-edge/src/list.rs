@@ -1,4 +1,5 @@
-//! Listing what is cached: what is asked for in words becomes hashes and texts of keys; what is found becomes words again.
+//! Listing what is cached: what is asked for in words becomes hashes and texts of keys; what is found becomes
+//! words again.
 
 use std::sync::Arc;
 

@@ -241,7 +241,8 @@ fn reply_to(why: &Refused) -> Reply {
     }
 }
 
-/// The answer to what is not a request as it should be: the word, and of two values of a field that has one its name.
+/// The answer to what is not a request as it should be: the word, and of two values of a field that has one
+/// its name.
 fn refused(refusal: &Refusal) -> Reply {
     let word = refusal.reason();
     match refusal.field_twice() {

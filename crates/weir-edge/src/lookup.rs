@@ -1,5 +1,5 @@
-//! Looking up: the request's key, and what is held under it. RFC 9111 §2, §4.1. What lies on the volume comes up into the
-//! memory's index by being looked for.
+//! Looking up: the request's key, and what is held under it. RFC 9111 §2, §4.1. What lies on the volume comes
+//! up into the memory's index by being looked for.
 
 use std::sync::Arc;
 
@@ -15,8 +15,8 @@ use weir_fill::again::strong;
 pub(crate) struct Held {
     /// The generation that the request selects.
     pub(crate) generation: Option<Arc<Generation>>,
-    /// Whether other variants are held, where none was selected. The origin is not asked about them: a 304 speaks of what its
-    /// request selects (RFC 9111 §4.3.4).
+    /// Whether other variants are held, where none was selected. The origin is not asked about them: a 304
+    /// speaks of what its request selects (RFC 9111 §4.3.4).
     pub(crate) has_siblings: bool,
 }
 
@@ -99,8 +99,8 @@ pub(crate) fn is_usable(generation: &Generation) -> bool {
     generation.is_whole() || (generation.is_part() && is_partable())
 }
 
-/// What was stored while its host belonged to another site is not that site's any more: a purge of this one would not
-/// reach it.
+/// What was stored while its host belonged to another site is not that site's any more: a purge of this one
+/// would not reach it.
 pub(crate) fn is_of_site(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
     generation.key().site == site(exchange)
 }

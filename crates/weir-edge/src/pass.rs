@@ -1,5 +1,5 @@
-//! Passing a request on and its response back, past the cache: other methods, requests that the rules
-//! keep out, responses that may not be stored. It stores nothing but what a POST says is stored for the GETs to
+//! Passing a request on and its response back, past the cache: other methods, requests that the rules keep
+//! out, responses that may not be stored. It stores nothing but what a POST says is stored for the GETs to
 //! come; what an unsafe method changed is marked in the ledger (RFC 9111 §4.4).
 
 mod hold;
@@ -270,8 +270,8 @@ fn unplaced() -> OriginFailure {
     }
 }
 
-/// What a response that passes says about what is held or remembered: a HEAD's about the stored GET
-/// (RFC 9111 §4.3.5), unless it was asked for by who goes past the cache or is authenticated; a storable one that the
+/// What a response that passes says about what is held or remembered: a HEAD's about the stored GET (RFC 9111
+/// §4.3.5), unless it was asked for by who goes past the cache or is authenticated; a storable one that the
 /// key is worth another fill.
 fn learn(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginResponse, told: &Told) {
     let (plane, now) = (&exchange.core.plane, clock::now());
@@ -341,8 +341,8 @@ pub(crate) fn relayed(
     response::made(status, fields, Late::told(told, lookup::shown_key(exchange, route)))
 }
 
-/// The length that a response to HEAD, or a 304, declares for the body it does not have. Where the origin names none, none is made up
-/// (RFC 9110 §8.6).
+/// The length that a response to HEAD, or a 304, declares for the body it does not have. Where the origin
+/// names none, none is made up (RFC 9110 §8.6).
 fn declared(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
@@ -352,8 +352,8 @@ fn is_event_stream(headers: &HeaderMap) -> bool {
     kind.len() >= 17 && kind[..17].eq_ignore_ascii_case(b"text/event-stream")
 }
 
-/// Marks what an unsafe request has made invalid, where something of it may be held or is on its way. Of what is fetched from here
-/// on the request is sent after the response that is looked at here.
+/// Marks what an unsafe request has made invalid, where something of it may be held or is on its way. Of what
+/// is fetched from here on the request is sent after the response that is looked at here.
 fn invalidate(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginResponse) {
     let view = exchange.view();
     let targets = weir_policy::invalidation(&view, response.status, &response.headers);

@@ -1,5 +1,6 @@
-//! The configuration as requests meet it: compiled once, never changed, swapped whole. Host → [`Site`] → [`Route`].
-//! Must not read the configuration's text or decide about a response; what a route says is `route.rs`.
+//! The configuration as requests meet it: compiled once, never changed, swapped whole. Host → [`Site`] →
+//! [`Route`]. Must not read the configuration's text or decide about a response; what a route says is
+//! `route.rs`.
 
 mod places;
 mod upstreams;
@@ -62,7 +63,8 @@ pub struct Site {
 }
 
 impl Site {
-    /// The first route that takes a request. The last route of a site takes every request, so that there is always one.
+    /// The first route that takes a request. The last route of a site takes every request, so that there is
+    /// always one.
     pub fn route(&self, method: &Method, scheme: &str, path: &str) -> Option<&Arc<Route>> {
         self.routes.iter().find(|route| route.takes(method, scheme, path))
     }
@@ -124,8 +126,8 @@ impl Plan {
         self.sites.push(Arc::new(Site { name, id, mark, routes }));
     }
 
-    /// The site of a host: an exact name first, then the longest wildcard, then the default. `host` is without a port,
-    /// in lower case, without a final dot.
+    /// The site of a host: an exact name first, then the longest wildcard, then the default. `host` is
+    /// without a port, in lower case, without a final dot.
     pub fn site(&self, host: &str) -> Option<&Arc<Site>> {
         let found = self.exact.get(host).copied().or_else(|| self.wildcard(host)).or(self.default);
         found.map(|position| &self.sites[position])

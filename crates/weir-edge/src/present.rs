@@ -17,7 +17,8 @@ pub(crate) struct Reader<'a> {
     pub(crate) age_s: u64,
 }
 
-/// The fields of a response with this status for the client; `Age`, `Cache-Status` and framing are printed apart.
+/// The fields of a response with this status for the client; `Age`, `Cache-Status` and framing are printed
+/// apart.
 pub(crate) fn fields(
     headers: &HeaderMap,
     status: StatusCode,
@@ -27,8 +28,8 @@ pub(crate) fn fields(
     prepared(headers.clone(), status, route, reader)
 }
 
-/// The fields of a response that is held whole or in part, or will be. Ranges of a 200 are answered from it whatever the origin
-/// does, and so it says (RFC 9110 §14.3).
+/// The fields of a response that is held whole or in part, or will be. Ranges of a 200 are answered from it
+/// whatever the origin does, and so it says (RFC 9110 §14.3).
 pub(crate) fn held(headers: &HeaderMap, status: StatusCode, route: &Route, reader: Reader<'_>) -> HeaderMap {
     let mut fields = headers.clone();
     if status == StatusCode::OK {

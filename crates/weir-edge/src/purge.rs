@@ -1,5 +1,5 @@
-//! Purging: what is asked for in words becomes marks of the ledger; [`by_client`] is `PURGE url` of a client that may. It must not look at
-//! what is held: a purge costs the same however much that is.
+//! Purging: what is asked for in words becomes marks of the ledger; [`by_client`] is `PURGE url` of a client
+//! that may. It must not look at what is held: a purge costs the same however much that is.
 
 pub(crate) mod by_client;
 
@@ -19,8 +19,8 @@ const PURGE: &str = "PURGE";
 pub enum PurgeTarget {
     /// All keys and variants of a URL. Without a scheme: of http and of https.
     Url(String),
-    /// All whose URL begins with this text, byte by byte: `https://www.example.com/images/`. Without a scheme: of http and
-    /// of https.
+    /// All whose URL begins with this text, byte by byte: `https://www.example.com/images/`. Without a
+    /// scheme: of http and of https.
     Prefix(String),
     /// All that bears one of these tags.
     Tags(Vec<String>),

@@ -47,7 +47,8 @@ pub(crate) fn with_bytes(response: Response, method: &Method, bytes: Bytes) -> R
     with_source(response, method, length, || Source::Bytes(bytes))
 }
 
-/// A response with content of `length` bytes, where that is known; `source` is called only where method and status allow content.
+/// A response with content of `length` bytes, where that is known; `source` is called only where method and
+/// status allow content.
 pub(crate) fn with_source(
     mut response: Response,
     method: &Method,

@@ -1,5 +1,5 @@
-//! What a route of the plan says: which requests it takes, where they go, how heads are changed, what is answered without an
-//! origin. Pure; must not know the cache or a connection.
+//! What a route of the plan says: which requests it takes, where they go, how heads are changed, what is
+//! answered without an origin. Pure; must not know the cache or a connection.
 
 mod answers;
 mod edits;
@@ -167,7 +167,8 @@ impl Route {
         self.via
     }
 
-    /// Writes the `Host` that the origin is to get, and the fields that the route sets, into a request for it.
+    /// Writes the `Host` that the origin is to get, and the fields that the route sets, into a request for
+    /// it.
     pub(crate) fn towards_origin(&self, headers: &mut HeaderMap) {
         if let Some(host) = self.host_to_origin() {
             headers.insert(HOST, HeaderValue::clone(host));
@@ -183,11 +184,11 @@ impl Route {
         edits::apply(&self.request_edits, headers);
     }
 
-    /// Changes the fields of a response on its way to the client: what browsers are told of its lifetime, then the fields
-    /// that are removed and set.
+    /// Changes the fields of a response on its way to the client: what browsers are told of its lifetime,
+    /// then the fields that are removed and set.
     ///
-    /// `age_s` is the `Age` that the response goes out with: a browser takes it off the lifetime it is told. Of errors and
-    /// redirects it is told what the origin says.
+    /// `age_s` is the `Age` that the response goes out with: a browser takes it off the lifetime it is told.
+    /// Of errors and redirects it is told what the origin says.
     pub fn present(&self, headers: &mut HeaderMap, status: StatusCode, age_s: u64) {
         if let Some(ttl) = self.rules.browser_ttl.filter(|_| is_of_content(status)) {
             edits::browser_ttl(headers, ttl.saturating_add(Duration::from_secs(age_s)));

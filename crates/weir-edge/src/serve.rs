@@ -57,8 +57,8 @@ pub(crate) fn filled(
     generation_to(job, generation, freshness, From::Fill(seat, again))
 }
 
-/// Serves a generation of which a part has just come, or is arriving; the seat at the fill that began it proves that this
-/// request may have it.
+/// Serves a generation of which a part has just come, or is arriving; the seat at the fill that began it
+/// proves that this request may have it.
 pub(crate) fn in_part(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, seat: Seat) -> Response {
     job.had_age = seat.fill().had_age();
     // Those who read it go on by themselves.

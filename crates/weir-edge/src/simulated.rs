@@ -1,5 +1,5 @@
-//! The data plane on its caller's own runtime, so that tests can run it whole on virtual time: one worker that listens,
-//! walks, fills and stores as it does on a core of its own. No part of the product calls it.
+//! The data plane on its caller's own runtime, so that tests can run it whole on virtual time: one worker
+//! that listens, walks, fills and stores as it does on a core of its own. No part of the product calls it.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -43,7 +43,8 @@ pub struct House {
 }
 
 impl House {
-    /// Binds the plan's listeners; the future is the worker, to be run in a `LocalSet` until the house is dropped.
+    /// Binds the plan's listeners; the future is the worker, to be run in a `LocalSet` until the house is
+    /// dropped.
     ///
     /// # Errors
     /// An address that cannot be had, an upstream that cannot be made.
@@ -109,8 +110,8 @@ impl House {
     }
 }
 
-/// A data plane that nobody can connect to: a request goes in as a value, and its response comes out as one. It shows that
-/// whatever speaks another protocol is one more caller of the walk, and no change of it.
+/// A data plane that nobody can connect to: a request goes in as a value, and its response comes out as one.
+/// It shows that whatever speaks another protocol is one more caller of the walk, and no change of it.
 pub struct Alone {
     plane: Arc<Plane>,
     core: Rc<Core>,
@@ -130,7 +131,8 @@ pub struct Answer {
 }
 
 impl Alone {
-    /// Makes the plan's upstreams and no listener. Called within a `LocalSet`, which answers what comes of it.
+    /// Makes the plan's upstreams and no listener. Called within a `LocalSet`, which answers what comes of
+    /// it.
     ///
     /// # Errors
     /// An upstream that cannot be made.

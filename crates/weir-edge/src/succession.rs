@@ -1,9 +1,10 @@
 //! How a data plane gives way to that of a new process, and how that one goes on.
 //!
-//! At any moment one process begins requests: the old one shuts its gates ([`Edge::shut`]), the new one starts with the
-//! listeners' own sockets, the old one leaves ([`Edge::leave`]): each of its connections goes to the new process where its
-//! next request would begin, with what was read of that. Requests under way end where they began. Where the new process
-//! does not come up, the gates open again ([`Edge::open`]) and nothing has happened but a short wait.
+//! At any moment one process begins requests: the old one shuts its gates ([`Edge::shut`]), the new one
+//! starts with the listeners' own sockets, the old one leaves ([`Edge::leave`]): each of its connections goes
+//! to the new process where its next request would begin, with what was read of that. Requests under way end
+//! where they began. Where the new process does not come up, the gates open again ([`Edge::open`]) and
+//! nothing has happened but a short wait.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -32,8 +33,8 @@ impl Edge {
             .collect()
     }
 
-    /// Lets no request begin; connections are neither taken nor lost. True once every worker has done so within the
-    /// patience; otherwise [`Edge::open`] is to be called. Blocks.
+    /// Lets no request begin; connections are neither taken nor lost. True once every worker has done so
+    /// within the patience; otherwise [`Edge::open`] is to be called. Blocks.
     pub fn shut(&self, patience: Duration) -> bool {
         let (shut, done) = mpsc::channel();
         for hand in &self.workers {
@@ -52,8 +53,8 @@ impl Edge {
         }
     }
 
-    /// Gives the listeners up, and every connection to the heir, each where its next request would begin. Socket files
-    /// are the new process's from now on.
+    /// Gives the listeners up, and every connection to the heir, each where its next request would begin.
+    /// Socket files are the new process's from now on.
     pub fn leave(&self, heir: &Heir) {
         for post in &mut self.state.lock().listening {
             if let Some(kept) = post.kept.take() {
@@ -70,7 +71,8 @@ impl Edge {
         self.await_readers(patience);
     }
 
-    /// Closes the ledger's file, once all that was marked so far is in it; see [`weir_store::Ledger::release`]. Blocks.
+    /// Closes the ledger's file, once all that was marked so far is in it; see
+    /// [`weir_store::Ledger::release`]. Blocks.
     ///
     /// # Errors
     /// It cannot be written; then it stays open.
@@ -83,7 +85,8 @@ impl Edge {
         self.plane.store.ledger().resume();
     }
 
-    /// Gives the marks made since [`Edge::release_ledger`], and those to come, to the process that writes the ledger now.
+    /// Gives the marks made since [`Edge::release_ledger`], and those to come, to the process that writes the
+    /// ledger now.
     pub fn bequeath_ledger(&self, successor: Box<dyn Successor>) {
         self.plane.store.ledger().bequeath(successor);
     }

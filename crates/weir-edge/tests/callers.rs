@@ -1,5 +1,5 @@
-//! A second caller of the walk, without any socket of a client: a request goes in as a value, and a response comes out as
-//! one. Beside each request `explain` is asked first, and must say what then comes.
+//! A second caller of the walk, without any socket of a client: a request goes in as a value, and a response
+//! comes out as one. Beside each request `explain` is asked first, and must say what then comes.
 
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 

@@ -1,7 +1,7 @@
-//! The data plane on real sockets, with three workers and little memory: many clients ask, leave and change objects at
-//! random while the origin is slow, breaks off and answers in every framing. Every byte is checked against the version
-//! that the response's own ETag names; nobody waits for ever; after a change the one who made it sees it, whether the change
-//! went through Weir or was followed by a purge.
+//! The data plane on real sockets, with three workers and little memory: many clients ask, leave and change
+//! objects at random while the origin is slow, breaks off and answers in every framing. Every byte is checked
+//! against the version that the response's own ETag names; nobody waits for ever; after a change the one who
+//! made it sees it, whether the change went through Weir or was followed by a purge.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
@@ -35,7 +35,8 @@ impl Random {
     }
 }
 
-/// `/length/3`, `/chunked/3`, `/large/3` (more than the store keeps, chunked) or `/broken/3` (breaks off now and then).
+/// `/length/3`, `/chunked/3`, `/large/3` (more than the store keeps, chunked) or `/broken/3` (breaks off now
+/// and then).
 fn length_of(path: &str) -> usize {
     let number: usize = path.rsplit('/').next().unwrap().parse().unwrap();
     if path.starts_with("/large/") { 5_000_000 + number } else { 1 + number * number * 9_000 }
@@ -254,7 +255,8 @@ impl Walker<'_> {
                 count(&self.met.cut);
                 None
             }
-            // Whoever is behind the window of a large object goes on by itself, unless the object has changed.
+            // Whoever is behind the window of a large object goes on by itself, unless the object has
+            // changed.
             Err(Trouble::Cut(cut)) if path.starts_with("/large/") && self.house.has_changed(path, &cut) => {
                 count(&self.met.cut);
                 None
@@ -277,7 +279,8 @@ impl Walker<'_> {
         }
     }
 
-    /// Changes an object behind Weir's back and purges it, by any scope, hard or soft: must see the change then.
+    /// Changes an object behind Weir's back and purges it, by any scope, hard or soft: must see the change
+    /// then.
     fn purge(&mut self, client: &mut Client, path: &str) {
         let version = self.house.change(path);
         let target = match self.random.below(8) {

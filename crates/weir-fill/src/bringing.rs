@@ -1,5 +1,6 @@
-//! What is being fetched, by URL and by the ledger's number, from when it is planned until it is held or never will be. An
-//! unsafe request marks its URL only where something of it may be held or is on its way (RFC 9111 §4.4).
+//! What is being fetched, by URL and by the ledger's number, from when it is planned until it is held or
+//! never will be. An unsafe request marks its URL only where something of it may be held or is on its way
+//! (RFC 9111 §4.4).
 
 use std::collections::HashMap;
 use std::hash::BuildHasherDefault;

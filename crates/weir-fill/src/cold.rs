@@ -1,5 +1,5 @@
-//! A cold range: asking an origin for a part of what nothing is held of (RFC 9110 §14.2), and what its answer makes of it. It
-//! must not move a body.
+//! A cold range: asking an origin for a part of what nothing is held of (RFC 9110 §14.2), and what its answer
+//! makes of it. It must not move a body.
 
 use http::header::{CONTENT_RANGE, RANGE};
 use http::{HeaderMap, HeaderValue};
@@ -45,8 +45,8 @@ impl Cold {
         Cold { wanted, chunk_bytes: 1, is_exact: true }
     }
 
-    /// Asks for it: from the block in which it begins to the end of the chunk in which it ends; the end of a body by one block
-    /// more than is wanted, so that a block begins before that.
+    /// Asks for it: from the block in which it begins to the end of the chunk in which it ends; the end of a
+    /// body by one block more than is wanted, so that a block begins before that.
     pub fn ask(self, headers: &mut HeaderMap) {
         let range = match self.wanted {
             Asked::Suffix(bytes) if self.is_exact => format!("bytes=-{bytes}"),
@@ -68,8 +68,8 @@ impl Cold {
         }
     }
 
-    /// What is to be kept of a 206 that says what it is and has what is wanted first; a whole block is begun where that costs
-    /// none of it.
+    /// What is to be kept of a 206 that says what it is and has what is wanted first; a whole block is begun
+    /// where that costs none of it.
     pub fn read(self, response: &OriginResponse) -> Option<Kept> {
         let (start, end, length) = part_of(only(&response.headers, &CONTENT_RANGE)?)?;
         if matches!(response.length, Length::Known(bytes) if bytes != end - start) {
@@ -94,8 +94,9 @@ impl Cold {
     }
 }
 
-/// Where the bytes of a part lie that is kept by itself, and how long the whole is. Where the field and the framing disagree,
-/// what has come begins where it is said to begin, and is as much as has come; if it was to be the end, it is.
+/// Where the bytes of a part lie that is kept by itself, and how long the whole is. Where the field and the
+/// framing disagree, what has come begins where it is said to begin, and is as much as has come; if it was to
+/// be the end, it is.
 pub fn placed_alone(headers: &HeaderMap, bytes: u64) -> Option<(u64, u64)> {
     let (start, end, length) = part_of(only(headers, &CONTENT_RANGE)?)?;
     let came = start.checked_add(bytes)?;
@@ -103,8 +104,8 @@ pub fn placed_alone(headers: &HeaderMap, bytes: u64) -> Option<(u64, u64)> {
     (bytes > 0 && came <= whole).then_some((start, whole))
 }
 
-/// Where a request for a range ends: with the chunk in which that ends, and at most so far that a reader who leaves, or goes on
-/// elsewhere, has not asked for all that follows.
+/// Where a request for a range ends: with the chunk in which that ends, and at most so far that a reader who
+/// leaves, or goes on elsewhere, has not asked for all that follows.
 pub fn ask_end(wanted: Interval, ask_bytes_max: u64, chunk_bytes: u64) -> Option<u64> {
     chunk_end(wanted.end.min(wanted.start.saturating_add(ask_bytes_max)), chunk_bytes)
 }

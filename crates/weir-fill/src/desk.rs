@@ -40,7 +40,8 @@ pub enum Plan {
     Lead(Lead),
     /// This key's responses were not storable a moment ago.
     Pass(NotStored),
-    /// Too far away from what is being fetched, too many variants at once, or too many fills that hang: fetch on one's own.
+    /// Too far away from what is being fetched, too many variants at once, or too many fills that hang: fetch
+    /// on one's own.
     Apart,
     /// The origin failed to answer for this key a moment ago.
     Failed(OriginFailure),
@@ -148,8 +149,8 @@ impl Desk {
         Fill::new(key.clone(), bringing, self.bells.clone(), (client, now))
     }
 
-    /// Whether anything of a URL is being fetched that may be stored, under whatever key; by the URL's digest. What is planned after
-    /// this was asked sends its request later.
+    /// Whether anything of a URL is being fetched that may be stored, under whatever key; by the URL's
+    /// digest. What is planned after this was asked sends its request later.
     pub fn is_bringing(&self, url: u128) -> bool {
         self.urls.has(url)
     }
@@ -173,8 +174,8 @@ impl Desk {
         self.bringing(core, generation).is_some_and(|(_, running)| Arc::ptr_eq(&running, generation))
     }
 
-    /// What comes from `at` on is fetched already: a fill that would come to it later stops there, and its readers go on with
-    /// that.
+    /// What comes from `at` on is fetched already: a fill that would come to it later stops there, and its
+    /// readers go on with that.
     pub fn stop_fill(&self, core: usize, generation: &Arc<Generation>, at: u64) {
         let running = self.bringing(core, generation);
         if let Some((seat, _)) = running.filter(|(_, running)| Arc::ptr_eq(running, generation)) {
@@ -265,7 +266,8 @@ fn has_parts(fill: &Fill) -> bool {
     }
 }
 
-/// Whether what is missing of a generation can be fetched by itself: its version and its length are known, and it is kept.
+/// Whether what is missing of a generation can be fetched by itself: its version and its length are known,
+/// and it is kept.
 pub fn is_partable(generation: &Generation) -> bool {
     !generation.is_retired()
         && generation.length().is_some()

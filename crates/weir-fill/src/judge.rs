@@ -138,7 +138,8 @@ impl Errand {
         }
     }
 
-    /// A 206 to a range of which nothing is held: a generation of which a part is held, if it can be told which version it is.
+    /// A 206 to a range of which nothing is held: a generation of which a part is held, if it can be told
+    /// which version it is.
     async fn part(
         &self,
         fill: &Arc<Fill>,
@@ -177,7 +178,8 @@ impl Errand {
         }
     }
 
-    /// A part that does not say which version it is of: its lead gets it as it came, and it is kept by itself.
+    /// A part that does not say which version it is of: its lead gets it as it came, and it is kept by
+    /// itself.
     async fn part_alone(
         &self,
         fill: &Arc<Fill>,
@@ -279,7 +281,8 @@ impl Errand {
         }
     }
 
-    /// Whether parts of a whole that has begun to come can be asked for by themselves, as the origin says (RFC 9110 §14.3).
+    /// Whether parts of a whole that has begun to come can be asked for by themselves, as the origin says
+    /// (RFC 9110 §14.3).
     fn is_partable(&self, fill: &Fill, response: &OriginResponse) -> bool {
         let is_of_bytes = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"bytes");
         let digest = self.shared.digest_of_ranges(fill.key());
@@ -306,7 +309,8 @@ impl Errand {
         true
     }
 
-    /// A response of a key that has variants by coding: an origin that forgets Vary forgets it in what it does not code, too.
+    /// A response of a key that has variants by coding: an origin that forgets Vary forgets it in what it
+    /// does not code, too.
     fn beside_others(&self, storable: Storable, key: &CacheKey) -> Storable {
         let others = self.means.store.variants(key.digest, &key.full);
         match others.iter().any(|held| held.head().stored.variant.varies_on_codings()) {
@@ -383,7 +387,8 @@ impl Errand {
         }
     }
 
-    /// A 304: what was asked about, and nothing else that is held, is freshened (RFC 9111 §4.3.4): it is what the request selects.
+    /// A 304: what was asked about, and nothing else that is held, is freshened (RFC 9111 §4.3.4): it is what
+    /// the request selects.
     async fn unchanged(
         &self,
         fill: &Fill,

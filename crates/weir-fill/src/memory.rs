@@ -1,6 +1,7 @@
-//! What the desk remembers of keys that are not being filled: that responses were not storable, that an origin gave no
-//! response a moment ago, that parts of them are not to be had. Only responses write here, never requests, so that no client
-//! can switch coalescing off. Fixed tables: a newer key may take an older one's place.
+//! What the desk remembers of keys that are not being filled: that responses were not storable, that an
+//! origin gave no response a moment ago, that parts of them are not to be had. Only responses write here,
+//! never requests, so that no client can switch coalescing off. Fixed tables: a newer key may take an older
+//! one's place.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +14,11 @@ use super::witness::{WITNESSED_FOR, Witness, Witnesses};
 
 /// How long a key stays known as not storable, once it has been said twice.
 pub const DECLINED_FOR: Duration = Duration::from_secs(120);
-/// How long after it was said once, and after each refusal (401, 403, 404 and the like): that may have been of one request.
+/// How long after it was said once, and after each refusal (401, 403, 404 and the like): that may have been
+/// of one request.
 pub const DOUBTED_FOR: Duration = Duration::from_secs(5);
-/// For so long after a storable response one that is not says nothing of the key: it may have been of one request.
+/// For so long after a storable response one that is not says nothing of the key: it may have been of one
+/// request.
 pub const STORABLE_FOR: Duration = Duration::from_secs(120);
 /// How long our own 502 and 504 are remembered.
 pub const FAILED_FOR: Duration = Duration::from_secs(1);
@@ -117,8 +120,8 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// Empty tables: 64 Ki keys not storable, 16 Ki that were a moment ago, 16 Ki that are handled in a special manner, 4 Ki each
-    /// that failed, were met with failures, or changed.
+    /// Empty tables: 64 Ki keys not storable, 16 Ki that were a moment ago, 16 Ki that are handled in a
+    /// special manner, 4 Ki each that failed, were met with failures, or changed.
     pub(crate) fn new() -> Memory {
         Memory {
             declined: Table::new(64 << 10),
@@ -151,8 +154,8 @@ impl Memory {
         self.manners.find(digest, now).filter(|handled| now < handled.until).map(|handled| handled.manner)
     }
 
-    /// Remembers how the key's ranges are to be fetched: not for long until it is said again, since one request alone may have
-    /// brought it about.
+    /// Remembers how the key's ranges are to be fetched: not for long until it is said again, since one
+    /// request alone may have brought it about.
     pub fn handle(&self, digest: u128, now: Instant, manner: Manner) {
         let is_confirmed = self.manners.find(digest, now).is_some_and(|handled| handled.manner == manner);
         self.handle_for(digest, now, manner, if is_confirmed { MANNER_FOR } else { DOUBTED_FOR });
@@ -179,8 +182,9 @@ impl Memory {
             .map(|declined| declined.reason)
     }
 
-    /// Remembers a response that was not storable. One request alone may have brought it about, by a cookie or by a field of
-    /// its own: after a storable one it is not believed at once, and not for long until it is said again.
+    /// Remembers a response that was not storable. One request alone may have brought it about, by a cookie
+    /// or by a field of its own: after a storable one it is not believed at once, and not for long until it
+    /// is said again.
     pub fn decline(&self, digest: u128, now: Instant, reason: NotStored, status: StatusCode) {
         if self.storable.take(digest).is_some_and(|entry| now < entry.until) {
             return;
@@ -190,8 +194,8 @@ impl Memory {
         self.declined.put(digest, until + DECLINED_FOR, Declined { reason, until });
     }
 
-    /// Notes that a request for the key met a failure that it may have caused. True where so many clients have, with no answer in
-    /// between, that it concerns them all.
+    /// Notes that a request for the key met a failure that it may have caused. True where so many clients
+    /// have, with no answer in between, that it concerns them all.
     pub fn witnessed(&self, digest: u128, client: Witness, now: Instant) -> bool {
         let mut witnesses = self.witnesses.find(digest, now).unwrap_or_else(|| Witnesses::begin(client, now));
         witnesses.add(client, now);

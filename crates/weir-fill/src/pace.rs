@@ -1,4 +1,5 @@
-//! How soon a running transfer comes to a place: its distance over the rate so far. Must not wait for anything.
+//! How soon a running transfer comes to a place: its distance over the rate so far. Must not wait for
+//! anything.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -30,8 +31,8 @@ impl Pace {
         let _ = self.headed.set(now);
     }
 
-    /// Whether a transfer that has brought so many bytes brings `ahead` more within a round trip and a little patience. What
-    /// lies in the block that it is about to write is as good as there.
+    /// Whether a transfer that has brought so many bytes brings `ahead` more within a round trip and a little
+    /// patience. What lies in the block that it is about to write is as good as there.
     pub fn comes_soon(&self, brought: u64, ahead: u64, now: Instant) -> bool {
         let Some(headed) = self.headed.get() else { return ahead <= BLIND_BYTES };
         if ahead < BLOCK_BYTES as u64 {

@@ -31,7 +31,8 @@ const VOLUME_PAUSE: Duration = Duration::from_millis(1);
 const FORSAKEN_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long a fill waits for readers to free memory before it tries again.
 const MEMORY_WAIT: Duration = Duration::from_millis(5);
-/// How long it waits in all for one piece; then it is given up, and its readers go on by themselves where they can.
+/// How long it waits in all for one piece; then it is given up, and its readers go on by themselves where
+/// they can.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// What a fill has to know: its own request, whose fields are the first client's without what belongs
@@ -86,8 +87,8 @@ impl Sharing {
         }
     }
 
-    /// Who asks for himself says nothing of the ranges of others, nor they of his: under which digest of the key it is remembered
-    /// how they are fetched.
+    /// Who asks for himself says nothing of the ranges of others, nor they of his: under which digest of the
+    /// key it is remembered how they are fetched.
     pub fn digest_of_ranges(self, key: &CacheKey) -> u128 {
         match self {
             Sharing::Shared => key.digest,
@@ -206,8 +207,8 @@ impl Errand {
         }
     }
 
-    /// Asks the origin. None where nobody waits for the answer any more: a fill that may not even be stored is not worth an
-    /// origin's connection for as long as the origin likes.
+    /// Asks the origin. None where nobody waits for the answer any more: a fill that may not even be stored
+    /// is not worth an origin's connection for as long as the origin likes.
     async fn ask(
         &self,
         fill: &Fill,
@@ -234,7 +235,8 @@ impl Errand {
         if let Some(cold) = self.cold {
             cold.ask(&mut headers);
         }
-        // Where its client has its share by now, it waits: who joined leads anew after a while, for another client.
+        // Where its client has its share by now, it waits: who joined leads anew after a while, for another
+        // client.
         OriginRequest { share: Share::Bounded, ..self.again.request(headers) }
     }
 
@@ -317,8 +319,8 @@ impl Errand {
         self.close(fill, writer, is_sound)
     }
 
-    /// What broke off is asked for from there on, at once and a bounded number of times. None where it is not, or not
-    /// in the same version.
+    /// What broke off is asked for from there on, at once and a bounded number of times. None where it is
+    /// not, or not in the same version.
     async fn take_over(
         &self,
         fill: &Fill,
@@ -357,8 +359,8 @@ impl Errand {
         is_whole
     }
 
-    /// Ends the generation that has not arrived whole as the machine says: what nobody waited for or what broke off is
-    /// published in part, if the rest of it can be told to be of the same version.
+    /// Ends the generation that has not arrived whole as the machine says: what nobody waited for or what
+    /// broke off is published in part, if the rest of it can be told to be of the same version.
     fn close(&self, fill: &Arc<Fill>, writer: Writer, is_sound: bool) -> bool {
         let generation = writer.generation().clone();
         let is_kept = || {
@@ -456,8 +458,8 @@ pub(super) async fn forsaken(turn: &Notify) {
     tokio::time::sleep(FORSAKEN_TIME_MAX).await;
 }
 
-/// Whether a body broke off that was well until then: what was not well-formed is not what it says it is, and what this machine
-/// broke off would break again.
+/// Whether a body broke off that was well until then: what was not well-formed is not what it says it is, and
+/// what this machine broke off would break again.
 fn broke_off(error: &OriginError) -> bool {
     let is_malformed = matches!(error, OriginError::Malformed { .. } | OriginError::HeadTooLarge { .. });
     !is_malformed && error.blame() == Blame::Origin

@@ -1,6 +1,7 @@
-//! Fills, their readers and the store in random interleavings, without sockets and on one thread: readers join, read and
-//! leave, the origin sends, ends and fails, the store runs out of memory and invalidates. Each reader gets its interval
-//! of one generation, then one end or one error; who waits is woken, for a reader is only polled when it was.
+//! Fills, their readers and the store in random interleavings, without sockets and on one thread: readers
+//! join, read and leave, the origin sends, ends and fails, the store runs out of memory and invalidates. Each
+//! reader gets its interval of one generation, then one end or one error; who waits is woken, for a reader is
+//! only polled when it was.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -433,7 +434,8 @@ proptest! {
     }
 }
 
-/// On two cores at once: one ends a body of unknown length, the other looks for what comes after its last byte.
+/// On two cores at once: one ends a body of unknown length, the other looks for what comes after its last
+/// byte.
 #[test]
 fn a_reader_on_another_core_never_takes_the_end_for_a_break() {
     for _ in 0..1000 {

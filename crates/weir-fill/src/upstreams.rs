@@ -1,9 +1,10 @@
-//! What fills know of whole upstreams: how many of them run at each, and that one gave no answer a moment ago, so that
-//! nobody who could have something stale waits for it again. It must not ask anything, nor decide what is usable.
+//! What fills know of whole upstreams: how many of them run at each, and that one gave no answer a moment
+//! ago, so that nobody who could have something stale waits for it again. It must not ask anything, nor
+//! decide what is usable.
 //!
-//! An outage: it begins with a failure that no request can have caused, or that several clients have met, and lasts for a spell
-//! of one second. When a spell is over one try is due, without
-//! a client; each one that fails doubles the spell. Any answer ends the outage, and so does being left alone for long.
+//! An outage: it begins with a failure that no request can have caused, or that several clients have met, and
+//! lasts for a spell of one second. When a spell is over one try is due, without a client; each one that
+//! fails doubles the spell. Any answer ends the outage, and so does being left alone for long.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -115,8 +116,8 @@ pub struct Upstreams {
 }
 
 impl Upstreams {
-    /// A place for one more fill at this upstream; none where all are taken, or the client has as many as it may. A place is counted
-    /// from when the fill is planned: its connection comes later.
+    /// A place for one more fill at this upstream; none where all are taken, or the client has as many as it
+    /// may. A place is counted from when the fill is planned: its connection comes later.
     pub fn place(self: &Arc<Self>, name: &str, of: PlaceOf, most: PlacesMax) -> Option<Place> {
         let mut known = self.known.lock();
         let upstream = known.entry(name.into()).or_default();
@@ -191,7 +192,8 @@ impl Upstreams {
         upstream.kind
     }
 
-    /// Whether it may be asked without a client: always while it answers, else once a spell. Who is told so does ask.
+    /// Whether it may be asked without a client: always while it answers, else once a spell. Who is told so
+    /// does ask.
     pub fn may_try(&self, name: &str, now: Instant) -> bool {
         if self.troubles.load(Ordering::Relaxed) == 0 {
             return true;

@@ -1,4 +1,5 @@
-//! What the data plane tells of what is stored: what came, what is unchanged, what left and why. It must not wait.
+//! What the data plane tells of what is stored: what came, what is unchanged, what left and why. It must not
+//! wait.
 
 use std::sync::Arc;
 

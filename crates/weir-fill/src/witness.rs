@@ -1,6 +1,7 @@
-//! Which clients' requests an origin failed to answer, one after another. A failure that a request may have caused itself says
-//! something of its key, or of its origin, only when several clients have met it and nobody has got an answer in between:
-//! else one client could have others refused. It must not look at what failed.
+//! Which clients' requests an origin failed to answer, one after another. A failure that a request may have
+//! caused itself says something of its key, or of its origin, only when several clients have met it and
+//! nobody has got an answer in between: else one client could have others refused. It must not look at what
+//! failed.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -12,8 +13,8 @@ pub const WITNESSES_MIN: usize = 3;
 /// After this time without another failure those that were met are forgotten.
 pub const WITNESSED_FOR: Duration = Duration::from_secs(10);
 
-/// A client, as far as it can be told from others: by its IPv4 address, or by the /48 of its IPv6 address, the most that one customer
-/// is given. All that cannot be told apart are one.
+/// A client, as far as it can be told from others: by its IPv4 address, or by the /48 of its IPv6 address,
+/// the most that one customer is given. All that cannot be told apart are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Witness {
     /// An address.
@@ -25,7 +26,8 @@ pub enum Witness {
 }
 
 impl Witness {
-    /// The client of that address, or of that /64 of IPv6; none over a Unix socket, and where it is not known.
+    /// The client of that address, or of that /64 of IPv6; none over a Unix socket, and where it is not
+    /// known.
     pub fn of(client: Option<IpAddr>) -> Witness {
         match client {
             Some(IpAddr::V4(ip)) => Witness::V4(ip.to_bits()),

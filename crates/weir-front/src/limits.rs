@@ -21,11 +21,13 @@ pub struct ClientLimits {
     pub read_rate_min: u64,
     /// Of a request's body so much is held back before an origin's connection is taken.
     pub body_hold_bytes: usize,
-    /// From the end of the client's side to the end of the request under way, where the client takes nothing of it.
+    /// From the end of the client's side to the end of the request under way, where the client takes nothing
+    /// of it.
     pub half_close_max: Duration,
     /// Connections of all clients: beyond, the longest idle are closed.
     pub connections_max: usize,
-    /// Connections of one client, or requests of one that a trusted proxy names: beyond, they are turned away.
+    /// Connections of one client, or requests of one that a trusted proxy names: beyond, they are turned
+    /// away.
     pub per_client_max: usize,
     /// Without a byte in either direction of a tunnel, or on an event stream.
     pub tunnel_idle_max: Duration,

@@ -1,5 +1,5 @@
-//! What passes between a connection and the service that answers: a [`Request`] goes in, a [`Response`] comes out as a
-//! value, and the connection sends it. Nothing here names a version's syntax, a chunk or a socket.
+//! What passes between a connection and the service that answers: a [`Request`] goes in, a [`Response`] comes
+//! out as a value, and the connection sends it. Nothing here names a version's syntax, a chunk or a socket.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -175,8 +175,8 @@ pub struct Cut {
 
 /// A response's content, in order.
 pub trait Body {
-    /// What lies in memory from here on: blocks, the offset in the first of them, and how many bytes are wanted of all. `None` where
-    /// it has to be asked for with [`Body::next`].
+    /// What lies in memory from here on: blocks, the offset in the first of them, and how many bytes are
+    /// wanted of all. `None` where it has to be asked for with [`Body::next`].
     fn at_hand(&self) -> Option<(&[Bytes], usize, u64)>;
 
     /// So many bytes of what is at hand were sent.
@@ -279,7 +279,8 @@ impl Prepared {
         let mut fields = HeaderMap::new();
         let mut at = 0;
         while let Some(length) = memchr::memchr(b'\n', &self.text[at..]) {
-            // Invariant: every line ends with CRLF, and what stands there was a field before. The status line has no such name.
+            // Invariant: every line ends with CRLF, and what stands there was a field before. The status line
+            // has no such name.
             let line = self.text.slice(at..at + length.saturating_sub(1));
             at += length + 1;
             let Some(colon) = memchr::memchr(b':', &line) else { continue };

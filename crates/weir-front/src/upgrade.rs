@@ -1,4 +1,5 @@
-//! How connections go from one process to the next: each where its next request would begin, with what was read of that.
+//! How connections go from one process to the next: each where its next request would begin, with what was
+//! read of that.
 
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::Sender;

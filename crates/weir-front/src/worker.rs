@@ -1,8 +1,8 @@
 //! One core's worker: a single-threaded runtime with its own listeners, its connections and its bell.
 //! It must not share anything mutable with another worker but what [`Plane`] names.
 //!
-//! States of its gate: *open* → *shut* while a new process takes over (no request begins) → *left* once it has (each
-//! connection goes to it where a request would begin), or *open* again where it has not.
+//! States of its gate: *open* → *shut* while a new process takes over (no request begins) → *left* once it
+//! has (each connection goes to it where a request would begin), or *open* again where it has not.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -187,8 +187,8 @@ impl<S: Service> Worker<S> {
         arrivals.seat().held_by_all() > self.service.limits().connections_max
     }
 
-    /// Makes room for a new connection where there are as many as there may be, here or at another worker; none where it goes
-    /// there or, for want of any that is idle, is closed.
+    /// Makes room for a new connection where there are as many as there may be, here or at another worker;
+    /// none where it goes there or, for want of any that is idle, is closed.
     fn admit(&self, arrivals: &Arrivals, arrival: Arrival) -> Option<Arrival> {
         if !self.is_crowded(arrivals) {
             return Some(arrival);
@@ -220,7 +220,8 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Ends the connections that are between two requests, and also those that wait for their first one where `fresh`.
+    /// Ends the connections that are between two requests, and also those that wait for their first one where
+    /// `fresh`.
     fn close_idle(&self, fresh: bool) {
         for (handle, presence) in self.connections.borrow().values() {
             if presence.idle.get() && (fresh || presence.used.get()) {
@@ -246,8 +247,8 @@ fn is_time_to_say(said_at: &Cell<Option<Instant>>) -> bool {
     is_time
 }
 
-/// How long a client that has just connected may take to send its request when the process is to end: one that was accepted
-/// a moment before must not lose what is already under way.
+/// How long a client that has just connected may take to send its request when the process is to end: one
+/// that was accepted a moment before must not lose what is already under way.
 const FIRST_REQUEST_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// What a worker's thread needs to begin.

@@ -1,4 +1,5 @@
-//! What is sent of a stored response: all of it, a part, or only that it did not change (RFC 9110 §13.2.2, §14).
+//! What is sent of a stored response: all of it, a part, or only that it did not change (RFC 9110 §13.2.2,
+//! §14).
 
 use crate::condition::{Outcome, evaluate, range_stands};
 use crate::consult::{Ask, AskKind};
@@ -25,8 +26,8 @@ pub enum Answer {
     Unsatisfiable(ContentRange),
 }
 
-/// Several parts of a body, in the order in which they are sent: two at least, none empty, none beyond the end, and no
-/// two that overlap or touch.
+/// Several parts of a body, in the order in which they are sent: two at least, none empty, none beyond the
+/// end, and no two that overlap or touch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parts {
     parts: Vec<Interval>,
@@ -66,8 +67,8 @@ impl std::fmt::Display for ContentRange {
     }
 }
 
-/// What to send of `stored`, of `length` bytes (`None`: not known yet, so that ranges are not answered). A 304 has
-/// those of its fields that [`is_in_304`](crate::is_in_304) lets through.
+/// What to send of `stored`, of `length` bytes (`None`: not known yet, so that ranges are not answered). A
+/// 304 has those of its fields that [`is_in_304`](crate::is_in_304) lets through.
 pub fn answer(request: &RequestView<'_>, ask: &Ask, stored: &Stored, length: Option<u64>) -> Answer {
     if ask.is_conditional() {
         match evaluate(request.headers, stored) {

@@ -90,8 +90,8 @@ fn any_tag(
     })
 }
 
-/// The members of a list of entity tags; a comma inside the quotes belongs to the tag. Members that are no entity
-/// tags are handed on as they are: they match nothing but themselves.
+/// The members of a list of entity tags; a comma inside the quotes belongs to the tag. Members that are no
+/// entity tags are handed on as they are: they match nothing but themselves.
 fn tags(line: &[u8]) -> impl Iterator<Item = &[u8]> {
     let mut rest = line;
     std::iter::from_fn(move || {

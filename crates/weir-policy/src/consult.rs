@@ -1,4 +1,5 @@
-//! May the cache be asked for this request at all? The first decision of the walk; it looks at the request only.
+//! May the cache be asked for this request at all? The first decision of the walk; it looks at the request
+//! only.
 
 use crate::control::RequestDirectives;
 use crate::glob;
@@ -88,8 +89,8 @@ pub enum PassReason {
     BypassHeader,
     /// A path that the route passes.
     BypassPath,
-    /// A path with a segment `.` or `..`, plain or encoded: an origin that resolves it answers for another path than
-    /// the one that the route was chosen by.
+    /// A path with a segment `.` or `..`, plain or encoded: an origin that resolves it answers for another
+    /// path than the one that the route was chosen by.
     DotSegment,
     /// Responses to this key were found not to be storable a moment ago; the edge's memory says so.
     Uncacheable,
@@ -141,8 +142,8 @@ pub fn consult(request: &RequestView<'_>, rules: &CacheRules) -> Consult {
     Consult::Use(Ask { kind, directives, marks })
 }
 
-/// Whether a path has a segment `.` or `..`, its dots and slashes plain or encoded (RFC 3986 §3.3, §6.2.2.3). Some origins
-/// take `\\` for `/`, and let parameters follow the dots.
+/// Whether a path has a segment `.` or `..`, its dots and slashes plain or encoded (RFC 3986 §3.3, §6.2.2.3).
+/// Some origins take `\\` for `/`, and let parameters follow the dots.
 fn has_dot_segment(path: &str) -> bool {
     let path = path.as_bytes();
     // Most paths have neither: this look is all that they cost.

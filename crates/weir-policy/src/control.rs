@@ -1,5 +1,5 @@
-//! Cache-Control, read (RFC 9111 §5.2). Malformed input never panics and errs towards not reusing (§4.2.1): what
-//! should be a number and is none counts as zero.
+//! Cache-Control, read (RFC 9111 §5.2). Malformed input never panics and errs towards not reusing (§4.2.1):
+//! what should be a number and is none counts as zero.
 
 use crate::request::RequestView;
 use crate::rules::{CacheRules, ClientDirectives};
@@ -58,8 +58,8 @@ impl ResponseControl {
         control
     }
 
-    /// Adds one directive. Of conflicting lifetimes the shortest counts (§4.2.1 would let us take the response as
-    /// stale); of a directive with and without an argument, the one without.
+    /// Adds one directive. Of conflicting lifetimes the shortest counts (§4.2.1 would let us take the
+    /// response as stale); of a directive with and without an argument, the one without.
     pub(crate) fn add(&mut self, name: &[u8], argument: Option<Argument<'_>>) {
         let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
         if is("max-age") {
@@ -89,8 +89,8 @@ impl ResponseControl {
         }
     }
 
-    /// `no-cache` or `private`: for the whole response without an argument, with one that names no fields or with one
-    /// without which the body cannot be read; else for the fields named (§5.2.2.4, §5.2.2.7).
+    /// `no-cache` or `private`: for the whole response without an argument, with one that names no fields or
+    /// with one without which the body cannot be read; else for the fields named (§5.2.2.4, §5.2.2.7).
     fn withhold(&mut self, argument: Option<Argument<'_>>, whole: Directives) {
         let named = argument.map(|argument| argument.field_names()).unwrap_or_default();
         match named {
@@ -173,8 +173,8 @@ impl RequestDirectives {
         directives
     }
 
-    /// Adds one directive; a max-age that is no number is zero, a max-stale or stale-if-error that is none is not
-    /// there, a min-fresh that is none is for ever: always the reading that reuses less.
+    /// Adds one directive; a max-age that is no number is zero, a max-stale or stale-if-error that is none is
+    /// not there, a min-fresh that is none is for ever: always the reading that reuses less.
     fn add(&mut self, name: &[u8], argument: Option<Argument<'_>>) {
         let is = |word: &str| name.eq_ignore_ascii_case(word.as_bytes());
         let seconds = argument.map(|argument| argument.seconds());
@@ -241,9 +241,9 @@ fn shortest(held: &mut Option<u32>, argument: Option<Argument<'_>>) {
 
 /// Calls `visit` with every directive of one field line: its name, and its argument without the quotes.
 ///
-/// The name is what stands before `=`, blanks taken off: of `max-age =5` the argument is ` =5`, which is no number.
-/// From the first quoted string that does not end on, quotes are bytes like any other, so that none can hide the
-/// directives behind it.
+/// The name is what stands before `=`, blanks taken off: of `max-age =5` the argument is ` =5`, which is no
+/// number. From the first quoted string that does not end on, quotes are bytes like any other, so that none
+/// can hide the directives behind it.
 pub(crate) fn each_directive<'a>(line: &'a [u8], mut visit: impl FnMut(&'a [u8], Option<Argument<'a>>)) {
     let mut rest = line;
     let mut quotes = Quotes::Count;
@@ -276,8 +276,8 @@ enum Quotes {
     Ignored,
 }
 
-/// Where the first directive of `rest` ends: at the comma outside of quotes, or at the end. Each byte is looked at
-/// twice at most, whatever quotes there are.
+/// Where the first directive of `rest` ends: at the comma outside of quotes, or at the end. Each byte is
+/// looked at twice at most, whatever quotes there are.
 fn directive_end(rest: &[u8], quotes: &mut Quotes) -> usize {
     let mut at = 0;
     let mut comma_in_quotes = None;
@@ -301,8 +301,8 @@ fn directive_end(rest: &[u8], quotes: &mut Quotes) -> usize {
     comma_in_quotes.unwrap_or(rest.len())
 }
 
-/// The inside of a quoted string, or the bytes as they are. Escapes stay as they are: no directive that is known
-/// needs one.
+/// The inside of a quoted string, or the bytes as they are. Escapes stay as they are: no directive that is
+/// known needs one.
 fn unquoted(argument: &[u8]) -> &[u8] {
     match argument {
         [b'"', inside @ .., b'"'] => inside,

@@ -24,7 +24,8 @@ pub fn is_hop_by_hop(name: &HeaderName) -> bool {
 }
 
 /// Removes what belongs to one connection only: the fixed list, and every field that Connection names. What
-/// Connection may not name is for the wire to refuse; here Connection cannot remove what frames or keys a message.
+/// Connection may not name is for the wire to refuse; here Connection cannot remove what frames or keys a
+/// message.
 pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     // Most heads have none or one of them: looking once costs less than a search for each name there is.
     let mut gone: SmallVec<[HeaderName; 4]> =
@@ -39,8 +40,9 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
     }
 }
 
-/// Removes the fields that Connection names beyond those of one connection: an origin does not see them, so no key and
-/// no variant may be told apart by them. `Connection` itself stays, with what it says of the connection.
+/// Removes the fields that Connection names beyond those of one connection: an origin does not see them, so
+/// no key and no variant may be told apart by them. `Connection` itself stays, with what it says of the
+/// connection.
 pub fn strip_named(headers: &mut HeaderMap) {
     if !headers.contains_key(header::CONNECTION) {
         return;
@@ -56,8 +58,8 @@ pub fn strip_named(headers: &mut HeaderMap) {
     }
 }
 
-/// Whether two names are one to an origin behind CGI, for which an underscore is a hyphen (RFC 3875 §4.1.18), though they
-/// are two here.
+/// Whether two names are one to an origin behind CGI, for which an underscore is a hyphen (RFC 3875 §4.1.18),
+/// though they are two here.
 pub fn is_respelled(name: &HeaderName, other: &HeaderName) -> bool {
     let hyphenated = |byte: u8| if byte == b'_' { b'-' } else { byte };
     name != other
@@ -65,7 +67,8 @@ pub fn is_respelled(name: &HeaderName, other: &HeaderName) -> bool {
         && name.as_str().bytes().map(hyphenated).eq(other.as_str().bytes().map(hyphenated))
 }
 
-/// Whether a stored field goes into a 304 (RFC 9110 §15.4.5). What describes a body that is not sent stays out.
+/// Whether a stored field goes into a 304 (RFC 9110 §15.4.5). What describes a body that is not sent stays
+/// out.
 pub fn is_in_304(name: &HeaderName) -> bool {
     const OF_THE_BODY: [HeaderName; 7] = [
         header::CONTENT_ENCODING,

@@ -1,5 +1,5 @@
-//! Lifetime and age of a response (RFC 9111 §4.2). Ages are counted on monotonic time alone once a response is
-//! here, so that a wall clock that jumps changes nothing that is held.
+//! Lifetime and age of a response (RFC 9111 §4.2). Ages are counted on monotonic time alone once a response
+//! is here, so that a wall clock that jumps changes nothing that is held.
 
 use crate::control::{DELTA_SECONDS_MAX, ResponseControl, delta_seconds};
 use crate::date::date_of;
@@ -194,15 +194,15 @@ pub fn age_s(headers: &HeaderMap) -> u32 {
     first.and_then(delta_seconds).unwrap_or(0)
 }
 
-/// Whether a status says that this is what was asked for, or that the client has it, and not an error or a redirect: for
-/// these a route names lifetimes.
+/// Whether a status says that this is what was asked for, or that the client has it, and not an error or a
+/// redirect: for these a route names lifetimes.
 pub fn is_of_content(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200 | 203 | 206 | 304)
 }
 
 /// Lifetime by the route and by the origin, in their order: `ttl_override`, the origin's fields, the route's
-/// `ttl`, the heuristic. Guesses and the route's choices are for statuses that allow it only; of errors and redirects
-/// `ttl_override` says nothing, and `ttl` a minute at most.
+/// `ttl`, the heuristic. Guesses and the route's choices are for statuses that allow it only; of errors and
+/// redirects `ttl_override` says nothing, and `ttl` a minute at most.
 pub(crate) fn lifetime(
     status: StatusCode,
     headers: &HeaderMap,
@@ -235,7 +235,8 @@ pub(crate) fn lifetime(
     None
 }
 
-/// HTTP dates know no fractions: without this a response received within the second of its Date would seem old.
+/// HTTP dates know no fractions: without this a response received within the second of its Date would seem
+/// old.
 pub(crate) fn whole_seconds(time: SystemTime) -> SystemTime {
     match time.duration_since(SystemTime::UNIX_EPOCH) {
         Ok(since) => SystemTime::UNIX_EPOCH + Duration::from_secs(since.as_secs()),

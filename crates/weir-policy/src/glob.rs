@@ -39,9 +39,9 @@ fn grown(star: &mut Option<Star>, text: &[u8]) -> Option<Star> {
     star.grow(text).then_some(*star)
 }
 
-/// Backtracks to the last `*` first and, where that one cannot grow, to the last `**`: a run of a later star can
-/// always be given to the earlier `**`, so no other star needs to be tried again, and the work is bounded by the
-/// product of the lengths.
+/// Backtracks to the last `*` first and, where that one cannot grow, to the last `**`: a run of a later star
+/// can always be given to the earlier `**`, so no other star needs to be tried again, and the work is bounded
+/// by the product of the lengths.
 fn run(pattern: &[u8], text: &[u8], is_path: bool) -> bool {
     let (mut p, mut t) = (0, 0);
     let mut last: Option<Star> = None;

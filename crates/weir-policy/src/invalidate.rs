@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 /// Path and query of the objects to invalidate, all of the request's own scheme and host.
 pub type InvalidationTargets = SmallVec<[String; 2]>;
 
-/// What to invalidate after this response; empty where the method is safe or the response no success. The first is
-/// the request's own target; Location and Content-Location follow where they lie on the same origin. The edge marks
-/// the key of each in the ledger.
+/// What to invalidate after this response; empty where the method is safe or the response no success. The
+/// first is the request's own target; Location and Content-Location follow where they lie on the same origin.
+/// The edge marks the key of each in the ledger.
 pub fn invalidation(
     request: &RequestView<'_>,
     status: StatusCode,

@@ -1,5 +1,5 @@
-//! Keys: what makes two requests the same, and what of the query goes to the origin. No folding of paths, no rules
-//! by file ending; one authority, decided by the edge.
+//! Keys: what makes two requests the same, and what of the query goes to the origin. No folding of paths, no
+//! rules by file ending; one authority, decided by the edge.
 
 use crate::consult::cookies;
 use crate::glob;
@@ -16,7 +16,8 @@ pub struct CacheKey {
     pub digest: u128,
     /// `scheme://host/path?query` as forwarded, then a line for each keyed field and cookie.
     pub full: Bytes,
-    /// The site that it is of, by [`site_hash`]; 0 where it is of none. It is no part of the name: a host has one site.
+    /// The site that it is of, by [`site_hash`]; 0 where it is of none. It is no part of the name: a host has
+    /// one site.
     pub site: u64,
 }
 
@@ -48,8 +49,8 @@ pub fn site_hash(name: &str) -> u64 {
     xxh3_64(name.as_bytes()).max(1)
 }
 
-/// Writes `scheme://host/path?query` of a request as forwarded to `out` (after what is there) and returns its digest: the
-/// first line of all keys that the rules make of this URL.
+/// Writes `scheme://host/path?query` of a request as forwarded to `out` (after what is there) and returns its
+/// digest: the first line of all keys that the rules make of this URL.
 pub fn write_url(rules: &KeyRules, request: &RequestView<'_>, out: &mut Vec<u8>) -> u128 {
     let begin = out.len();
     out.extend_from_slice(request.scheme.as_bytes());
@@ -59,8 +60,8 @@ pub fn write_url(rules: &KeyRules, request: &RequestView<'_>, out: &mut Vec<u8>)
     xxh3_128(&out[begin..])
 }
 
-/// Writes the full key to `out` (after what is there, which is not part of it) and returns its digest. Allocates
-/// nothing where the rules are the default ones and `out` has room.
+/// Writes the full key to `out` (after what is there, which is not part of it) and returns its digest.
+/// Allocates nothing where the rules are the default ones and `out` has room.
 pub fn write_key(rules: &KeyRules, request: &RequestView<'_>, out: &mut Vec<u8>) -> u128 {
     let begin = out.len();
     let digest = write_url(rules, request, out);

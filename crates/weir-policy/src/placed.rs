@@ -1,14 +1,14 @@
-//! Whether a client can tell where the bytes of a 206 belong (RFC 9110 §14.4, §15.3.7). It judges parts that nothing is
-//! made of: what is stored is judged where it is put together.
+//! Whether a client can tell where the bytes of a 206 belong (RFC 9110 §14.4, §15.3.7). It judges parts that
+//! nothing is made of: what is stored is judged where it is put together.
 
 use http::header::{CONTENT_RANGE, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 
 use crate::range::ranges_of_bytes;
 
-/// Whether a response to a request with these fields, with a body of `length` bytes where that is known, is no 206 or one
-/// that says truly where it belongs. Units other than bytes, and parts that nobody asked for, are between the origin and
-/// its client.
+/// Whether a response to a request with these fields, with a body of `length` bytes where that is known, is
+/// no 206 or one that says truly where it belongs. Units other than bytes, and parts that nobody asked for,
+/// are between the origin and its client.
 pub fn is_placed(request: &HeaderMap, status: StatusCode, response: &HeaderMap, length: Option<u64>) -> bool {
     let Some(ranges) = ranges_of_bytes(request).filter(|_| status == StatusCode::PARTIAL_CONTENT) else {
         return true;

@@ -1,5 +1,5 @@
-//! The field Range (RFC 9110 §14.1.2, §14.2): ranges of bytes are answered; other units, sets that cannot be read and sets
-//! that ask for more work than they are worth are as if it were not there.
+//! The field Range (RFC 9110 §14.1.2, §14.2): ranges of bytes are answered; other units, sets that cannot be
+//! read and sets that ask for more work than they are worth are as if it were not there.
 
 use crate::intervals::Interval;
 use http::{HeaderMap, header};
@@ -12,7 +12,8 @@ const RANGES_MAX: usize = 32;
 const PART_BYTES: u64 = 80;
 /// Ranges of a set that may overlap another of it (RFC 9110 §14.2).
 const OVERLAPPING_MAX: usize = 2;
-/// Ranges shorter than what a part costs that a set may have in another than ascending order (RFC 9110 §14.2).
+/// Ranges shorter than what a part costs that a set may have in another than ascending order (RFC 9110
+/// §14.2).
 const SCATTERED_MAX: usize = 8;
 
 /// What Range asks for of a body of known length.
@@ -22,8 +23,8 @@ pub(crate) enum Wanted {
     All,
     /// These bytes: never none, never beyond the end.
     Part(Interval),
-    /// Two parts at least, in the order in which they were asked for; each has a byte, none lies beyond the end, and
-    /// between any two of them lie more bytes than a part costs.
+    /// Two parts at least, in the order in which they were asked for; each has a byte, none lies beyond the
+    /// end, and between any two of them lie more bytes than a part costs.
     Parts(Vec<Interval>),
     /// Only bytes beyond the end: 416.
     Nothing,
@@ -50,8 +51,8 @@ pub(crate) fn wanted(request: &HeaderMap, length: u64) -> Wanted {
     specs(request).map_or(Wanted::All, |specs| of_length(&specs, length))
 }
 
-/// Where the first range of a set begins and ends, for a body whose length is not known yet; `None` where Range is not
-/// answered, or the range counts from the end.
+/// Where the first range of a set begins and ends, for a body whose length is not known yet; `None` where
+/// Range is not answered, or the range counts from the end.
 pub fn range_from_front(request: &HeaderMap) -> Option<Interval> {
     match wanted_cold(request)? {
         Asked::From(interval) => Some(interval),
@@ -59,8 +60,8 @@ pub fn range_from_front(request: &HeaderMap) -> Option<Interval> {
     }
 }
 
-/// What the first range of a set asks for, for a body of which nothing is known yet; `None` where Range is not
-/// answered. A range of which no body could have a byte is passed over (RFC 9110 §14.1.2).
+/// What the first range of a set asks for, for a body of which nothing is known yet; `None` where Range is
+/// not answered. A range of which no body could have a byte is passed over (RFC 9110 §14.1.2).
 pub fn wanted_cold(request: &HeaderMap) -> Option<Asked> {
     let specs = specs(request)?;
     // A set that is too much of the longest body there could be is as if it were not there.
@@ -122,8 +123,8 @@ fn is_excessive(parts: &[Interval]) -> bool {
         || (!parts.is_sorted() && parts.iter().filter(is_small).count() > SCATTERED_MAX)
 }
 
-/// Makes one of parts that overlap, touch, or lie closer together than a part costs; it stands where the first of
-/// them stood.
+/// Makes one of parts that overlap, touch, or lie closer together than a part costs; it stands where the
+/// first of them stood.
 fn join_near(parts: &mut Vec<Interval>) {
     let mut at = 0;
     while let Some(part) = parts.get(at).copied() {

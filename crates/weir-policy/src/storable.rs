@@ -34,8 +34,8 @@ impl Storable {
         &self.0
     }
 
-    /// Makes a variant by Accept-Encoding of it, as others under its key are: the origin codes for those who take that, though
-    /// it may not say so where it did not.
+    /// Makes a variant by Accept-Encoding of it, as others under its key are: the origin codes for those who
+    /// take that, though it may not say so where it did not.
     #[must_use]
     pub fn beside_codings(mut self, request: &HeaderMap) -> Storable {
         self.0.variant.vary_on_codings(request, &mut self.0.headers);
@@ -61,8 +61,9 @@ pub enum NotStored {
     Bypass,
     /// Not a whole response (206, 304), or one that is never stored (511).
     Status,
-    /// The status finds fault with this one request (400, 412, 414, 431, 501, ...): others will most likely be answered
-    /// otherwise, whatever lifetime this has. A 501 and a 505 only where they have none of their own.
+    /// The status finds fault with this one request (400, 412, 414, 431, 501, ...): others will most likely
+    /// be answered otherwise, whatever lifetime this has. A 501 and a 505 only where they have none of their
+    /// own.
     Refused,
     /// A 5xx without a lifetime of its own, or on a route that stores none.
     ServerError,
@@ -76,8 +77,8 @@ pub enum NotStored {
     VaryAny,
     /// Vary: Cookie.
     VaryCookie,
-    /// The request has another spelling of a field that the response varies on, or that is in the key: an origin may
-    /// have taken the one for the other.
+    /// The request has another spelling of a field that the response varies on, or that is in the key: an
+    /// origin may have taken the one for the other.
     Respelled,
     /// The request was authenticated and the response is not marked for sharing (RFC 9111 §3.5).
     Authorization,
@@ -131,8 +132,8 @@ impl NotStored {
         }
     }
 
-    /// Whether those who already wait for the response may share it although it is not stored: it is short-lived or
-    /// an error, but nothing in it says that it is for one client.
+    /// Whether those who already wait for the response may share it although it is not stored: it is
+    /// short-lived or an error, but nothing in it says that it is for one client.
     pub fn may_be_shared(self) -> bool {
         matches!(self, NotStored::ServerError | NotStored::Stale | NotStored::NoFreshness)
     }
@@ -161,9 +162,9 @@ impl NotStored {
 
 /// Decides whether the response (`status`, `headers` as the origin sent them) to `request` may be stored.
 ///
-/// `requested` is when the request was sent to the origin, `received` when its head came. A HEAD is not stored by
-/// this function: the edge fetches with GET. A POST is where it names its own target as Content-Location and has a
-/// lifetime of its own (RFC 9110 §9.3.3); it then answers GET and HEAD.
+/// `requested` is when the request was sent to the origin, `received` when its head came. A HEAD is not
+/// stored by this function: the edge fetches with GET. A POST is where it names its own target as
+/// Content-Location and has a lifetime of its own (RFC 9110 §9.3.3); it then answers GET and HEAD.
 ///
 /// # Errors
 /// The reason why not.
@@ -230,8 +231,8 @@ pub(crate) fn is_refused(control: &ResponseControl) -> bool {
         || (control.has(Directives::NO_STORE) && !control.has(Directives::MUST_UNDERSTAND))
 }
 
-/// What of the status stands against storing, and no-store, which must-understand overrules where the status is
-/// understood (RFC 9111 §5.2.2.3).
+/// What of the status stands against storing, and no-store, which must-understand overrules where the status
+/// is understood (RFC 9111 §5.2.2.3).
 fn status_allows(status: StatusCode, control: &ResponseControl, rules: &CacheRules) -> Result<(), NotStored> {
     let code = status.as_u16();
     if is_never_stored(code, rules) {
@@ -247,9 +248,10 @@ fn status_allows(status: StatusCode, control: &ResponseControl, rules: &CacheRul
     Ok(())
 }
 
-/// Whether a status is never stored, whatever the response says: interim ones, parts (206), answers to a precondition (304,
-/// 412), those that RFC 6585 keeps out of caches (428, 429, 431, 511), and other refusals of one request, for its length,
-/// framing, type, target or moment, which would be everybody's; but where the rules want them.
+/// Whether a status is never stored, whatever the response says: interim ones, parts (206), answers to a
+/// precondition (304, 412), those that RFC 6585 keeps out of caches (428, 429, 431, 511), and other refusals
+/// of one request, for its length, framing, type, target or moment, which would be everybody's; but where the
+/// rules want them.
 fn is_never_stored(code: u16, rules: &CacheRules) -> bool {
     match code {
         400 => rules.errors != Errors::Store400,
@@ -259,7 +261,8 @@ fn is_never_stored(code: u16, rules: &CacheRules) -> bool {
     }
 }
 
-/// Statuses that find fault with one request, as long, odd or badly framed as it came, and say nothing of the resource.
+/// Statuses that find fault with one request, as long, odd or badly framed as it came, and say nothing of the
+/// resource.
 fn is_of_request(code: u16) -> bool {
     matches!(code, 400 | 408 | 411..=417 | 421 | 422 | 425 | 426 | 428 | 429 | 431 | 501 | 505)
 }
@@ -289,8 +292,9 @@ fn is_understood(code: u16) -> bool {
     )
 }
 
-/// Whether a response to an authenticated request is meant for others, too (RFC 9111 §3.5). A targeted field speaks
-/// to this cache as s-maxage does, but leaves out the word that §3.5 asks for, so it does not count by itself.
+/// Whether a response to an authenticated request is meant for others, too (RFC 9111 §3.5). A targeted field
+/// speaks to this cache as s-maxage does, but leaves out the word that §3.5 asks for, so it does not count by
+/// itself.
 pub(crate) fn is_shareable(control: &ResponseControl) -> bool {
     control.has(Directives::PUBLIC)
         || control.has(Directives::MUST_REVALIDATE)
@@ -341,8 +345,9 @@ fn assemble(
     Stored { status, headers: kept, validators, variant, facts, tags }
 }
 
-/// Removes what may not be stored (RFC 9111 §3.1), a Content-Range in bytes, which a whole does not have (RFC 9110 §14.4),
-/// and what is counted anew for each use, and adds the Date that a recipient with a clock must add (RFC 9110 §6.6.1).
+/// Removes what may not be stored (RFC 9111 §3.1), a Content-Range in bytes, which a whole does not have (RFC
+/// 9110 §14.4), and what is counted anew for each use, and adds the Date that a recipient with a clock must
+/// add (RFC 9110 §6.6.1).
 pub(crate) fn clean(headers: &mut HeaderMap, control: &ResponseControl, rules: &CacheRules, received: Now) {
     strip_hop_by_hop(headers);
     headers.remove(header::AGE);
@@ -412,8 +417,8 @@ pub(crate) fn facts(
     }
 }
 
-/// Whether a stored response could ever be used: fresh now, or something to validate it with, or a window in which
-/// it may be used stale.
+/// Whether a stored response could ever be used: fresh now, or something to validate it with, or a window in
+/// which it may be used stale.
 fn is_of_use(stored: &Stored) -> Result<(), NotStored> {
     let facts = &stored.facts;
     let needs_validation = facts.flags.has(StoredFlags::NO_CACHE);

@@ -15,7 +15,8 @@ use std::time::{Duration, Instant, SystemTime};
 pub struct Stored {
     /// The status.
     pub status: StatusCode,
-    /// End-to-end fields, without what may not be stored (RFC 9111 §3.1) and without Age; Date is always there.
+    /// End-to-end fields, without what may not be stored (RFC 9111 §3.1) and without Age; Date is always
+    /// there.
     pub headers: HeaderMap,
     /// What it can be validated with.
     pub validators: Validators,
@@ -28,8 +29,9 @@ pub struct Stored {
 }
 
 impl Stored {
-    /// Makes it stale from the moment `since` on, as a soft purge does: its lifetime ends there, if it has not ended
-    /// before, and the windows of staleness (RFC 5861) are counted from there. One that came later is stale as it came.
+    /// Makes it stale from the moment `since` on, as a soft purge does: its lifetime ends there, if it has
+    /// not ended before, and the windows of staleness (RFC 5861) are counted from there. One that came later
+    /// is stale as it came.
     pub fn outdate(&mut self, since: Instant) {
         let facts = &mut self.facts;
         let age = facts.initial_age + since.saturating_duration_since(facts.received_mono);
@@ -37,8 +39,8 @@ impl Stored {
         facts.flags.insert(StoredFlags::PURGED);
     }
 
-    /// Makes sure that it is not used again before it has been asked about, whatever it says of staleness: it comes from where
-    /// it may have been replaced without anybody noticing.
+    /// Makes sure that it is not used again before it has been asked about, whatever it says of staleness: it
+    /// comes from where it may have been replaced without anybody noticing.
     pub fn doubt(&mut self, since: Instant) {
         self.outdate(since);
         self.facts.flags.insert(StoredFlags::DOUBTED);

@@ -1,10 +1,10 @@
-//! The tags of a response: names that its origin gives it, by which it is purged together with others. It knows no
-//! ledger.
+//! The tags of a response: names that its origin gives it, by which it is purged together with others. It
+//! knows no ledger.
 //!
-//! Five fields are read, each as its inventor has it: `Surrogate-Key` (Fastly; members parted by spaces), `Cache-Tag`
-//! (Cloudflare), `Edge-Cache-Tag` (Akamai) and `X-Cache-Tags` (all parted by commas), `xkey` (Varnish; both). Tags are
-//! compared byte by byte. What is kept of a tag is a hash of 64 bits: two tags that share one are purged together, which
-//! costs a fetch and serves nothing wrong.
+//! Five fields are read, each as its inventor has it: `Surrogate-Key` (Fastly; members parted by spaces),
+//! `Cache-Tag` (Cloudflare), `Edge-Cache-Tag` (Akamai) and `X-Cache-Tags` (all parted by commas), `xkey`
+//! (Varnish; both). Tags are compared byte by byte. What is kept of a tag is a hash of 64 bits: two tags that
+//! share one are purged together, which costs a fetch and serves nothing wrong.
 
 use http::{HeaderMap, HeaderName};
 use xxhash_rust::xxh3::xxh3_64;

@@ -1,5 +1,6 @@
 //! Cache control meant for caches like this one: CDN-Cache-Control (RFC 9213) and Surrogate-Control (W3C Edge
-//! Architecture), each of which takes the place of Cache-Control and Expires when it is there and can be read.
+//! Architecture), each of which takes the place of Cache-Control and Expires when it is there and can be
+//! read.
 
 use crate::control::{
     Argument, DELTA_SECONDS_MAX, Directives, ResponseControl, delta_seconds, each_directive,
@@ -8,7 +9,8 @@ use crate::rules::{CacheRules, Surrogate};
 use http::{HeaderMap, HeaderName};
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 
-/// The value of Surrogate-Capability to send to origins: it names this surrogate for targeted Surrogate-Control.
+/// The value of Surrogate-Capability to send to origins: it names this surrogate for targeted
+/// Surrogate-Control.
 pub const SURROGATE_CAPABILITY: &str = "weir=\"Surrogate/1.0\"";
 const DEVICE: &[u8] = b"weir";
 

@@ -1,5 +1,5 @@
-//! Validation: the conditional request to the origin (RFC 9111 §4.3.1), what a 304 changes (§3.2, §4.3.4), and what
-//! a HEAD says about what is held (§4.3.5).
+//! Validation: the conditional request to the origin (RFC 9111 §4.3.1), what a 304 changes (§3.2, §4.3.4),
+//! and what a HEAD says about what is held (§4.3.5).
 
 use crate::fields::strip_hop_by_hop;
 use crate::now::Now;
@@ -11,10 +11,10 @@ use crate::targeted::effective;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use std::time::Duration;
 
-/// Makes the fields of a request to the origin conditional on `stored`, which the request selects of what is held
-/// (RFC 9111 §4.3.1): on its entity tag and its date, as far as it has them. Nothing else that is held is asked about: a 304
-/// that meant another variant could not be told from one that means this one. The client's own preconditions are removed:
-/// the edge evaluates those on what comes back.
+/// Makes the fields of a request to the origin conditional on `stored`, which the request selects of what is
+/// held (RFC 9111 §4.3.1): on its entity tag and its date, as far as it has them. Nothing else that is held
+/// is asked about: a 304 that meant another variant could not be told from one that means this one. The
+/// client's own preconditions are removed: the edge evaluates those on what comes back.
 pub fn conditional(stored: Option<&Stored>, headers: &mut HeaderMap) {
     const CONDITIONS: [header::HeaderName; 5] = [
         header::IF_NONE_MATCH,
@@ -38,12 +38,12 @@ pub fn conditional(stored: Option<&Stored>, headers: &mut HeaderMap) {
     }
 }
 
-/// The stored response as a 304 leaves it: its fields replaced by those of the 304 except what belongs to the body,
-/// its age and lifetime counted anew (RFC 9111 §3.2, §4.3.4). The variant stays.
+/// The stored response as a 304 leaves it: its fields replaced by those of the 304 except what belongs to the
+/// body, its age and lifetime counted anew (RFC 9111 §3.2, §4.3.4). The variant stays.
 ///
-/// Of a 304 that names another entity tag (§4.3.4) the time alone is taken: it says that what was asked about is good, and
-/// its fields belong to something else. Of one that is private or no-store no field is taken, since it is for one client,
-/// and what is held is not used again without asking.
+/// Of a 304 that names another entity tag (§4.3.4) the time alone is taken: it says that what was asked about
+/// is good, and its fields belong to something else. Of one that is private or no-store no field is taken,
+/// since it is for one client, and what is held is not used again without asking.
 pub fn freshen(
     stored: &Stored,
     headers_304: &HeaderMap,
@@ -73,8 +73,9 @@ pub fn freshen(
     }
 }
 
-/// Whether a 304 with these fields, in answer to a request with those, may change what is held for all: where the
-/// request was authenticated, what is held or the 304 must say that it is for others, too (RFC 9111 §3.5).
+/// Whether a 304 with these fields, in answer to a request with those, may change what is held for all: where
+/// the request was authenticated, what is held or the 304 must say that it is for others, too (RFC 9111
+/// §3.5).
 pub fn may_freshen(
     request: &HeaderMap,
     stored: &Stored,
@@ -86,8 +87,8 @@ pub fn may_freshen(
         || is_shareable(&effective(&updated(stored, headers_304, now, now, rules).headers, rules).0)
 }
 
-/// Whether two entity tags are the same but for the name of a content coding at their end: some servers add it to the tag
-/// of a response and leave it away in the 304.
+/// Whether two entity tags are the same but for the name of a content coding at their end: some servers add
+/// it to the tag of a response and leave it away in the 304.
 fn is_same_but_coding(held: &ETag, said: &ETag) -> bool {
     fn stem(tag: &ETag) -> &[u8] {
         let tag = tag.value().as_bytes().trim_ascii();
@@ -129,9 +130,9 @@ fn updated(stored: &Stored, news: &HeaderMap, requested: Now, received: Now, rul
     Stored { status: stored.status, headers, validators, variant: stored.variant.clone(), facts, tags }
 }
 
-/// Whether a field of a 304 replaces the stored one (RFC 9111 §3.2). What describes the bytes that are held stays;
-/// a cookie is for the client whose request was validated, unless the route gives everybody the same; Vary stays,
-/// since the variant was chosen by it.
+/// Whether a field of a 304 replaces the stored one (RFC 9111 §3.2). What describes the bytes that are held
+/// stays; a cookie is for the client whose request was validated, unless the route gives everybody the same;
+/// Vary stays, since the variant was chosen by it.
 fn is_updated(name: &HeaderName, rules: &CacheRules) -> bool {
     const KEPT: [HeaderName; 8] = [
         header::CONTENT_ENCODING,

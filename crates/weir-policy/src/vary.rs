@@ -1,6 +1,6 @@
-//! Variants: which requests a stored response answers (RFC 9111 §4.1). Values are compared in a normal form where
-//! that changes no meaning: Accept-Encoding, Accept-Language, blanks around commas, several lines as one. A response with a
-//! Content-Encoding varies on Accept-Encoding, whether it says so or not.
+//! Variants: which requests a stored response answers (RFC 9111 §4.1). Values are compared in a normal form
+//! where that changes no meaning: Accept-Encoding, Accept-Language, blanks around commas, several lines as
+//! one. A response with a Content-Encoding varies on Accept-Encoding, whether it says so or not.
 
 mod encoding;
 mod language;
@@ -27,8 +27,8 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// The variant as it was written down, of a response with these fields. One that is coded and was stored when nobody
-    /// asked for whom is for those who take that coding, and says so from now on.
+    /// The variant as it was written down, of a response with these fields. One that is coded and was stored
+    /// when nobody asked for whom is for those who take that coding, and says so from now on.
     pub fn from_parts(
         mut selecting: SmallVec<[Selecting; 2]>,
         language: Option<HeaderValue>,
@@ -44,8 +44,8 @@ impl Variant {
         Variant { selecting, language, coding }
     }
 
-    /// The variant that a response to a request with these fields is; `None` where no other request can be known to
-    /// want the same (Vary `*`, Cookie, or what cannot be read).
+    /// The variant that a response to a request with these fields is; `None` where no other request can be
+    /// known to want the same (Vary `*`, Cookie, or what cannot be read).
     pub fn of(request: &HeaderMap, response: &HeaderMap) -> Option<Variant> {
         match Varies::read(request, response) {
             Varies::On(variant) => Some(variant),
@@ -53,8 +53,8 @@ impl Variant {
         }
     }
 
-    /// Whether this variant answers every request that `older`, of the same key, answers: then one that comes later takes its
-    /// place.
+    /// Whether this variant answers every request that `older`, of the same key, answers: then one that comes
+    /// later takes its place.
     pub fn covers(&self, older: &Variant) -> bool {
         if self.selecting == older.selecting && self.language == older.language {
             return true;
@@ -71,7 +71,8 @@ impl Variant {
             })
     }
 
-    /// Makes it vary on Accept-Encoding as the request has it, as others of its key do; `response` says so then.
+    /// Makes it vary on Accept-Encoding as the request has it, as others of its key do; `response` says so
+    /// then.
     pub(crate) fn vary_on_codings(&mut self, request: &HeaderMap, response: &mut HeaderMap) {
         if let Err(place) = place_of_codings(&self.selecting) {
             self.selecting.insert(place, Selecting::read(header::ACCEPT_ENCODING, request));
@@ -194,8 +195,9 @@ impl Varies {
     }
 }
 
-/// Whether a response of this variant answers a request with these fields: they are those that it was made for, or ones for
-/// which the origin would have given the same ([`Codings::stand_for`], and the language that is liked best).
+/// Whether a response of this variant answers a request with these fields: they are those that it was made
+/// for, or ones for which the origin would have given the same ([`Codings::stand_for`], and the language that
+/// is liked best).
 pub fn matches(variant: &Variant, request: &HeaderMap) -> bool {
     variant.selecting.iter().all(|field| {
         field.matches(variant.coding, request)
@@ -204,8 +206,8 @@ pub fn matches(variant: &Variant, request: &HeaderMap) -> bool {
     })
 }
 
-/// Accept-Encoding of `request` in the normal form to send to the origin; `None`: the field is left out. Requests
-/// with the same normal form are the same to [`matches`].
+/// Accept-Encoding of `request` in the normal form to send to the origin; `None`: the field is left out.
+/// Requests with the same normal form are the same to [`matches`].
 pub fn accept_encoding(request: &HeaderMap) -> Option<HeaderValue> {
     Codings::read(request).value()
 }

@@ -12,7 +12,8 @@ use std::time::Duration;
 /// The route's `stale.if_unreachable` where it has none.
 const IF_UNREACHABLE: Duration = Duration::from_secs(60 * 60);
 
-/// Proof that a stored response may be sent for the request it was judged for, with its freshness at that moment.
+/// Proof that a stored response may be sent for the request it was judged for, with its freshness at that
+/// moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reusable {
     freshness: Freshness,
@@ -159,8 +160,8 @@ fn objection(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<Revali
     (!freshness.is_fresh()).then_some(why)
 }
 
-/// Whether the client's own directives refuse what is held (RFC 9111 §5.2.1). The max-age of a browser that loads a
-/// page anew is no reason to ask for what is immutable and fresh (RFC 8246 §2).
+/// Whether the client's own directives refuse what is held (RFC 9111 §5.2.1). The max-age of a browser that
+/// loads a page anew is no reason to ask for what is immutable and fresh (RFC 8246 §2).
 fn wants_validation(ask: &Ask, stored: &Stored, freshness: &Freshness) -> bool {
     let directives = &ask.directives;
     if directives.no_cache() {
@@ -173,7 +174,8 @@ fn wants_validation(ask: &Ask, stored: &Stored, freshness: &Freshness) -> bool {
     is_too_old || is_too_close
 }
 
-/// Whether what is stale may go out all the same, and why. The windows are zero where the response forbids it.
+/// Whether what is stale may go out all the same, and why. The windows are zero where the response forbids
+/// it.
 fn stale_use(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<StaleUse> {
     let staleness = freshness.staleness();
     if staleness < freshness.while_revalidate {
@@ -188,12 +190,13 @@ fn stale_use(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<StaleU
     }
 }
 
-/// Whether a request may read what a fill brings that another request leads (RFC 9111 §4). `arrived` is when the
-/// request came, `now` when it looks at the fill's head.
+/// Whether a request may read what a fill brings that another request leads (RFC 9111 §4). `arrived` is when
+/// the request came, `now` when it looks at the fill's head.
 ///
-/// A head that came after the request is as good as one made for it, short as its lifetime may be; one that was there
-/// before is judged like anything held, so that a long fill does not outlive its freshness. What says no-cache is for
-/// the request alone that it was made for (§5.2.2.4). Where not, the request plans anew or goes past the cache.
+/// A head that came after the request is as good as one made for it, short as its lifetime may be; one that
+/// was there before is judged like anything held, so that a long fill does not outlive its freshness. What
+/// says no-cache is for the request alone that it was made for (§5.2.2.4). Where not, the request plans anew
+/// or goes past the cache.
 pub fn joined(ask: &Ask, stored: &Stored, arrived: Now, now: Now) -> Option<Reusable> {
     if stored.facts.flags.has(StoredFlags::NO_CACHE) {
         return None;

@@ -1,4 +1,5 @@
-//! A plain hit takes no memory from the allocator: consult, key, variant, verdict and answer work on what is there.
+//! A plain hit takes no memory from the allocator: consult, key, variant, verdict and answer work on what is
+//! there.
 
 #![allow(clippy::disallowed_methods, clippy::expect_used)]
 

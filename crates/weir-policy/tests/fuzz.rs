@@ -1,6 +1,7 @@
 //! Runs the fuzz body of this room over its seeds and bounded mixtures of their lines, on any toolchain.
 //!
-//! `WEIR_FUZZ_SEED` sets the randomness (printed where something fails), `WEIR_FUZZ_ROUNDS` the number of mixtures.
+//! `WEIR_FUZZ_SEED` sets the randomness (printed where something fails), `WEIR_FUZZ_ROUNDS` the number of
+//! mixtures.
 
 #![allow(clippy::unwrap_used, reason = "a test")]
 

@@ -1,7 +1,8 @@
-//! What rows in RocksDB cost: CPU a row and bytes written an object while a million objects come and go, at full speed and at
-//! a rate; how much of a core RocksDB's threads take in any 100 ms; searching. On the file system of the folder for temporary
-//! files. Run with `crates/weir-rocks/with-library cargo bench -p weir-rocks --features rocksdb [-- NAME…]`; figures only, no
-//! judgement. Names: `flood`, `rate=OBJECTS_A_SECOND`. `WRITE_MB`, `PERMILLE` and `MEMORY_MB` in the environment change the settings,
+//! What rows in RocksDB cost: CPU a row and bytes written an object while a million objects come and go, at
+//! full speed and at a rate; how much of a core RocksDB's threads take in any 100 ms; searching. On the file
+//! system of the folder for temporary files. Run with `crates/weir-rocks/with-library cargo bench -p
+//! weir-rocks --features rocksdb [-- NAME…]`; figures only, no judgement. Names: `flood`,
+//! `rate=OBJECTS_A_SECOND`. `WRITE_MB`, `PERMILLE` and `MEMORY_MB` in the environment change the settings,
 //! `SYNC_MS` (30,000) how often rows are made durable, `OBJECTS` how many are put.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
@@ -16,7 +17,8 @@ use std::time::{Duration, Instant};
 use weir_rocks::{Settings, open};
 use weir_volume::catalogue::{Change, Rows, Wanted};
 
-/// Objects that are put, two rows each. The younger half is held at a time; the segments of older ones are dropped.
+/// Objects that are put, two rows each. The younger half is held at a time; the segments of older ones are
+/// dropped.
 const OBJECTS: u64 = 1_000_000;
 /// Objects of a segment.
 const SEGMENT: u64 = 10_000;
@@ -126,8 +128,8 @@ fn search(rows: &dyn Rows) {
     row("twenty rows from somewhere", micros(begin.elapsed()) / 100.0, "µs");
 }
 
-/// The rows of an object with one tag, as the catalogue makes them: one by its site and URL, one by the tag, each with the
-/// object's number; the value says in which segment the object lies, its digest and its stamp.
+/// The rows of an object with one tag, as the catalogue makes them: one by its site and URL, one by the tag,
+/// each with the object's number; the value says in which segment the object lies, its digest and its stamp.
 fn rows_of(object: u64) -> [(Vec<u8>, Vec<u8>); 2] {
     let mixed = object.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     let url = format!(

@@ -2,8 +2,8 @@
 //!
 //! It knows rows as bytes and nothing of what they say. Without the feature `rocksdb` it is empty.
 //!
-//! There is no log of single writes: what was applied and not yet synced is lost in a crash, all of it that came after some
-//! moment. A catalogue is made from the volume's segments, which know better.
+//! There is no log of single writes: what was applied and not yet synced is lost in a crash, all of it that
+//! came after some moment. A catalogue is made from the volume's segments, which know better.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

@@ -20,7 +20,8 @@ const LOCK_RETRY: Duration = Duration::from_millis(50);
 /// Below this RocksDB writes tables too small to be worth a file each.
 pub const MEMORY_BYTES_MIN: usize = 4 << 20;
 
-/// Of a table's blocks, in bytes before compression. Nothing is looked up by key, so that a search reads many in a row.
+/// Of a table's blocks, in bytes before compression. Nothing is looked up by key, so that a search reads many
+/// in a row.
 const BLOCK_BYTES: usize = 16 << 10;
 /// Of a block of a table's index.
 const INDEX_BLOCK_BYTES: usize = 4 << 10;
@@ -49,13 +50,16 @@ pub struct Settings {
     /// Bytes of memory: half for rows that are not yet on the drive, half for indexes of tables. At least
     /// [`MEMORY_BYTES_MIN`] are taken.
     pub memory_bytes: usize,
-    /// Bytes a second that are written by flushes and compactions together. Who applies more for long is made to wait.
+    /// Bytes a second that are written by flushes and compactions together. Who applies more for long is made
+    /// to wait.
     pub write_bytes_per_second: u64,
     /// Thousandths of a core that a compaction takes at most, over some hundred milliseconds.
     pub compaction_permille: u32,
-    /// A table that was not written anew for so long is, so that what is unwanted leaves also where nothing is applied.
+    /// A table that was not written anew for so long is, so that what is unwanted leaves also where nothing
+    /// is applied.
     pub rewrite_after: Duration,
-    /// How long the database's lock is waited for: a process that was killed holds it until the kernel has taken it down.
+    /// How long the database's lock is waited for: a process that was killed holds it until the kernel has
+    /// taken it down.
     pub lock_patience: Duration,
 }
 
@@ -91,9 +95,10 @@ impl std::fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// Opens the rows in a folder; where it is not there or empty, it is made. Blocks, and waits for the lock of a process that
-/// was just killed. `wanted` is asked by RocksDB's thread for compactions until the rows are dropped; as [`Rows::apply`] may wait
-/// for that thread, it must not wait for who applies. Where it panics, the row stays.
+/// Opens the rows in a folder; where it is not there or empty, it is made. Blocks, and waits for the lock of
+/// a process that was just killed. `wanted` is asked by RocksDB's thread for compactions until the rows are
+/// dropped; as [`Rows::apply`] may wait for that thread, it must not wait for who applies. Where it panics,
+/// the row stays.
 ///
 /// The folder belongs to RocksDB: nothing else may lie in it.
 ///
@@ -177,7 +182,8 @@ fn options(settings: &Settings, buffer_bytes: usize, cache: &Cache, wanted: Want
     options
 }
 
-/// Tables without filters, because nothing is looked up by key, whose indexes are in the cache and nowhere else.
+/// Tables without filters, because nothing is looked up by key, whose indexes are in the cache and nowhere
+/// else.
 fn tables(cache: &Cache) -> BlockBasedOptions {
     let mut tables = BlockBasedOptions::default();
     tables.set_block_cache(cache);
@@ -195,7 +201,8 @@ fn is_held(error: &rocksdb::Error) -> bool {
         && (why.contains("While lock file") || why.contains("lock hold by current process"))
 }
 
-/// What is listed and not there, or not as it was written, cannot be mended; anything else that the file system says may pass.
+/// What is listed and not there, or not as it was written, cannot be mended; anything else that the file
+/// system says may pass.
 fn is_damaged(error: &rocksdb::Error) -> bool {
     match error.kind() {
         ErrorKind::Corruption | ErrorKind::InvalidArgument | ErrorKind::NotSupported => true,

@@ -1,7 +1,8 @@
-//! What tidying up may cost: rows that nobody wants are left out, and the thread rests so that it takes a share of a core.
+//! What tidying up may cost: rows that nobody wants are left out, and the thread rests so that it takes a
+//! share of a core.
 //!
-//! RocksDB's rate limiter counts bytes written. A compaction that drops what it reads writes little and would take a whole
-//! core; so the filter, which sees every row, looks at its thread's clock as well.
+//! RocksDB's rate limiter counts bytes written. A compaction that drops what it reads writes little and would
+//! take a whole core; so the filter, which sees every row, looks at its thread's clock as well.
 
 use std::ffi::CStr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -77,7 +78,8 @@ impl Pace {
         Self { permille, last: None }
     }
 
-    /// What to rest now, given the wall's clock and the thread's own. Time in which the thread did nothing is not saved up.
+    /// What to rest now, given the wall's clock and the thread's own. Time in which the thread did nothing is
+    /// not saved up.
     fn rest(&mut self, wall: Duration, own: Duration) -> Duration {
         let rest = self.last.map_or(Duration::ZERO, |(wall_before, own_before)| {
             let worked = own.saturating_sub(own_before);

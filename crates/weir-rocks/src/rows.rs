@@ -79,7 +79,8 @@ impl Rows for RocksRows {
     }
 
     fn sync(&self) -> Result<(), RowsError> {
-        // Tables are written whole and synced before they are listed, oldest first: what is listed after a crash is a prefix.
+        // Tables are written whole and synced before they are listed, oldest first: what is listed after a
+        // crash is a prefix.
         let result = match &*self.database.read() {
             Some(database) => database.flush().map_err(|error| failed("sync rows", error)),
             None => Err(closed("sync rows")),
@@ -110,7 +111,8 @@ impl Rows for RocksRows {
 }
 
 impl RocksRows {
-    /// Everything in the folder, tables that only a search still reads included; nothing where it cannot be listed.
+    /// Everything in the folder, tables that only a search still reads included; nothing where it cannot be
+    /// listed.
     fn disk_bytes(&self) -> u64 {
         let (mut listed, now) = (self.listed.lock(), now(ClockId::Monotonic));
         if listed.at.is_none_or(|at| now.saturating_sub(at) >= LIST_EVERY) {

@@ -1,6 +1,6 @@
-//! What the RAM tier costs: `find`, a store with and without eviction, bytes of memory an object, and what becomes of
-//! the process's memory when bodies come and go. Run with `cargo bench -p weir-store [-- NAME…]`; figures only, no
-//! judgement. Names: `find`, `insert`, `memory`, `churn`, `purge`.
+//! What the RAM tier costs: `find`, a store with and without eviction, bytes of memory an object, and what
+//! becomes of the process's memory when bodies come and go. Run with `cargo bench -p weir-store [-- NAME…]`;
+//! figures only, no judgement. Names: `find`, `insert`, `memory`, `churn`, `purge`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -25,7 +25,8 @@ fn main() {
     }
 }
 
-/// `find` in a store of a million objects: at random, and among a thousand hot ones, by one thread and by two.
+/// `find` in a store of a million objects: at random, and among a thousand hot ones, by one thread and by
+/// two.
 fn find() {
     let store = Store::new(16 * GIB);
     let proof = proof();
@@ -68,7 +69,8 @@ fn find() {
     row("find, absent", nanoseconds(time, 2_000_000), "ns");
 }
 
-/// A purge by tag among a million objects that bear four tags each, and what look-ups cost until they are stamped anew.
+/// A purge by tag among a million objects that bear four tags each, and what look-ups cost until they are
+/// stamped anew.
 fn purge() {
     let store = Store::new(16 * GIB);
     let tags = "shop page product-17 lang-en";

@@ -1,9 +1,10 @@
 //! What may go down to the drive: the decision, and what it remembers.
 //!
-//! A drive wears by what is written to it, and most of what is asked for is never asked for again. Each request is
-//! noted in a sketch ([`Sketch`]), under the digest by which the volumes know the key; whether a body goes down while it
-//! arrives is said by [`Admission::judge`], of values alone. What does not stays in memory, and goes down from there once
-//! it is asked for again ([`thread`]): without another request to the origin, and off the way of the one that decided.
+//! A drive wears by what is written to it, and most of what is asked for is never asked for again. Each
+//! request is noted in a sketch ([`Sketch`]), under the digest by which the volumes know the key; whether a
+//! body goes down while it arrives is said by [`Admission::judge`], of values alone. What does not stays in
+//! memory, and goes down from there once it is asked for again ([`thread`]): without another request to the
+//! origin, and off the way of the one that decided.
 
 mod file;
 mod sketch;
@@ -37,7 +38,8 @@ pub enum AdmissionMode {
     /// All that may be stored.
     #[default]
     Always,
-    /// All while the volume has room and its budget is not used before its time; then what is asked for often enough.
+    /// All while the volume has room and its budget is not used before its time; then what is asked for often
+    /// enough.
     Auto,
     /// What was asked for before.
     Second,
@@ -50,7 +52,8 @@ const MODES: [AdmissionMode; 3] = [AdmissionMode::Always, AdmissionMode::Auto, A
 pub struct AdmissionSettings {
     /// What may go down.
     pub mode: AdmissionMode,
-    /// The state folder, in which the sketch and the budgets' use are kept over a restart, where they are to be.
+    /// The state folder, in which the sketch and the budgets' use are kept over a restart, where they are to
+    /// be.
     pub disk: Option<Arc<dyn Disk>>,
     /// The bytes of all volumes together, by which the sketch is sized.
     pub volumes_bytes: u64,
@@ -158,9 +161,9 @@ impl Admission {
     }
 }
 
-/// How often something must have been asked for to be worth what it takes: once while there is room and at most half of the
-/// budget due is spent, twice afterwards, and the more often the more of the budget is used before its time. `None` where
-/// nothing is.
+/// How often something must have been asked for to be worth what it takes: once while there is room and at
+/// most half of the budget due is spent, twice afterwards, and the more often the more of the budget is used
+/// before its time. `None` where nothing is.
 fn demanded(room: Room) -> Option<u32> {
     let Room { is_left, ahead, is_half_spent } = room;
     if ahead > AHEAD_MAX {

@@ -1,8 +1,9 @@
-//! The bytes of a generation: blocks of 64 KiB with holes while they arrive, a plain list once they are whole.
+//! The bytes of a generation: blocks of 64 KiB with holes while they arrive, a plain list once they are
+//! whole.
 //!
-//! States: *growing* (a map of slots under a mutex, held for as long as it takes to look one up; copying happens
-//! outside of it), then *sealed* (a list that never changes, read without a lock). There is no way back.
-//! It wakes nobody: whoever drives a [`crate::Writer`] tells the readers.
+//! States: *growing* (a map of slots under a mutex, held for as long as it takes to look one up; copying
+//! happens outside of it), then *sealed* (a list that never changes, read without a lock). There is no way
+//! back. It wakes nobody: whoever drives a [`crate::Writer`] tells the readers.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +37,8 @@ pub enum Read {
     NotYet,
     /// The offset is the end of the body, or beyond.
     End,
-    /// Not here, and no running writer brings it: the fill was abandoned, or its window has gone by. Plan anew or cut.
+    /// Not here, and no running writer brings it: the fill was abandoned, or its window has gone by. Plan
+    /// anew or cut.
     Gone,
 }
 
@@ -220,8 +222,8 @@ impl Body {
         growing.writers.len()
     }
 
-    /// Adds bytes that lie within one block, for the writer `id`. The `charge` covers them and a block's overhead;
-    /// what is not used of it is given back.
+    /// Adds bytes that lie within one block, for the writer `id`. The `charge` covers them and a block's
+    /// overhead; what is not used of it is given back.
     pub(crate) fn add(&self, id: u32, offset: u64, bytes: Bytes, mut charge: Charge) -> Added {
         let number = offset / BLOCK_BYTES as u64;
         let at = (offset % BLOCK_BYTES as u64) as usize;
@@ -247,7 +249,8 @@ impl Body {
         if is_complete { Added::Complete(number) } else { Added::Done }
     }
 
-    /// Copies the parts of a complete block into one allocation of the right size; the lock is not held meanwhile.
+    /// Copies the parts of a complete block into one allocation of the right size; the lock is not held
+    /// meanwhile.
     pub(crate) fn join(&self, number: u64) {
         let (parts, budget) = {
             let lock = self.growing.lock();
@@ -314,8 +317,8 @@ impl Body {
         true
     }
 
-    /// Drops what is held elsewhere as well: the blocks of which all that is held lies in `elsewhere`, but for those that a
-    /// writer is at.
+    /// Drops what is held elsewhere as well: the blocks of which all that is held lies in `elsewhere`, but
+    /// for those that a writer is at.
     pub(crate) fn forget(&self, elsewhere: &Intervals) {
         let mut dropped = SmallVec::<[Slot; 4]>::new();
         let mut growing = self.growing.lock();

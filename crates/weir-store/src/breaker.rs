@@ -1,14 +1,15 @@
-//! How a volume is treated by what its drive does: when it is not waited for any more, when it is let go, and when it is tried
-//! again. Pure: it is told what happened and when, and says what is to be done.
+//! How a volume is treated by what its drive does: when it is not waited for any more, when it is let go, and
+//! when it is tried again. Pure: it is told what happened and when, and says what is to be done.
 //!
-//! Each way of failing has its own pause, which doubles when it fails again soon after it was tried, so that a drive that comes and
-//! goes disturbs ever less.
+//! Each way of failing has its own pause, which doubles when it fails again soon after it was tried, so that
+//! a drive that comes and goes disturbs ever less.
 
 use std::time::Duration;
 
 use crate::volume_state::VolumeState;
 
-/// A volume that did not keep up is not waited for so long, at first and at most; and after so long a calm, as at first again.
+/// A volume that did not keep up is not waited for so long, at first and at most; and after so long a calm,
+/// as at first again.
 const SLOW: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), Duration::from_secs(120));
 /// A volume that was let go is opened again after so long.
 const EJECTED: Backoff =

@@ -1,10 +1,13 @@
-//! The ceiling of memory: an atomic count of bytes against a limit, and charges that give their bytes back when dropped.
+//! The ceiling of memory: an atomic count of bytes against a limit, and charges that give their bytes back
+//! when dropped.
 //!
-//! Every byte that the store keeps is charged before it is kept, so that the sum never passes the limit. A block is a
-//! [`Bytes`] whose owner holds its charge: it stays counted until the last clone, in whichever response, has dropped.
-//! What transfers under way need to go on with is reserved: other charges leave it free, so that none of them waits for another.
-//! Not counted: whole blocks in stock for the next (a thirty-second of the ceiling), the pieces of an unfinished block that a reader still holds after they were joined (they belong to
-//! the reader's bytes in flight), and the block under construction in each writing thread.
+//! Every byte that the store keeps is charged before it is kept, so that the sum never passes the limit. A
+//! block is a [`Bytes`] whose owner holds its charge: it stays counted until the last clone, in whichever
+//! response, has dropped. What transfers under way need to go on with is reserved: other charges leave it
+//! free, so that none of them waits for another. Not counted: whole blocks in stock for the next (a
+//! thirty-second of the ceiling), the pieces of an unfinished block that a reader still holds after they were
+//! joined (they belong to the reader's bytes in flight), and the block under construction in each writing
+//! thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,8 +29,8 @@ const STOCK_BLOCKS: (usize, usize) = (16, 1024);
 #[derive(Debug)]
 pub struct Budget {
     limit_bytes: u64,
-    /// Room of whole blocks, for the next: an allocator that gets them back from one thread and gives them to another keeps pages
-    /// in which little lives.
+    /// Room of whole blocks, for the next: an allocator that gets them back from one thread and gives them to
+    /// another keeps pages in which little lives.
     stock: (Sender<Vec<u8>>, Receiver<Vec<u8>>),
     used_bytes: AtomicU64,
     /// What is kept free of all charges but those of whom it was promised to.
@@ -63,7 +66,8 @@ impl Budget {
         self.is_kept().then_some(charge)
     }
 
-    /// Takes `bytes` that are covered by a reserve: its holder sees to it that what it has taken so is never more than that.
+    /// Takes `bytes` that are covered by a reserve: its holder sees to it that what it has taken so is never
+    /// more than that.
     pub(crate) fn charge_reserved(self: &Arc<Budget>, bytes: u64) -> Option<Charge> {
         self.charge_below(bytes, self.limit_bytes)
     }
@@ -74,7 +78,8 @@ impl Budget {
         Some(Charge { budget: Arc::clone(self), bytes })
     }
 
-    /// Keeps `bytes` free of the charges of others, if they are free now and reserves do not come to more than half of the ceiling.
+    /// Keeps `bytes` free of the charges of others, if they are free now and reserves do not come to more
+    /// than half of the ceiling.
     pub(crate) fn reserve(self: &Arc<Budget>, bytes: u64) -> Option<Reserve> {
         if !self.may_reserve(bytes) {
             return None;

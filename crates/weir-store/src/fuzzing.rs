@@ -1,4 +1,5 @@
-//! The bodies of the fuzz targets for what lies on drives: each takes any bytes and panics where a promise is broken.
+//! The bodies of the fuzz targets for what lies on drives: each takes any bytes and panics where a promise is
+//! broken.
 
 pub use crate::ledger::record::fuzzed::ledger;
 pub use weir_volume::testing::fuzzing::{head, journal, record};

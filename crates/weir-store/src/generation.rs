@@ -1,8 +1,8 @@
 //! A generation: one version of one variant, its head and its bytes.
 //!
-//! Residence: *filling* → *resident* → *retired*, and back to *resident* when a retired one is freshened. It changes
-//! only under the shelf's lock (see `shelf`); everyone may look. A retired generation is whole for those who hold it:
-//! its blocks live by reference count.
+//! Residence: *filling* → *resident* → *retired*, and back to *resident* when a retired one is freshened. It
+//! changes only under the shelf's lock (see `shelf`); everyone may look. A retired generation is whole for
+//! those who hold it: its blocks live by reference count.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -186,8 +186,8 @@ impl Generation {
         self.body.is_whole() || self.below.get().is_some_and(Below::is_whole)
     }
 
-    /// True when it is at rest in part: what is missing can be brought by [`crate::Store::resume`]. Of a body that begins to
-    /// arrive that is not said.
+    /// True when it is at rest in part: what is missing can be brought by [`crate::Store::resume`]. Of a body
+    /// that begins to arrive that is not said.
     pub fn is_part(&self) -> bool {
         !self.is_whole()
             && self.length().is_some()
@@ -292,8 +292,9 @@ impl Generation {
         self.below.get().is_some() && !self.body.is_whole()
     }
 
-    /// What is at `offset` of a body on the volume, at most `max` bytes (and at most [`crate::PIECE_BYTES_MAX`]), checked
-    /// against what was stored; `None` at its end. `place` is kept between two reads of one body.
+    /// What is at `offset` of a body on the volume, at most `max` bytes (and at most
+    /// [`crate::PIECE_BYTES_MAX`]), checked against what was stored; `None` at its end. `place` is kept
+    /// between two reads of one body.
     ///
     /// # Errors
     /// [`Gone`] where the bytes are there no more, or are not what was stored.
@@ -317,8 +318,8 @@ impl Generation {
         self.finding.load(Ordering::Relaxed)
     }
 
-    /// Leaves for the next reader what was found out about its bytes: a number that means something to readers alone. It is
-    /// forgotten with the generation, and not written to the volume.
+    /// Leaves for the next reader what was found out about its bytes: a number that means something to
+    /// readers alone. It is forgotten with the generation, and not written to the volume.
     pub fn set_finding(&self, finding: u64) {
         self.finding.store(finding, Ordering::Relaxed);
     }
@@ -370,8 +371,8 @@ impl Generation {
         self.body.read(offset, max)
     }
 
-    /// The blocks of a whole body: each of [`crate::BLOCK_BYTES`] but the last. Borrowed, so that a hit writes them
-    /// out without touching a reference count.
+    /// The blocks of a whole body: each of [`crate::BLOCK_BYTES`] but the last. Borrowed, so that a hit
+    /// writes them out without touching a reference count.
     pub fn blocks(&self) -> Option<&[Bytes]> {
         self.body.blocks()
     }
@@ -381,7 +382,8 @@ impl Generation {
         self.body.window_start()
     }
 
-    /// True when it is found no more: replaced, evicted, dead, outgrown or abandoned. Its bytes stay readable.
+    /// True when it is found no more: replaced, evicted, dead, outgrown or abandoned. Its bytes stay
+    /// readable.
     pub fn is_retired(&self) -> bool {
         self.retirement().is_some()
     }
@@ -448,7 +450,8 @@ impl Generation {
     }
 }
 
-/// What a generation costs in memory beside its head and its body: itself, its key, its places in index and queues.
+/// What a generation costs in memory beside its head and its body: itself, its key, its places in index and
+/// queues.
 pub(crate) fn overhead_bytes(key: &CacheKey) -> u64 {
     const INDEX_BYTES: u64 = 112;
     let own = size_of::<Generation>() + size_of::<Label>() + key.full.len() + 32;

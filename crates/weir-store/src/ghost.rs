@@ -1,4 +1,5 @@
-//! The ghosts of S3-FIFO: digests of what left the small queue unused, so that what comes back goes to the main queue.
+//! The ghosts of S3-FIFO: digests of what left the small queue unused, so that what comes back goes to the
+//! main queue.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;

@@ -1,7 +1,7 @@
 //! The head of a generation: what policy knows of the response, in memory of its own, and its printed form.
 //!
-//! The store reads no field. It copies all values into one allocation of the right size, since those of a response
-//! that has just come are slices of a connection's buffer, which a kept head would keep alive.
+//! The store reads no field. It copies all values into one allocation of the right size, since those of a
+//! response that has just come are slices of a connection's buffer, which a kept head would keep alive.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -45,7 +45,8 @@ pub struct Printed {
     pub head: Bytes,
 }
 
-/// A look at the present head. Cheap to get: no reference count is touched. Keep it short, and not over an `.await`.
+/// A look at the present head. Cheap to get: no reference count is touched. Keep it short, and not over an
+/// `.await`.
 pub struct HeadRef(pub(crate) Guard<Arc<Head>>);
 
 impl HeadRef {

@@ -1,12 +1,14 @@
 //! The numbered list of purges and invalidations (RFC 9111 §4.4), and what each of them does to what is held.
 //!
-//! Stamps are numbers, not times: a generation carries the ledger's number at the moment its origin request was sent. It is
-//! dead iff that is smaller than the largest hard mark that concerns it, and stale at once iff it is smaller than the
-//! largest soft one. Responses in flight need no marking. What concerns a generation is found by look-ups whose number
-//! does not depend on how much is held: its site, its URL, each of its tags, each length of prefix that is marked.
+//! Stamps are numbers, not times: a generation carries the ledger's number at the moment its origin request
+//! was sent. It is dead iff that is smaller than the largest hard mark that concerns it, and stale at once
+//! iff it is smaller than the largest soft one. Responses in flight need no marking. What concerns a
+//! generation is found by look-ups whose number does not depend on how much is held: its site, its URL, each
+//! of its tags, each length of prefix that is marked.
 //!
-//! Rooms: `scope` what a mark may concern, `asked` what is under way, `marks` the tables and their limits, `record` the file's form
-//! (`docs/format/ledger.md`), `book` the thread that makes marks durable, `scribe` who writes the file.
+//! Rooms: `scope` what a mark may concern, `asked` what is under way, `marks` the tables and their limits,
+//! `record` the file's form (`docs/format/ledger.md`), `book` the thread that makes marks durable, `scribe`
+//! who writes the file.
 
 mod asked;
 mod book;
@@ -35,8 +37,8 @@ pub use scope::{Force, Judged, Mark, PREFIX_BYTES_MAX, Scope, Stamp};
 use scribe::Nature;
 pub use scribe::Past;
 
-/// The ledger: a counter, the marks made with it, and the file that they are in. What is not opened with files lives in
-/// memory alone.
+/// The ledger: a counter, the marks made with it, and the file that they are in. What is not opened with
+/// files lives in memory alone.
 #[derive(Debug)]
 pub struct Ledger {
     marks: Arc<Marks>,
@@ -88,9 +90,10 @@ impl Ledger {
         Ledger::of(Arc::new(Marks::new(marks_max)), None, nature, Past::Whole)
     }
 
-    /// The ledger of a state folder (`disk`): its marks and its number come back, and what is marked from now on is written. `least` is a
-    /// number that it is known to have reached. Where it cannot be written it is in force all the same, as after any write that
-    /// fails ([`LedgerState::failure`]). Blocks for writes and syncs.
+    /// The ledger of a state folder (`disk`): its marks and its number come back, and what is marked from now
+    /// on is written. `least` is a number that it is known to have reached. Where it cannot be written it is
+    /// in force all the same, as after any write that fails ([`LedgerState::failure`]). Blocks for writes and
+    /// syncs.
     ///
     /// # Errors
     /// A file that cannot be read, is no ledger, or of a newer version.
@@ -134,8 +137,9 @@ impl Ledger {
         Stamp(self.nature.doubted)
     }
 
-    /// Goes on from that number at least, so that what is stamped with it is older than all that is marked from now on. Where that
-    /// is a leap it is durable when this returns, or cannot be made so within some seconds. Blocks.
+    /// Goes on from that number at least, so that what is stamped with it is older than all that is marked
+    /// from now on. Where that is a leap it is durable when this returns, or cannot be made so within some
+    /// seconds. Blocks.
     pub(crate) fn raise(&self, number: u64) {
         if self.marks.raise(number)
             && let Some(book) = self.book.as_ref().filter(|_| !self.is_away())
@@ -149,8 +153,8 @@ impl Ledger {
         self.marks.current()
     }
 
-    /// The number now, for what is asked of an origin from here on: marks that concern it are kept for as long as it is under way,
-    /// unless they are too many.
+    /// The number now, for what is asked of an origin from here on: marks that concern it are kept for as
+    /// long as it is under way, unless they are too many.
     pub fn ask(&self) -> Asking {
         self.under_way.hold(|| self.current())
     }
@@ -170,13 +174,14 @@ impl Ledger {
         self.is_away.load(Ordering::Acquire)
     }
 
-    /// A number beyond the one now, which is no mark's: what is asked for from here on can be told from what was before.
+    /// A number beyond the one now, which is no mark's: what is asked for from here on can be told from what
+    /// was before.
     pub(crate) fn step(&self) -> Stamp {
         self.marks.step()
     }
 
-    /// Makes marks, at once and for all who look from now on; returns the largest. They are written with the next batch,
-    /// and nobody waits for it.
+    /// Makes marks, at once and for all who look from now on; returns the largest. They are written with the
+    /// next batch, and nobody waits for it.
     pub fn mark(&self, wanted: &[Mark], now: Now) -> Stamp {
         let stamp = self.enter(wanted, now, None);
         if let Some(book) = &self.book {
@@ -185,8 +190,9 @@ impl Ledger {
         stamp
     }
 
-    /// Makes marks, at once, and says when they are durable: `acknowledge` is called by the ledger's thread after one
-    /// sync for all who came meanwhile. Where it fails the marks are in force all the same, until the process ends.
+    /// Makes marks, at once, and says when they are durable: `acknowledge` is called by the ledger's thread
+    /// after one sync for all who came meanwhile. Where it fails the marks are in force all the same, until
+    /// the process ends.
     pub fn purge(&self, wanted: &[Mark], now: Now, acknowledge: Acknowledge) -> Stamp {
         self.enter(wanted, now, Some(acknowledge))
     }
@@ -204,8 +210,8 @@ impl Ledger {
         }
     }
 
-    /// What the marks say of a response with that key and those tags whose origin request was sent at `stamp`. One atomic
-    /// compare where no mark is newer than the stamp.
+    /// What the marks say of a response with that key and those tags whose origin request was sent at
+    /// `stamp`. One atomic compare where no mark is newer than the stamp.
     pub fn judge(&self, key: &CacheKey, tags: &Tags, stamp: Stamp) -> Judged {
         if self.is_settled(stamp) { Judged::Alive } else { self.marks.judge(key, tags, stamp) }
     }
@@ -230,8 +236,8 @@ impl Ledger {
         self.marks.reach(since)
     }
 
-    /// Drops the marks up to a number. Whatever they concerned must have been seen to, and what shall live on must bear
-    /// that number at least: it becomes a mark of everything.
+    /// Drops the marks up to a number. Whatever they concerned must have been seen to, and what shall live on
+    /// must bear that number at least: it becomes a mark of everything.
     pub(crate) fn retire_marks(&self, until: Stamp) {
         self.marks.retire(until);
         if let Some(book) = &self.book {
@@ -239,8 +245,8 @@ impl Ledger {
         }
     }
 
-    /// Gives the file away, once all that was marked so far is in it: from then on another process may open it. What is
-    /// marked meanwhile is in force here, and waits to become durable. Blocks.
+    /// Gives the file away, once all that was marked so far is in it: from then on another process may open
+    /// it. What is marked meanwhile is in force here, and waits to become durable. Blocks.
     ///
     /// # Errors
     /// What was marked cannot be written; then the file is kept.
@@ -257,9 +263,9 @@ impl Ledger {
         self.is_away.store(false, Ordering::Release);
     }
 
-    /// Gives what was marked since [`Ledger::release`], and what will be, to the process that writes the file now.
-    /// [`Ledger::mark`] waits for it from now on, for a second at most, so that who invalidates through this process finds
-    /// it done in the other.
+    /// Gives what was marked since [`Ledger::release`], and what will be, to the process that writes the file
+    /// now. [`Ledger::mark`] waits for it from now on, for a second at most, so that who invalidates through
+    /// this process finds it done in the other.
     pub fn bequeath(&self, successor: Box<dyn Successor>) {
         if let Some(book) = &self.book {
             book.bequeath(successor);

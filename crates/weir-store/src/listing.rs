@@ -1,9 +1,9 @@
-//! What is cached, page by page: first what is in memory alone, in the order of its keys, then what is on each volume, by its
-//! catalogue in the order of keys, or without one in the order of writing.
+//! What is cached, page by page: first what is in memory alone, in the order of its keys, then what is on
+//! each volume, by its catalogue in the order of keys, or without one in the order of writing.
 //!
-//! A page looks at no more than [`LOOKED_MAX`] records of the volume, so that it may be short, or empty, and not the last one.
-//! What comes or goes between two pages may be met or not; nothing is met twice but what goes down meanwhile. What a purge has
-//! made dead is not listed.
+//! A page looks at no more than [`LOOKED_MAX`] records of the volume, so that it may be short, or empty, and
+//! not the last one. What comes or goes between two pages may be met or not; nothing is met twice but what
+//! goes down meanwhile. What a purge has made dead is not listed.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -193,7 +193,8 @@ impl Lister<'_> {
         self.shelf.tiers.hold(generation)
     }
 
-    /// What is on the volumes, one after another in the order of their identities, from a place in one of them on.
+    /// What is on the volumes, one after another in the order of their identities, from a place in one of
+    /// them on.
     fn below(&mut self, after: &[u8]) -> Result<Option<Vec<u8>>, Unlisted> {
         let (mut kind, from, mut rest) = match after.split_first() {
             None => (None, 0, after),

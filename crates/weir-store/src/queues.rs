@@ -1,8 +1,10 @@
-//! Who goes when space is needed: S3-FIFO by bytes (Yang et al., "FIFO queues are all you need for cache eviction",
-//! SOSP '23): a small queue for what is new, a main queue for what was used twice, ghosts of what was not.
+//! Who goes when space is needed: S3-FIFO by bytes (Yang et al., "FIFO queues are all you need for cache
+//! eviction", SOSP '23): a small queue for what is new, a main queue for what was used twice, ghosts of what
+//! was not.
 //!
-//! Pure bookkeeping under its owner's lock. Two departures from the paper, both for predictability: what is being read
-//! at the moment is passed over, since dropping it would free nothing; and a search ends after a fixed number of steps.
+//! Pure bookkeeping under its owner's lock. Two departures from the paper, both for predictability: what is
+//! being read at the moment is passed over, since dropping it would free nothing; and a search ends after a
+//! fixed number of steps.
 
 use std::sync::Arc;
 

@@ -1,9 +1,11 @@
-//! The register: which volumes the house knows, how far each was when it was last seen, and since when one that was away is not to
-//! be believed. A file of the state folder, written whole and renamed, a line a volume (`docs/format/register.md`).
+//! The register: which volumes the house knows, how far each was when it was last seen, and since when one
+//! that was away is not to be believed. A file of the state folder, written whole and renamed, a line a
+//! volume (`docs/format/register.md`).
 //!
-//! A volume that was pulled, ejected, restored from a copy, or used elsewhere lacks what happened meanwhile: what was purged there
-//! may have no mark any more, and what was replaced may lie on another volume. So a volume is believed only if it is the one that
-//! was seen last, no older, and no copy of it ([`Opening`]): otherwise what it holds is asked about before it is used ([`Arrival::trusted_from`]), or is gone
+//! A volume that was pulled, ejected, restored from a copy, or used elsewhere lacks what happened meanwhile:
+//! what was purged there may have no mark any more, and what was replaced may lie on another volume. So a
+//! volume is believed only if it is the one that was seen last, no older, and no copy of it ([`Opening`]):
+//! otherwise what it holds is asked about before it is used ([`Arrival::trusted_from`]), or is gone
 //! ([`Arrival::dead_below`]) where marks were dropped in its absence.
 
 mod text;
@@ -65,7 +67,8 @@ struct State {
     numbers: u64,
     /// The ledger has reached this number, durably.
     ledger: u64,
-    /// What openings were announced with by starts that have not come as far as [`Register::call`], and by the last one.
+    /// What openings were announced with by starts that have not come as far as [`Register::call`], and by
+    /// the last one.
     announced: Vec<u64>,
     volumes: BTreeMap<u128, Entry>,
     /// The file may not say this; not written down.
@@ -83,7 +86,8 @@ struct Entry {
     ledger: u128,
     /// It was there all the time since.
     is_present: bool,
-    /// It has arrived in this process; not written down. One that has not lacks what happens now, though it may have been present.
+    /// It has arrived in this process; not written down. One that has not lacks what happens now, though it
+    /// may have been present.
     is_here: bool,
     /// It has arrived in this process, and may have left; not written down.
     was_here: bool,
@@ -165,8 +169,8 @@ impl Distrust {
 }
 
 impl Register {
-    /// The register of a state folder. One that is lost or damaged knows nothing, so that every volume that holds something is
-    /// asked about; whether it was damaged is said beside it.
+    /// The register of a state folder. One that is lost or damaged knows nothing, so that every volume that
+    /// holds something is asked about; whether it was damaged is said beside it.
     ///
     /// # Errors
     /// The file is there and cannot be read.
@@ -186,8 +190,9 @@ impl Register {
         Ok(())
     }
 
-    /// Says, before volumes are opened, that their openings will be this process's: one that is killed before it could write down
-    /// that a volume has come is known by the next. Where that cannot be written their numbers are as any.
+    /// Says, before volumes are opened, that their openings will be this process's: one that is killed before
+    /// it could write down that a volume has come is known by the next. Where that cannot be written their
+    /// numbers are as any.
     pub fn announce(&self) {
         let mut state = self.state.lock();
         let (with, before) = (random::word(), state.announced.clone());
@@ -221,8 +226,8 @@ impl Register {
         self.state.lock().is_unwritten
     }
 
-    /// Whether the volume that was last in a folder was on a drive of its own: then an empty folder that is on the root's drive is
-    /// a mount that is missing.
+    /// Whether the volume that was last in a folder was on a drive of its own: then an empty folder that is
+    /// on the root's drive is a mount that is missing.
     pub fn was_mount(&self, path: &str) -> bool {
         self.state.lock().volumes.values().any(|entry| entry.path == path && entry.is_mount)
     }
@@ -240,13 +245,15 @@ impl Register {
         state.volumes.iter().find(is_other).map(|(id, _)| *id)
     }
 
-    /// Says that a volume is there from now on, and leads the ledger beyond all numbers that it bears, so that whatever is marked
-    /// from now on concerns it; durable when it returns.
+    /// Says that a volume is there from now on, and leads the ledger beyond all numbers that it bears, so
+    /// that whatever is marked from now on concerns it; durable when it returns.
     ///
-    /// Where it cannot be written down that is done later, and a start before then finds another opening than the last one it knows.
+    /// Where it cannot be written down that is done later, and a start before then finds another opening than
+    /// the last one it knows.
     ///
     /// # Errors
-    /// It cannot be written down, nor would that be noticed; or its numbers are no ledger's: the volume is not to be used.
+    /// It cannot be written down, nor would that be noticed; or its numbers are no ledger's: the volume is
+    /// not to be used.
     pub fn arrive(&self, volume: Arriving<'_>, ledger: &Ledger) -> io::Result<Arrival> {
         let mut state = self.state.lock();
         let known = state.volumes.get(&volume.id);
@@ -332,8 +339,8 @@ impl Register {
         })
     }
 
-    /// Says of all volumes whose folders are not among these that nobody expects them, and of all others but the present ones that
-    /// they are away.
+    /// Says of all volumes whose folders are not among these that nobody expects them, and of all others but
+    /// the present ones that they are away.
     ///
     /// # Errors
     /// As [`Register::leave`].
@@ -349,13 +356,14 @@ impl Register {
         self.write(&mut state, wanted)
     }
 
-    /// Whether a volume is away that is expected back, or is still being opened: marks are kept for it while there is room.
+    /// Whether a volume is away that is expected back, or is still being opened: marks are kept for it while
+    /// there is room.
     pub(crate) fn is_somebody_away(&self) -> bool {
         self.state.lock().volumes.values().any(|entry| entry.is_expected && !entry.is_here)
     }
 
-    /// Says before marks are dropped that whatever was not swept by them is dead: all that is not here, and `unswept`. `reached` is
-    /// how far those have come that were.
+    /// Says before marks are dropped that whatever was not swept by them is dead: all that is not here, and
+    /// `unswept`. `reached` is how far those have come that were.
     ///
     /// # Errors
     /// Nothing was said: the marks are to be kept.
@@ -370,7 +378,8 @@ impl Register {
         })
     }
 
-    /// Writes down how far the volumes that are there, and the ledger, have come, and which numbers objects got.
+    /// Writes down how far the volumes that are there, and the ledger, have come, and which numbers objects
+    /// got.
     ///
     /// # Errors
     /// It was not written down.
@@ -390,7 +399,8 @@ impl Register {
         self.write(&mut state, wanted)
     }
 
-    /// Writes what is wanted, if it is news; in memory it is so in either case, so that this process does not forget.
+    /// Writes what is wanted, if it is news; in memory it is so in either case, so that this process does not
+    /// forget.
     fn write(&self, state: &mut State, mut wanted: State) -> io::Result<()> {
         wanted.forget();
         if *state == wanted && !state.is_unwritten {
@@ -403,8 +413,9 @@ impl Register {
     }
 }
 
-/// Why a volume is not to be believed. What it says of this very ledger counts though it holds nothing, or was away.
-/// `announced` is what starts announced that were perhaps killed before they could write down that it came.
+/// Why a volume is not to be believed. What it says of this very ledger counts though it holds nothing, or
+/// was away. `announced` is what starts announced that were perhaps killed before they could write down that
+/// it came.
 fn distrust(
     volume: &Arriving<'_>,
     known: Option<&Entry>,

@@ -1,9 +1,9 @@
-//! The shelf: what is kept at the moment. It joins the index, the queues and the budget, and makes every change of a
-//! generation's residence.
+//! The shelf: what is kept at the moment. It joins the index, the queues and the budget, and makes every
+//! change of a generation's residence.
 //!
 //! One mutex guards the queues, all changes of the index, and residence; it is taken when something is begun,
-//! published, retired or evicted, never on a hit, and no body is freed under it. Lock order: the shelf's lock first,
-//! then a body's.
+//! published, retired or evicted, never on a hit, and no body is freed under it. Lock order: the shelf's lock
+//! first, then a body's.
 
 mod below;
 mod share;
@@ -33,7 +33,8 @@ pub(crate) use share::Window;
 
 /// How many generations one step of the sweeper looks at.
 const SWEEP_STEP: usize = 256;
-/// What begins to fill has a larger number than all that comes up from a volume, which keeps its object's number there.
+/// What begins to fill has a larger number than all that comes up from a volume, which keeps its object's
+/// number there.
 const SEQUENCE_MIN: u64 = 1 << 48;
 
 /// What a step of the sweeper has found.
@@ -140,8 +141,8 @@ impl Shelf {
             || matches!(self.judge(label), Judged::Stale(_))
     }
 
-    /// Makes a generation stale that a soft mark concerns, and stamps it anew. False when it is dead by now: because of a
-    /// hard mark, or because there is no memory for the head that says so.
+    /// Makes a generation stale that a soft mark concerns, and stamps it anew. False when it is dead by now:
+    /// because of a hard mark, or because there is no memory for the head that says so.
     pub(crate) fn soften(&self, generation: &Arc<Generation>) -> bool {
         let label = &generation.label;
         loop {
@@ -226,8 +227,8 @@ impl Shelf {
         drop(retired);
     }
 
-    /// Takes older ones of a variant out of the volumes that were brought down after this one was given its number there: the
-    /// volumes would take them for newer.
+    /// Takes older ones of a variant out of the volumes that were brought down after this one was given its
+    /// number there: the volumes would take them for newer.
     fn recall_promoted(&self, newest: &Generation) {
         let object = newest.object();
         if object == 0 {
@@ -240,8 +241,8 @@ impl Shelf {
         }
     }
 
-    /// Begins to bring down what is whole and at rest in memory alone; `None` where it is not, where something newer is on its
-    /// way, or where nothing is taken.
+    /// Begins to bring down what is whole and at rest in memory alone; `None` where it is not, where
+    /// something newer is on its way, or where nothing is taken.
     pub(crate) fn promote(&self, generation: &Arc<Generation>) -> Option<Stowing> {
         let label = &generation.label;
         let all = self.index.all(label.key.digest);
@@ -296,7 +297,8 @@ impl Shelf {
             return;
         }
         let all = self.index.all(label.key.digest);
-        // What was purged softly does not take the place of what was not, nor a part that of a whole; else the newer one stays.
+        // What was purged softly does not take the place of what was not, nor a part that of a whole; else
+        // the newer one stays.
         let rank = |one: &Generation| (!self.is_soft(&one.label), one.is_whole(), one.label.sequence);
         for other in all.iter().filter(|other| other.label.sequence != label.sequence) {
             if rank(other) < rank(generation) {
@@ -386,7 +388,8 @@ impl Shelf {
         drop((retired, all));
     }
 
-    /// Settles a generation that came up from the volume, unless it is there already: it is older than all that began here.
+    /// Settles a generation that came up from the volume, unless it is there already: it is older than all
+    /// that began here.
     pub(crate) fn adopt(&self, generation: &Arc<Generation>) {
         let mut retired = Victims::new();
         let mut state = self.state.lock();
@@ -423,8 +426,8 @@ impl Shelf {
         drop((retired, all));
     }
 
-    /// Turns a resting generation into a filling one, for a further writer. While it is one no sweep stamps it anew, so it is
-    /// stamped now.
+    /// Turns a resting generation into a filling one, for a further writer. While it is one no sweep stamps
+    /// it anew, so it is stamped now.
     pub(crate) fn refill(&self, generation: &Arc<Generation>) {
         let until = self.ledger.current();
         let mut state = self.state.lock();
@@ -439,9 +442,9 @@ impl Shelf {
         }
     }
 
-    /// Gives a generation a new head and stamp; one that was evicted or invalidated meanwhile comes back, if it is
-    /// whole and not dead. What was asked before a mark that concerns it changes nothing of what has been stamped since,
-    /// and is stale or dead by the mark otherwise. True when it is in the store.
+    /// Gives a generation a new head and stamp; one that was evicted or invalidated meanwhile comes back, if
+    /// it is whole and not dead. What was asked before a mark that concerns it changes nothing of what has
+    /// been stamped since, and is stale or dead by the mark otherwise. True when it is in the store.
     pub(crate) fn freshen(&self, generation: &Arc<Generation>, mut head: Head, stamp: Stamp) -> bool {
         let label = &generation.label;
         let mut retired = Victims::new();
@@ -475,9 +478,9 @@ impl Shelf {
         is_kept
     }
 
-    /// Looks at some more generations: the dead are retired, those that soft marks concern are made stale, all others are
-    /// stamped anew, so that at the end of a pass the marks made before it can be dropped where there are many. True while
-    /// the pass is under way.
+    /// Looks at some more generations: the dead are retired, those that soft marks concern are made stale,
+    /// all others are stamped anew, so that at the end of a pass the marks made before it can be dropped
+    /// where there are many. True while the pass is under way.
     pub(crate) fn sweep(&self) -> bool {
         let mut retired = Victims::new();
         let (mut dead, mut soft) = (SweptUp::new(), SweptUp::new());
@@ -511,7 +514,8 @@ impl Shelf {
 
     /// Looks at all generations at rest anew: what lives is stamped with `until` at least afterwards.
     pub(crate) fn sweep_all(&self) {
-        // Begun here: without a mark none would begin by itself, and the ledger makes dead what is older all the same.
+        // Begun here: without a mark none would begin by itself, and the ledger makes dead what is older all
+        // the same.
         self.state.lock().sweep = Some(Sweep { cursor: 0, until: self.ledger.current() });
         while self.sweep() {}
     }
@@ -543,7 +547,8 @@ impl Shelf {
     }
 }
 
-/// Whether a newer generation takes the place of another of its key: it answers all requests that the other answers.
+/// Whether a newer generation takes the place of another of its key: it answers all requests that the other
+/// answers.
 pub(crate) fn takes_place_of(newer: &Label, other: &Label) -> bool {
     newer.sequence != other.sequence
         && newer.key.full == other.key.full

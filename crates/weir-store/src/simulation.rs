@@ -1,8 +1,8 @@
 //! The store's decisions driven by a trace, without bytes, files or threads: for `cargo xtask simulate`.
 //!
-//! What decides is what runs in the store: the queues of memory and their ghosts, [`crate::admission`], the counts of uses and
-//! the choice of what is written anew ([`crate::volume`]). What is modelled is the log: segments that are filled and dropped in
-//! order, each object in one of them.
+//! What decides is what runs in the store: the queues of memory and their ghosts, [`crate::admission`], the
+//! counts of uses and the choice of what is written anew ([`crate::volume`]). What is modelled is the log:
+//! segments that are filled and dropped in order, each object in one of them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Weak};

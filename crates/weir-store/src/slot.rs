@@ -1,8 +1,8 @@
-//! One block of a growing body: the parts that have arrived, sorted, without overlap, until they cover it; then the
-//! block itself.
+//! One block of a growing body: the parts that have arrived, sorted, without overlap, until they cover it;
+//! then the block itself.
 //!
-//! It knows neither budgets nor locks. Short parts are joined with their short neighbours in the manner of a binary
-//! counter, so that an origin that sends single bytes costs neither memory nor quadratic time.
+//! It knows neither budgets nor locks. Short parts are joined with their short neighbours in the manner of a
+//! binary counter, so that an origin that sends single bytes costs neither memory nor quadratic time.
 
 use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
@@ -38,7 +38,8 @@ impl Slot {
         Slot::Loose(SmallVec::new())
     }
 
-    /// Adds bytes at an offset within the block; what is held already is kept. Returns how many bytes were new.
+    /// Adds bytes at an offset within the block; what is held already is kept. Returns how many bytes were
+    /// new.
     pub(crate) fn add(&mut self, at: usize, bytes: Bytes) -> usize {
         let Slot::Loose(parts) = self else { return 0 };
         if parts.last().is_none_or(|last| last.end() <= at) {

@@ -1,7 +1,9 @@
 //! How much is held of each site: in memory, on the volume, and of both together.
 //!
-//! What the volume holds is counted by the volume itself, exactly, at every change. What memory holds is counted when it is asked
-//! for, by a walk over the index, without what is purged; of a volume that is counted until it is swept. What of it is still of use ([`Live`]) needs every head, and is counted on demand as well.
+//! What the volume holds is counted by the volume itself, exactly, at every change. What memory holds is
+//! counted when it is asked for, by a walk over the index, without what is purged; of a volume that is
+//! counted until it is swept. What of it is still of use ([`Live`]) needs every head, and is counted on
+//! demand as well.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,8 +39,8 @@ pub struct Live {
     pub sites: Vec<(u64, Stock)>,
 }
 
-/// What is held of each site, in the order of their hashes. Looks through the memory's index, and at the record of each object
-/// that is in memory and on the volume. May block.
+/// What is held of each site, in the order of their hashes. Looks through the memory's index, and at the
+/// record of each object that is in memory and on the volume. May block.
 pub(crate) fn stocks(shelf: &Shelf) -> Vec<SiteStocks> {
     let mut sites: BTreeMap<u64, SiteStocks> = BTreeMap::new();
     let mut add = |site: u64, act: &dyn Fn(&mut SiteStocks)| {

@@ -1,7 +1,7 @@
 //! The store as the edge sees it: find, begin, freshen, retire, and the ledger.
 //!
-//! It knows what is held, not what it means: which generation answers a request is the caller's to say (`select`), and
-//! no header is ever read here.
+//! It knows what is held, not what it means: which generation answers a request is the caller's to say
+//! (`select`), and no header is ever read here.
 
 mod below;
 
@@ -74,7 +74,8 @@ impl Settings {
 pub enum Found {
     /// At once: the newest generation that was selected, if there is one.
     Ready(Option<Arc<Generation>>),
-    /// Nothing in memory was selected, but the volume may hold something under the key: ask it, then look again.
+    /// Nothing in memory was selected, but the volume may hold something under the key: ask it, then look
+    /// again.
     Ask(Ask),
 }
 
@@ -133,9 +134,9 @@ impl Store {
         Store { shelf: Arc::new(Shelf::new(settings, ledger)) }
     }
 
-    /// A store with these limits, that ledger and a volume below its memory. What the volume holds is found at once; what is
-    /// searched on it is found by `rows`, where there are some, else by walking over it. `rows` were opened with
-    /// [`catalogue::wanted`](crate::catalogue::wanted) of that volume.
+    /// A store with these limits, that ledger and a volume below its memory. What the volume holds is found
+    /// at once; what is searched on it is found by `rows`, where there are some, else by walking over it.
+    /// `rows` were opened with [`catalogue::wanted`](crate::catalogue::wanted) of that volume.
     ///
     /// # Errors
     /// The thread that sweeps cannot be started.
@@ -171,26 +172,28 @@ impl Store {
         let _ = self.shelf.watched.set(watcher);
     }
 
-    /// What a volume of that name is opened with ([`VolumeSettings`](crate::volume::VolumeSettings)), for whoever watches the
-    /// store to be told of it.
+    /// What a volume of that name is opened with ([`VolumeSettings`](crate::volume::VolumeSettings)), for
+    /// whoever watches the store to be told of it.
     pub fn volume_watcher(&self, name: &str) -> Arc<dyn EvictionListener> {
         Arc::new(VolumeWatcher::new(name, &self.shelf.watched))
     }
 
-    /// What is held of each site, by tier, in the order of their hashes ([`Store::is_unswept`]). Looks through the index; may block.
+    /// What is held of each site, by tier, in the order of their hashes ([`Store::is_unswept`]). Looks
+    /// through the index; may block.
     pub fn stocks(&self) -> Vec<SiteStocks> {
         stocks(&self.shelf)
     }
 
-    /// Says how many bytes the volumes may hold of which sites, by their hashes; of others as many as there is room for. Each volume
-    /// has its share by weight. Beyond it a site's own oldest content leaves; at 0 nothing of it is stored on a volume. What is
-    /// in memory is not counted.
+    /// Says how many bytes the volumes may hold of which sites, by their hashes; of others as many as there
+    /// is room for. Each volume has its share by weight. Beyond it a site's own oldest content leaves; at 0
+    /// nothing of it is stored on a volume. What is in memory is not counted.
     pub fn set_quotas(&self, quotas: HashMap<u64, u64>) {
         *self.shelf.quotas.lock() = quotas;
         share_quotas(&self.shelf);
     }
 
-    /// What of it is of use at this moment: not purged, and fresh. Reads every head, and blocks for as long as that takes.
+    /// What of it is of use at this moment: not purged, and fresh. Reads every head, and blocks for as long
+    /// as that takes.
     ///
     /// # Errors
     /// The drive fails.
@@ -198,8 +201,8 @@ impl Store {
         live(&self.shelf, now)
     }
 
-    /// A page of what is cached. Looks through the memory's index, and at a bounded number of records of the volume. Blocks for
-    /// as long as reading those takes.
+    /// A page of what is cached. Looks through the memory's index, and at a bounded number of records of the
+    /// volume. Blocks for as long as reading those takes.
     ///
     /// # Errors
     /// [`Unlisted`].
@@ -207,9 +210,9 @@ impl Store {
         list(&self.shelf, listing, now)
     }
 
-    /// The newest generation under a key that `select` accepts (RFC 9111 §4.1) and no mark has made dead; what a soft
-    /// mark concerns has been made stale. It may still be filling: see [`Generation::is_whole`]. Takes no lock, and writes
-    /// no shared memory but one reference count (and, the first times, the use).
+    /// The newest generation under a key that `select` accepts (RFC 9111 §4.1) and no mark has made dead;
+    /// what a soft mark concerns has been made stale. It may still be filling: see [`Generation::is_whole`].
+    /// Takes no lock, and writes no shared memory but one reference count (and, the first times, the use).
     pub fn find(&self, digest: u128, full: &[u8], site: u64, select: &dyn Fn(&Stored) -> bool) -> Found {
         let is_soft = Cell::new(false);
         let found = self.shelf.index.find(digest, |label| {
@@ -245,8 +248,8 @@ impl Store {
         all
     }
 
-    /// Whether no mark has made a generation dead meanwhile: for who has held it for a while. What a soft mark concerns has
-    /// been made stale then.
+    /// Whether no mark has made a generation dead meanwhile: for who has held it for a while. What a soft
+    /// mark concerns has been made stale then.
     pub fn may_serve(&self, generation: &Arc<Generation>) -> bool {
         match self.shelf.judge(&generation.label) {
             Judged::Alive => true,
@@ -255,8 +258,9 @@ impl Store {
         }
     }
 
-    /// Makes sure of a generation whose bytes lie on the volume, before its head goes out: its first block is read and
-    /// checked, and a body of one block comes up into memory. False where it is gone: look again, it is a miss.
+    /// Makes sure of a generation whose bytes lie on the volume, before its head goes out: its first block is
+    /// read and checked, and a body of one block comes up into memory. False where it is gone: look again, it
+    /// is a miss.
     ///
     /// # Cancel safety
     /// Safe.
@@ -276,10 +280,10 @@ impl Store {
         }
     }
 
-    /// Begins a generation whose body will be written in order from the start. It is found at once; older ones of its
-    /// variant stay until it is sealed. `stamp` is the ledger's number when the origin request was sent: if a mark has
-    /// made it dead meanwhile, it serves its readers but is not found. A `length` of more than half of the memory
-    /// makes a window from the start.
+    /// Begins a generation whose body will be written in order from the start. It is found at once; older
+    /// ones of its variant stay until it is sealed. `stamp` is the ledger's number when the origin request
+    /// was sent: if a mark has made it dead meanwhile, it serves its readers but is not found. A `length` of
+    /// more than half of the memory makes a window from the start.
     ///
     /// # Errors
     /// [`NotAdmitted`] where not even the head can be kept.
@@ -295,9 +299,10 @@ impl Store {
         Ok(self.begin_whole(made, length, stowing))
     }
 
-    /// As [`Store::begin`], for a body of known length of which parts can be asked for by themselves. Where memory cannot keep it
-    /// and a volume takes it, it is at rest in part from the start, as after [`Store::begin_part`], so that who wants another part of
-    /// it has that brought to the very same generation: [`Generation::is_part`] tells. Only for what has a strong validator.
+    /// As [`Store::begin`], for a body of known length of which parts can be asked for by themselves. Where
+    /// memory cannot keep it and a volume takes it, it is at rest in part from the start, as after
+    /// [`Store::begin_part`], so that who wants another part of it has that brought to the very same
+    /// generation: [`Generation::is_part`] tells. Only for what has a strong validator.
     ///
     /// # Errors
     /// [`NotAdmitted`] where not even the head can be kept.
@@ -350,9 +355,9 @@ impl Store {
         (generation, writer)
     }
 
-    /// Begins a generation of `length` bytes that is at rest in part from the start: it is found and used at once, and its
-    /// bytes come as the further ones of any part do. The writer is for the first `interval` that comes. `stamp` as
-    /// for [`Store::begin`]. Only for what has a strong validator.
+    /// Begins a generation of `length` bytes that is at rest in part from the start: it is found and used at
+    /// once, and its bytes come as the further ones of any part do. The writer is for the first `interval`
+    /// that comes. `stamp` as for [`Store::begin`]. Only for what has a strong validator.
     ///
     /// # Errors
     /// [`NotAdmitted`] where not even the head can be kept.
@@ -373,8 +378,8 @@ impl Store {
         Ok((generation, writer))
     }
 
-    /// Keeps a part by itself, in memory alone: it answers what lies in it, and is never put together with another
-    /// ([`Generation::is_alone`]). `stamp` as for [`Store::begin`].
+    /// Keeps a part by itself, in memory alone: it answers what lies in it, and is never put together with
+    /// another ([`Generation::is_alone`]). `stamp` as for [`Store::begin`].
     ///
     /// # Errors
     /// [`NotAdmitted`] where it cannot be kept.
@@ -420,8 +425,9 @@ impl Store {
         Ok((Arc::new(Generation::new(key, shelf.next_sequence(), stamp, head, body, own)), reserve))
     }
 
-    /// A further writer for an interval of a generation that is not whole. What is held already is not written again.
-    /// `None` where nothing can be added: it is whole, or lives on as a window only, or readers hold all memory.
+    /// A further writer for an interval of a generation that is not whole. What is held already is not
+    /// written again. `None` where nothing can be added: it is whole, or lives on as a window only, or
+    /// readers hold all memory.
     pub fn resume(&self, generation: &Arc<Generation>, interval: Interval) -> Option<Writer> {
         self.resume_with(generation, interval, None)
     }
@@ -454,9 +460,9 @@ impl Store {
         Some(writer)
     }
 
-    /// Gives a generation the head that a 304 made of its old one (RFC 9111 §4.3.4); `stamp` is the ledger's number
-    /// when the conditional request was sent. A whole one that was evicted or invalidated meanwhile comes back.
-    /// True when it is in the store now; whoever holds it may serve it in either case.
+    /// Gives a generation the head that a 304 made of its old one (RFC 9111 §4.3.4); `stamp` is the ledger's
+    /// number when the conditional request was sent. A whole one that was evicted or invalidated meanwhile
+    /// comes back. True when it is in the store now; whoever holds it may serve it in either case.
     pub fn freshen(&self, generation: &Arc<Generation>, stored: Stored, stamp: Stamp) -> bool {
         let stored = detached(stored);
         let Some(charge) = self.shelf.charge(head_bytes(&stored)) else {
@@ -473,8 +479,8 @@ impl Store {
         self.shelf.retire(generation, Retirement::Invalidated);
     }
 
-    /// Makes everything in the scope dead, what is in flight included; returns the mark. Nobody waits until it is durable.
-    /// Independent of how much that is: space is given back by [`Store::sweep`].
+    /// Makes everything in the scope dead, what is in flight included; returns the mark. Nobody waits until
+    /// it is durable. Independent of how much that is: space is given back by [`Store::sweep`].
     pub fn invalidate(&self, scope: Scope, now: Now) -> Stamp {
         let mark = Mark::hard(scope);
         let stamp = self.shelf.ledger.mark(&[mark], now);
@@ -482,15 +488,16 @@ impl Store {
         stamp
     }
 
-    /// Whether something of a URL may be held, in memory or on a volume, or be on its way down, by the digest that
-    /// [`write_url`](weir_policy::write_url) returns and the text that it writes; `site` is the site's hash. True where that cannot
-    /// be told. Only for URLs whose keys nothing is added to. What is being asked of an origin is not known here.
+    /// Whether something of a URL may be held, in memory or on a volume, or be on its way down, by the digest
+    /// that [`write_url`](weir_policy::write_url) returns and the text that it writes; `site` is the site's
+    /// hash. True where that cannot be told. Only for URLs whose keys nothing is added to. What is being
+    /// asked of an origin is not known here.
     pub fn may_hold(&self, digest: u128, url: &[u8], site: u64) -> bool {
         self.shelf.may_hold(digest, url, site)
     }
 
-    /// Makes what the marks concern dead or stale, at once, what is in flight included; returns the largest mark.
-    /// `acknowledge` is called once they are durable, by the ledger's thread.
+    /// Makes what the marks concern dead or stale, at once, what is in flight included; returns the largest
+    /// mark. `acknowledge` is called once they are durable, by the ledger's thread.
     pub fn purge(&self, marks: &[Mark], now: Now, acknowledge: Acknowledge) -> Stamp {
         let stamp = self.shelf.ledger.purge(marks, now, acknowledge);
         self.marked(marks);

@@ -1,8 +1,9 @@
 //! The tier below memory: a volume as the shelf uses it.
 //!
-//! What arrives is written down while it arrives ([`Stowing`]). What memory does not hold is looked for there ([`Ask`])
-//! and comes up into the index as a generation whose bytes stay where they are ([`Below`]) or, where they are few, come
-//! along. Whatever fails here is a miss: nothing waits for the volume but who asked it, and no byte comes up unchecked.
+//! What arrives is written down while it arrives ([`Stowing`]). What memory does not hold is looked for there
+//! ([`Ask`]) and comes up into the index as a generation whose bytes stay where they are ([`Below`]) or,
+//! where they are few, come along. Whatever fails here is a miss: nothing waits for the volume but who asked
+//! it, and no byte comes up unchecked.
 
 mod admit;
 mod ask;
@@ -63,13 +64,16 @@ pub struct Seating {
     pub name: Arc<str>,
     /// Its share of the keys, beside the others' weights.
     pub weight: u64,
-    /// What was asked for before this number of the ledger is asked about before it is used: the volume was away.
+    /// What was asked for before this number of the ledger is asked about before it is used: the volume was
+    /// away.
     pub trusted_from: Stamp,
     /// What was asked for before this number is gone: marks were dropped while the volume was away.
     pub dead_below: Stamp,
-    /// It is not known here: what this ledger made dead before it came concerns others, and all that it holds is asked about.
+    /// It is not known here: what this ledger made dead before it came concerns others, and all that it holds
+    /// is asked about.
     pub is_unknown: bool,
-    /// What it takes of the memory beside its index, for its catalogue: set aside of what there is for responses. In bytes.
+    /// What it takes of the memory beside its index, for its catalogue: set aside of what there is for
+    /// responses. In bytes.
     pub memory_bytes: u64,
 }
 
@@ -86,7 +90,8 @@ impl Seating {
         }
     }
 
-    /// Says in an unknown volume that marks from before it came do not concern it. Where that cannot be written, they do.
+    /// Says in an unknown volume that marks from before it came do not concern it. Where that cannot be
+    /// written, they do.
     pub(crate) fn settle(&self, volume: &Volume) {
         if self.is_unknown {
             let _ = volume.set_swept(self.trusted_from.number());
@@ -122,7 +127,8 @@ pub(crate) struct Tier {
     pub(crate) catalogue: Option<Catalogue>,
     sweeping: sweeper::Counts,
     pub(crate) thread: Arc<sweeper::Thread>,
-    /// What is being written, by its number on the volume; what no longer is stays until it is looked through.
+    /// What is being written, by its number on the volume; what no longer is stays until it is looked
+    /// through.
     going_down: Mutex<HashMap<u64, GoingDown>>,
 }
 
@@ -221,8 +227,8 @@ impl Tier {
         }
     }
 
-    /// Takes out what memory has had newer versions of before the volume came, so that no later process finds it. May wait for
-    /// the drive.
+    /// Takes out what memory has had newer versions of before the volume came, so that no later process finds
+    /// it. May wait for the drive.
     pub(crate) fn drop_outdone(&self) {
         for digest in self.outdone.keys() {
             for candidate in self.volume.find(digest) {
@@ -287,7 +293,8 @@ impl Tier {
         self.trusted_from.fetch_max(from.number(), Ordering::AcqRel);
     }
 
-    /// It could not be told what was replaced: from here on all that it holds is asked about before it is used.
+    /// It could not be told what was replaced: from here on all that it holds is asked about before it is
+    /// used.
     pub(crate) fn doubt(&self, from: Stamp) {
         self.trust_from(from);
         self.is_doubted.store(true, Ordering::Release);
@@ -315,8 +322,8 @@ impl Tier {
         }
     }
 
-    /// Whether there may be something under a digest, or come to be by what is being written; true where that is not known. What
-    /// was to be removed and may be back after a restart is not. Looks at memory alone.
+    /// Whether there may be something under a digest, or come to be by what is being written; true where that
+    /// is not known. What was to be removed and may be back after a restart is not. Looks at memory alone.
     pub(crate) fn may_hold(&self, digest: u128) -> bool {
         let is_going_down = || {
             let going_down = self.going_down.lock();
@@ -369,11 +376,12 @@ impl Tier {
         let _ = self.volume.remove(named.digest, named.object);
     }
 
-    /// Writes a generation's new head down, at most every [`REFRESH_INTERVAL`]. Where it cannot be, the old one stays, and what
-    /// comes up with it is asked about earlier.
+    /// Writes a generation's new head down, at most every [`REFRESH_INTERVAL`]. Where it cannot be, the old
+    /// one stays, and what comes up with it is asked about earlier.
     pub(crate) fn refresh(&self, generation: &Generation, ledger: &Ledger) {
         let now = (self.clock)();
-        // A sweep waits for who is between these two: what it is to find dead must not move while it looks for it.
+        // A sweep waits for who is between these two: what it is to find dead must not move while it looks
+        // for it.
         let _gate = self.gate.read();
         let (key, stored) = (generation.key(), &generation.head().stored);
         if ledger.judge(key, &stored.tags, generation.stamp()) != Judged::Alive {

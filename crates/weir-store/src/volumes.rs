@@ -88,7 +88,8 @@ impl Attached {
         self.tier.set_draining(is_draining);
     }
 
-    /// Changes the ceiling of all its files together, in bytes. A smaller one is reached as soon as the oldest has gone.
+    /// Changes the ceiling of all its files together, in bytes. A smaller one is reached as soon as the
+    /// oldest has gone.
     pub fn resize(&self, size_bytes: u64) {
         self.tier.volume().resize(size_bytes);
     }
@@ -136,9 +137,9 @@ impl Tier {
 }
 
 impl Store {
-    /// Puts a volume below the memory: what it holds is found from now on, and its share of what comes is stored there. What is
-    /// searched on it is found by `rows`, where there are some, else by walking over it; they were opened with
-    /// [`catalogue::wanted`](crate::catalogue::wanted) of that volume.
+    /// Puts a volume below the memory: what it holds is found from now on, and its share of what comes is
+    /// stored there. What is searched on it is found by `rows`, where there are some, else by walking over
+    /// it; they were opened with [`catalogue::wanted`](crate::catalogue::wanted) of that volume.
     ///
     /// # Errors
     /// [`AttachError`].
@@ -180,13 +181,14 @@ impl Store {
         Ok(Attached { tier })
     }
 
-    /// All that the volumes hold by now and was asked for before that number is asked about before it is used: marks are lost that
-    /// may concern it ([`Distrust::Ahead`](crate::Distrust::Ahead)).
+    /// All that the volumes hold by now and was asked for before that number is asked about before it is
+    /// used: marks are lost that may concern it ([`Distrust::Ahead`](crate::Distrust::Ahead)).
     pub fn distrust(&self, from: Stamp) {
         self.shelf.tiers.all().iter().for_each(|tier| tier.trust_from(from));
     }
 
-    /// Says that volumes will come that another process still has: what is begun from here on outdoes what they hold.
+    /// Says that volumes will come that another process still has: what is begun from here on outdoes what
+    /// they hold.
     pub fn expect_volumes(&self) {
         self.shelf.expecting.begin();
     }
@@ -206,7 +208,8 @@ impl Store {
         is_unswept(&self.shelf)
     }
 
-    /// Says where it is written down what volumes miss while they are away; once, before the first is attached.
+    /// Says where it is written down what volumes miss while they are away; once, before the first is
+    /// attached.
     pub fn set_register(&self, register: Arc<Register>) {
         let _ = self.shelf.register.set(register);
     }
@@ -227,8 +230,8 @@ impl Store {
         Attached { tier }
     }
 
-    /// Lets a volume go: nothing more is asked of it or stored there. What memory has of it stays, but for what has its bytes
-    /// there alone. Its files are closed by [`Attached::close`], which may block.
+    /// Lets a volume go: nothing more is asked of it or stored there. What memory has of it stays, but for
+    /// what has its bytes there alone. Its files are closed by [`Attached::close`], which may block.
     pub fn detach(&self, attached: &Attached) {
         self.shelf.tiers.detach(&attached.tier);
         self.shelf.let_go(&attached.tier);
@@ -242,7 +245,8 @@ impl Store {
         share_quotas(&self.shelf);
     }
 
-    /// Moves what a volume that is being emptied holds to those that have room for it, in one pass. Blocks for as long as that takes.
+    /// Moves what a volume that is being emptied holds to those that have room for it, in one pass. Blocks
+    /// for as long as that takes.
     ///
     /// # Errors
     /// The drive fails.
@@ -262,8 +266,8 @@ impl Store {
         self.shelf.settings.object_bytes_max().max(below.unwrap_or(0))
     }
 
-    /// Goes through all that the volumes hold, checks every byte, and drops what is wrong. Blocks for as long as reading them
-    /// takes. By name: what was found, or that the drive fails.
+    /// Goes through all that the volumes hold, checks every byte, and drops what is wrong. Blocks for as long
+    /// as reading them takes. By name: what was found, or that the drive fails.
     pub fn verify(&self) -> Vec<(Arc<str>, Result<Verified, ReadError>)> {
         let layout = self.shelf.tiers.all();
         layout.iter().map(|tier| (Arc::clone(tier.name()), tier.verify())).collect()
@@ -279,8 +283,8 @@ impl Store {
         self.shelf.admission.usage()
     }
 
-    /// Writes down what was asked for and what was written today, and lets nothing more down from memory: before the volumes
-    /// are closed. Blocks.
+    /// Writes down what was asked for and what was written today, and lets nothing more down from memory:
+    /// before the volumes are closed. Blocks.
     pub fn finish_admission(&self) {
         self.shelf.admission.stop();
     }

@@ -1,5 +1,5 @@
-//! Who is told when something leaves memory, or a volume because it had to: one that is set once, outside of the store. It is
-//! called under the queues' lock, and by a volume's writer, so that it must not wait.
+//! Who is told when something leaves memory, or a volume because it had to: one that is set once, outside of
+//! the store. It is called under the queues' lock, and by a volume's writer, so that it must not wait.
 
 use std::fmt::Debug;
 use std::sync::{Arc, OnceLock};
@@ -18,7 +18,8 @@ pub trait Watcher: Debug + Send + Sync {
     /// Whether it wants to be told of volumes; asked each time.
     fn wants_volumes(&self) -> bool;
 
-    /// An object has left a volume since something had to. Memory may have it all the same. Must not wait, nor call the store.
+    /// An object has left a volume since something had to. Memory may have it all the same. Must not wait,
+    /// nor call the store.
     fn left_volume(&self, evicted: &Evicted<'_>);
 
     /// So many have left a volume of which the volume could not tell what they were.

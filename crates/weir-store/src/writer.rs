@@ -1,8 +1,9 @@
 //! The hand that writes a body: one transfer from an origin into a generation.
 //!
 //! What is pushed can be read at once. It wakes nobody: tell the readers after each push, and after the end.
-//! States: *storing* → *windowed* (the body is too large, or no memory can be freed: the generation is withdrawn from
-//! the store and keeps only its newest bytes), and from both *sealed*, *at rest* or *abandoned*.
+//! States: *storing* → *windowed* (the body is too large, or no memory can be freed: the generation is
+//! withdrawn from the store and keeps only its newest bytes), and from both *sealed*, *at rest* or
+//! *abandoned*.
 
 use std::sync::Arc;
 
@@ -18,13 +19,14 @@ use crate::tier::{Keeper, Stowing};
 
 /// Each time so many bytes of a gap have come, those that are on the volume by then leave memory: 4 MiB.
 const GAP_HELD_BYTES: u64 = 4 << 20;
-/// How often a transfer pauses for the volume within [`PAUSES_RENEWED_BYTES`]; with pauses of a millisecond, a second.
+/// How often a transfer pauses for the volume within [`PAUSES_RENEWED_BYTES`]; with pauses of a millisecond,
+/// a second.
 pub const PAUSES_MAX: u32 = 1000;
 /// A drive that takes less than this in a second costs the storing, not the transfer: 16 MiB.
 const PAUSES_RENEWED_BYTES: u64 = 16 << 20;
 
-/// No memory can be had at the moment: readers hold it. Wait until they have moved on, and push `rest` again; that is
-/// the back-pressure.
+/// No memory can be had at the moment: readers hold it. Wait until they have moved on, and push `rest` again;
+/// that is the back-pressure.
 #[derive(Debug, thiserror::Error)]
 #[error("no memory for {} bytes of a body", rest.len())]
 pub struct Full {
@@ -42,8 +44,8 @@ pub struct Unsealed {
     pub arrived: u64,
 }
 
-/// Writes bytes into a generation, in order. Dropped without an end it abandons the generation: readers then get what
-/// has arrived, and [`crate::Read::Gone`] after it.
+/// Writes bytes into a generation, in order. Dropped without an end it abandons the generation: readers then
+/// get what has arrived, and [`crate::Read::Gone`] after it.
 #[derive(Debug)]
 pub struct Writer {
     shelf: Arc<Shelf>,
@@ -132,8 +134,8 @@ impl Writer {
         self.window.as_ref().map(Window::bytes)
     }
 
-    /// What readers will hold of the body once it is whole, of whom the foremost has read up to `offset`: hold it for as long as they
-    /// read. None where they have read it, or only a window of it is kept.
+    /// What readers will hold of the body once it is whole, of whom the foremost has read up to `offset`:
+    /// hold it for as long as they read. None where they have read it, or only a window of it is kept.
     pub fn lag(&self, offset: u64) -> Option<Lag> {
         let bytes = self.at.saturating_sub(offset);
         (bytes > 0 && self.window.is_none()).then(|| Lag::new(&self.shelf, bytes))
@@ -149,7 +151,8 @@ impl Writer {
         self.stowing.is_some()
     }
 
-    /// Whether memory cannot keep the body that it brings a part of, and the volume gets that: it leaves memory as it goes down.
+    /// Whether memory cannot keep the body that it brings a part of, and the volume gets that: it leaves
+    /// memory as it goes down.
     pub fn is_sinking(&self) -> bool {
         self.is_stowing() && self.is_larger_than_memory()
     }
@@ -159,14 +162,16 @@ impl Writer {
         self.kind == Kind::Gap && length > Some(self.shelf.settings.object_bytes_max())
     }
 
-    /// Says that the foremost reader has read up to `offset`. Where the body has outgrown the store, what lies at or
-    /// after it is then dropped only when memory is short, and never the newest [`Writer::window_bytes`] of it: a push
-    /// rather answers [`Full`]. Without this a push may narrow the window down to the block that is being written.
+    /// Says that the foremost reader has read up to `offset`. Where the body has outgrown the store, what
+    /// lies at or after it is then dropped only when memory is short, and never the newest
+    /// [`Writer::window_bytes`] of it: a push rather answers [`Full`]. Without this a push may narrow the
+    /// window down to the block that is being written.
     pub fn let_go(&mut self, offset: u64) {
         self.read_to = if self.read_to == u64::MAX { offset } else { self.read_to.max(offset) };
     }
 
-    /// Adds bytes; they can be read at once. Bytes beyond the end are not kept, and [`Writer::seal`] will refuse.
+    /// Adds bytes; they can be read at once. Bytes beyond the end are not kept, and [`Writer::seal`] will
+    /// refuse.
     ///
     /// # Errors
     /// [`Full`] where no memory can be had: try again with its rest.
@@ -194,7 +199,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether it is at the start of a block for which it should not take memory from others, having had its own.
+    /// Whether it is at the start of a block for which it should not take memory from others, having had its
+    /// own.
     fn is_crowded_out(&self) -> bool {
         let own_bytes = self.reserve.as_ref().map_or(0, Reserve::bytes);
         self.at.is_multiple_of(BLOCK_BYTES as u64) && self.at >= own_bytes && self.shelf.is_scarce()
@@ -213,7 +219,8 @@ impl Writer {
         }
     }
 
-    /// Hands what has arrived up to `end` to the volume; where it takes no more, storing ends and the transfer goes on.
+    /// Hands what has arrived up to `end` to the volume; where it takes no more, storing ends and the
+    /// transfer goes on.
     fn stow_to(&mut self, end: u64) {
         if let Some(stowing) = &mut self.stowing
             && !stowing.push(&self.generation.body, end)
@@ -222,8 +229,9 @@ impl Writer {
         }
     }
 
-    /// True where the volume is behind with a body that it alone can keep: give it a moment before more is pushed. Said at
-    /// most [`PAUSES_MAX`] times for 16 MiB, so that a slow drive costs the storing and not the transfer.
+    /// True where the volume is behind with a body that it alone can keep: give it a moment before more is
+    /// pushed. Said at most [`PAUSES_MAX`] times for 16 MiB, so that a slow drive costs the storing and not
+    /// the transfer.
     pub fn should_pause(&mut self) -> bool {
         let sinking_bytes = self.is_sinking().then_some(self.shelf.settings.window_bytes);
         let Some(window_bytes) = self.window_bytes().or(sinking_bytes) else { return false };
@@ -240,7 +248,8 @@ impl Writer {
         should_pause
     }
 
-    /// Takes memory: by evicting others, else of what is reserved for it, else by narrowing the window, or becoming one.
+    /// Takes memory: by evicting others, else of what is reserved for it, else by narrowing the window, or
+    /// becoming one.
     fn charge(&mut self, bytes: u64) -> Option<Charge> {
         let charge = self.shelf.charge(bytes);
         let charge = charge.or_else(|| self.charge_reserved(bytes));
@@ -313,8 +322,8 @@ impl Writer {
         self.window = Some(self.shelf.open_window());
     }
 
-    /// Drops what the window has left behind: at most two bytes for each that comes, so that readers who were far
-    /// behind when the body outgrew the store are not all cut at once.
+    /// Drops what the window has left behind: at most two bytes for each that comes, so that readers who were
+    /// far behind when the body outgrew the store are not all cut at once.
     fn slide(&mut self, coming: u64) {
         if let Some(window) = &self.window {
             let start = (self.at + coming).saturating_sub(window.bytes());
@@ -323,8 +332,8 @@ impl Writer {
         }
     }
 
-    /// The transfer has ended as it should: the generation is whole and published, older ones of its variant are
-    /// replaced. A body of unknown length ends here. A window ends, and is not published.
+    /// The transfer has ended as it should: the generation is whole and published, older ones of its variant
+    /// are replaced. A body of unknown length ends here. A window ends, and is not published.
     ///
     /// # Errors
     /// [`Unsealed`] where fewer or more bytes came than were declared.
@@ -349,9 +358,9 @@ impl Writer {
         Ok(())
     }
 
-    /// The transfer is over, and what has arrived is kept: the generation is published as far as it goes, as a partial
-    /// object or, if nothing is missing any more, as a whole one. Only for bytes of one version of the object: where
-    /// the generation has a strong validator, or this is still its first transfer.
+    /// The transfer is over, and what has arrived is kept: the generation is published as far as it goes, as
+    /// a partial object or, if nothing is missing any more, as a whole one. Only for bytes of one version of
+    /// the object: where the generation has a strong validator, or this is still its first transfer.
     pub fn rest(mut self) {
         if self.kind == Kind::Whole {
             self.generation.set_rested();

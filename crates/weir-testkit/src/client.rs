@@ -104,7 +104,8 @@ impl Client {
         self.head(&Response::default())
     }
 
-    /// Reads what there is, at least one byte; empty at the end of the stream, on a reset and when patience ends.
+    /// Reads what there is, at least one byte; empty at the end of the stream, on a reset and when patience
+    /// ends.
     pub fn read_some(&mut self) -> Vec<u8> {
         if self.buf.is_empty() && !matches!(self.fill(), Ok(true)) {
             return Vec::new();
@@ -118,7 +119,8 @@ impl Client {
         std::mem::take(&mut self.buf)
     }
 
-    /// Whether the peer has closed or reset the connection, waiting for it at most `longest`; bytes that come are no end.
+    /// Whether the peer has closed or reset the connection, waiting for it at most `longest`; bytes that come
+    /// are no end.
     pub fn is_closed_within(&mut self, longest: Duration) -> bool {
         let _ = self.socket.patience(longest);
         let ended = match self.fill() {

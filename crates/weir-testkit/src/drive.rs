@@ -1,8 +1,8 @@
-//! Real file systems in a file, for what only a drive can do wrong: lose its power, run full, turn read-only, flip bits,
-//! answer no read.
+//! Real file systems in a file, for what only a drive can do wrong: lose its power, run full, turn read-only,
+//! flip bits, answer no read.
 //!
-//! They are made by the system's own tools and need the right to mount. Where the machine lacks it the scenario is
-//! skipped with a word; no scenario has to ask for it first.
+//! They are made by the system's own tools and need the right to mount. Where the machine lacks it the
+//! scenario is skipped with a word; no scenario has to ask for it first.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -17,8 +17,8 @@ use std::time::{Duration, Instant};
 /// How long a file system may be busy before it is left to itself.
 const UNMOUNT_PATIENCE: Duration = Duration::from_secs(10);
 
-/// What is called to cut the power: nothing safe in Rust makes this call. `FS_IOC_SHUTDOWN` without a flush of the log:
-/// everything that was not synced is lost, everything from now on fails.
+/// What is called to cut the power: nothing safe in Rust makes this call. `FS_IOC_SHUTDOWN` without a flush
+/// of the log: everything that was not synced is lost, everything from now on fails.
 const SHUTDOWN: &str = "open(my $f, '<', $ARGV[0]) or die $!; my $how = pack('L', 2); \
                         ioctl($f, 0x8004587d, $how) or die $!;";
 
@@ -54,7 +54,8 @@ impl Drop for Throttle {
 }
 
 impl Drive {
-    /// ext4 of so many bytes on a loop device; `None`, with a word on the standard error, where that cannot be made here.
+    /// ext4 of so many bytes on a loop device; `None`, with a word on the standard error, where that cannot
+    /// be made here.
     pub fn ext4(bytes: u64) -> Option<Drive> {
         Drive::make(Kind::Ext4, |drive| {
             let image = File::create(drive.image()).map_err(|error| error.to_string())?;
@@ -63,7 +64,8 @@ impl Drive {
         })
     }
 
-    /// A file system in memory of so many bytes; `None`, with a word on the standard error, where that cannot be made here.
+    /// A file system in memory of so many bytes; `None`, with a word on the standard error, where that cannot
+    /// be made here.
     pub fn tmpfs(bytes: u64) -> Option<Drive> {
         Drive::make(Kind::Tmpfs(bytes), |_| Ok(()))
     }
@@ -138,8 +140,8 @@ impl Drive {
         self.is_mounted = false;
     }
 
-    /// Takes it away while it is in use: its folder is empty from now on. Who has files of it open has them still, until they are
-    /// closed.
+    /// Takes it away while it is in use: its folder is empty from now on. Who has files of it open has them
+    /// still, until they are closed.
     ///
     /// # Panics
     /// Where the system refuses.
@@ -149,8 +151,9 @@ impl Drive {
         self.is_mounted = false;
     }
 
-    /// Lets a process read no more than so many times a second from it, past the page cache; `None`, with a word on the standard
-    /// error, where the system has no such group for processes. It ends when what is given back is dropped.
+    /// Lets a process read no more than so many times a second from it, past the page cache; `None`, with a
+    /// word on the standard error, where the system has no such group for processes. It ends when what is
+    /// given back is dropped.
     ///
     /// # Panics
     /// Where it is not mounted on a device.
@@ -175,7 +178,8 @@ impl Drive {
         }
     }
 
-    /// Makes it read-only while it is in use, as ext4 does by itself when it finds that something is wrong with it.
+    /// Makes it read-only while it is in use, as ext4 does by itself when it finds that something is wrong
+    /// with it.
     ///
     /// # Panics
     /// Where the system lacks the way to say so.
@@ -208,7 +212,8 @@ impl Drive {
             .unwrap_or_else(|why| panic!("mounting a drive anew: {why}"));
     }
 
-    /// Cuts the power: what was not synced is lost, and from now on every read and write fails until it is mounted again.
+    /// Cuts the power: what was not synced is lost, and from now on every read and write fails until it is
+    /// mounted again.
     ///
     /// # Panics
     /// Where the file system does not know of it.
@@ -252,8 +257,8 @@ impl Drive {
         stat.f_bavail * stat.f_frsize
     }
 
-    /// Writes everything to the device and lets the page cache forget all files, so that the next read is the device's.
-    /// What is being read or written at that moment may stay.
+    /// Writes everything to the device and lets the page cache forget all files, so that the next read is the
+    /// device's. What is being read or written at that moment may stay.
     pub fn forget_pages(&self) {
         if let Ok(folder) = File::open(self.path()) {
             let _ = rustix::fs::syncfs(folder);
@@ -274,8 +279,8 @@ impl Drive {
         OpenOptions::new().write(true).open(self.image()).unwrap().set_len(bytes).unwrap();
     }
 
-    /// Flips a bit below the file system wherever one of these marks stands, which are of one length; how many places there
-    /// were. What is to be found must have been written to the device.
+    /// Flips a bit below the file system wherever one of these marks stands, which are of one length; how
+    /// many places there were. What is to be found must have been written to the device.
     ///
     /// # Panics
     /// Where the file cannot be read or written.

@@ -59,8 +59,8 @@ pub(crate) enum After {
     Reset,
 }
 
-/// A request being answered. A handler writes what it likes; when it returns, the connection takes the next request
-/// unless the handler closed it or the request asked for that.
+/// A request being answered. A handler writes what it likes; when it returns, the connection takes the next
+/// request unless the handler closed it or the request asked for that.
 pub struct Exchange<'a> {
     /// The request.
     pub request: &'a Request,

@@ -1,4 +1,5 @@
-//! A control group with a limit of memory, in which a Weir runs as in a small container. It is removed when it is dropped.
+//! A control group with a limit of memory, in which a Weir runs as in a small container. It is removed when
+//! it is dropped.
 //!
 //! It needs the right to make groups. Where the machine lacks it the scenario is skipped with a word.
 
@@ -49,7 +50,8 @@ impl Version {
 }
 
 impl MemoryGroup {
-    /// A group that may have so many bytes; `None`, with a word on the standard error, where none can be made here.
+    /// A group that may have so many bytes; `None`, with a word on the standard error, where none can be made
+    /// here.
     pub fn make(bytes: u64) -> Option<MemoryGroup> {
         static NEXT: AtomicUsize = AtomicUsize::new(0);
         let is_two = Path::new("/sys/fs/cgroup/cgroup.controllers").exists();

@@ -6,7 +6,8 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// The longest that any read or write of the kit waits, so that a broken peer fails a test and never hangs it.
+/// The longest that any read or write of the kit waits, so that a broken peer fails a test and never hangs
+/// it.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Where somebody listens.

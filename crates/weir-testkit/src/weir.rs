@@ -117,8 +117,8 @@ impl Setup {
         self.start()
     }
 
-    /// Starts `weir run --config` with this text, in which `{listen}`, `{admin}` and `{folder}` are replaced, and waits
-    /// until it takes connections.
+    /// Starts `weir run --config` with this text, in which `{listen}`, `{admin}` and `{folder}` are replaced,
+    /// and waits until it takes connections.
     pub fn run_config(mut self, text: &str) -> Weir {
         let path = self.write_config(text);
         self.args.splice(0..0, ["--config".to_owned(), path.display().to_string()]);
@@ -136,7 +136,8 @@ impl Setup {
         weir.try_start_again().map(|()| weir)
     }
 
-    /// Starts `weir run` with nothing but the arguments given, and waits until it takes connections on its address.
+    /// Starts `weir run` with nothing but the arguments given, and waits until it takes connections on its
+    /// address.
     pub fn run_bare(self) -> Weir {
         self.start()
     }
@@ -180,8 +181,8 @@ impl Setup {
 }
 
 impl Weir {
-    /// Starts it in its folder, with what it was started with, and waits until it takes connections; one that runs is
-    /// waited for first. Its outputs begin anew.
+    /// Starts it in its folder, with what it was started with, and waits until it takes connections; one that
+    /// runs is waited for first. Its outputs begin anew.
     pub fn start_again(&mut self) {
         if let Err(said) = self.try_start_again() {
             panic!("weir has not started:\n{said}");
@@ -270,7 +271,8 @@ impl Weir {
         crate::client::get(self.admin(), target)
     }
 
-    /// The value of one series of `/metrics`, e.g. `weir_requests_total{site="x"}`; `None` where it is not there.
+    /// The value of one series of `/metrics`, e.g. `weir_requests_total{site="x"}`; `None` where it is not
+    /// there.
     pub fn metric(&self, series: &str) -> Option<f64> {
         let text = self.admin_get("/metrics").text();
         let values = text.lines().filter_map(|line| {

@@ -1,7 +1,8 @@
 //! The addresses of an origin's name: looked up off the hot path, kept while a lookup fails.
 //!
-//! A request looks up itself only when no address is known yet. Otherwise it takes those known, and one of the requests
-//! starts a renewal when they are old; [`crate::Upstream::tend`] renews them without requests as well.
+//! A request looks up itself only when no address is known yet. Otherwise it takes those known, and one of
+//! the requests starts a renewal when they are old; [`crate::Upstream::tend`] renews them without requests as
+//! well.
 
 use std::future::Future;
 use std::io;

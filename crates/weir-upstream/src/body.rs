@@ -1,4 +1,5 @@
-//! A response body as it arrives. Ends cleanly only when it came whole; then its connection goes back to the pool.
+//! A response body as it arrives. Ends cleanly only when it came whole; then its connection goes back to the
+//! pool.
 //!
 //! States: `Streaming` with the connection; `Ended` with the trailers; `Failed`, which says its error again.
 
@@ -87,8 +88,9 @@ impl OriginBody {
         Self { state: State::Streaming(Box::new(streaming)) }
     }
 
-    /// The next bytes, at most 256 KiB, as soon as there are some; `None` at the end of a body that came whole. A body
-    /// delimited by close ends at the close: [`crate::OriginResponse::length`] says whether it is one.
+    /// The next bytes, at most 256 KiB, as soon as there are some; `None` at the end of a body that came
+    /// whole. A body delimited by close ends at the close: [`crate::OriginResponse::length`] says whether it
+    /// is one.
     ///
     /// # Errors
     /// When the body breaks off, is malformed or stalls. The same error comes again if asked again.

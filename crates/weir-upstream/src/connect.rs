@@ -67,8 +67,8 @@ async fn tcp(known: &Known, tls: Option<&Tls>) -> Result<Transport, OriginError>
 
 type Connecting = Pin<Box<dyn Future<Output = io::Result<TcpStream>> + Send>>;
 
-/// Tries the addresses in turn, beginning with the one that answered last; the next begins when one fails or has had
-/// its lead.
+/// Tries the addresses in turn, beginning with the one that answered last; the next begins when one fails or
+/// has had its lead.
 async fn race(list: &[SocketAddr], known: &Known) -> Result<TcpStream, OriginError> {
     let first = known.preferred.load(Ordering::Relaxed);
     let mut order = (0..list.len()).map(|step| (first + step) % list.len()).take(TRIED_MAX);

@@ -27,7 +27,8 @@ const LONG_BODY_BYTES: u64 = 1024 * 1024;
 
 /// The runtime whose reactor wakes a connection.
 ///
-/// A stream is registered with one reactor and dead once that has ended, so idle connections are kept apart by it.
+/// A stream is registered with one reactor and dead once that has ended, so idle connections are kept apart
+/// by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Home(tokio::runtime::Id);
 

@@ -1,4 +1,5 @@
-//! What goes wrong on the way to an origin, named by the failed act, with the status and the RFC 9209 error type.
+//! What goes wrong on the way to an origin, named by the failed act, with the status and the RFC 9209 error
+//! type.
 
 use std::io;
 use std::path::PathBuf;
@@ -147,7 +148,8 @@ pub enum OriginError {
     /// The origin took no byte of the request within `between_bytes`.
     #[error("the origin stopped reading")]
     WriteTimeout,
-    /// All connections are in use and the queue is full, or waiting took too long; or there are as many streams as there may be.
+    /// All connections are in use and the queue is full, or waiting took too long; or there are as many
+    /// streams as there may be.
     #[error("{}", bound.text())]
     Busy {
         /// At which bound.
@@ -234,8 +236,8 @@ impl OriginError {
         }
     }
 
-    /// Whether it came before any request was sent, so that another request would have met it, too. An error of a TLS session
-    /// does not say when it came.
+    /// Whether it came before any request was sent, so that another request would have met it, too. An error
+    /// of a TLS session does not say when it came.
     pub fn is_before_request(&self) -> bool {
         matches!(
             self,

@@ -1,7 +1,9 @@
-//! One exchange up to the response head: sends the request, passes interim responses on, reads the final head.
+//! One exchange up to the response head: sends the request, passes interim responses on, reads the final
+//! head.
 //!
-//! Sending and reading go on at the same time in one task, so that an early response is seen while the body is still
-//! being sent (RFC 9112 §9.5). An anomaly ends in a [`Failure`], after which the connection is dropped.
+//! Sending and reading go on at the same time in one task, so that an early response is seen while the body
+//! is still being sent (RFC 9112 §9.5). An anomaly ends in a [`Failure`], after which the connection is
+//! dropped.
 
 use std::future::poll_fn;
 use std::io;

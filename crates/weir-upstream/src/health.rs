@@ -1,10 +1,10 @@
 //! Passive ejection: a pure machine fed with how exchanges end.
 //!
-//! What a request may have caused itself speaks against an origin only when several clients have met it: else one client could have
-//! origins left out for all.
+//! What a request may have caused itself speaks against an origin only when several clients have met it: else
+//! one client could have origins left out for all.
 //!
-//! States: `Up` counts failures in a row; `Ejected` stands outside until its spell is over; `Trial` has one request on
-//! the way that decides. It never makes a request itself.
+//! States: `Up` counts failures in a row; `Ejected` stands outside until its spell is over; `Trial` has one
+//! request on the way that decides. It never makes a request itself.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,8 @@ pub(crate) enum Health {
     Up { failures: u32, since: Instant, against: Against },
     /// Left out until then.
     Ejected { until: Instant, spell: Duration },
-    /// One request is on the way since then. Its loss is not an answer: after another `spell` a new trial may begin.
+    /// One request is on the way since then. Its loss is not an answer: after another `spell` a new trial may
+    /// begin.
     Trial { since: Instant, spell: Duration },
 }
 
@@ -63,7 +64,8 @@ pub(crate) enum Event {
     Answered,
     /// A response came whole.
     Success,
-    /// No connection, no response, or a response that broke off; where the request may be the cause of it the client that it is of.
+    /// No connection, no response, or a response that broke off; where the request may be the cause of it the
+    /// client that it is of.
     Failure(Option<u64>),
     /// A request was sent to find out.
     TrialBegun,

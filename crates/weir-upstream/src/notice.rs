@@ -1,8 +1,8 @@
-//! What operators are told of an origin, in the diagnostics: one warning when it goes, with what was seen, and one when it is
-//! back. Pure: it decides when to speak, and the origin speaks.
+//! What operators are told of an origin, in the diagnostics: one warning when it goes, with what was seen,
+//! and one when it is back. Pure: it decides when to speak, and the origin speaks.
 //!
-//! States: `Quiet` (nothing to tell, or told that it is back), `Gone` (told that it went). An origin that comes and goes all
-//! the time is spoken of once in [`APART`].
+//! States: `Quiet` (nothing to tell, or told that it is back), `Gone` (told that it went). An origin that
+//! comes and goes all the time is spoken of once in [`APART`].
 
 use std::time::{Duration, Instant};
 

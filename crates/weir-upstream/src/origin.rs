@@ -153,8 +153,8 @@ impl Origin {
         }
     }
 
-    /// An attempt has failed; whether it speaks against the origin is the failure's to say. `client` is whose request may have caused
-    /// it.
+    /// An attempt has failed; whether it speaks against the origin is the failure's to say. `client` is whose
+    /// request may have caused it.
     pub(crate) fn failed_attempt(&self, failure: &Failure, client: Option<u64>) {
         if failure.counts() {
             count(&self.counts.failures);

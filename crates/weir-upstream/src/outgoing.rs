@@ -1,7 +1,8 @@
 //! A request on its way out: the printed head, then the body as it comes, never more than one part ahead.
 //!
-//! States of the body: `Done`, or `Stream` with what its declared length still lacks. A body that falls short of its
-//! length, exceeds it, or whose sender goes away without an end is broken off, never ended (RFC 9112 §6.3, §7.1).
+//! States of the body: `Done`, or `Stream` with what its declared length still lacks. A body that falls short
+//! of its length, exceeds it, or whose sender goes away without an end is broken off, never ended (RFC 9112
+//! §6.3, §7.1).
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;

@@ -1,6 +1,8 @@
-//! Smooth weighted round robin: of the eligible, each is picked in proportion to its weight, and evenly spread.
+//! Smooth weighted round robin: of the eligible, each is picked in proportion to its weight, and evenly
+//! spread.
 //!
-//! Pure. The algorithm is nginx's: every eligible one gains its weight, the richest is picked and pays the sum.
+//! Pure. The algorithm is nginx's: every eligible one gains its weight, the richest is picked and pays the
+//! sum.
 
 /// The balances of an upstream's origins.
 #[derive(Clone, Debug)]

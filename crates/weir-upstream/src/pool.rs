@@ -1,16 +1,17 @@
-//! An origin's connections: at most so many open, the idle ones kept for the runtime they live in, and a bounded queue
-//! of those who wait for one.
+//! An origin's connections: at most so many open, the idle ones kept for the runtime they live in, and a
+//! bounded queue of those who wait for one.
 //!
-//! Every open connection holds a [`Permit`], or lies idle in the pool, which then holds the permit for it. A permit
-//! that frees goes to the longest waiting. A wait therefore ends when any connection of the origin ends or falls idle,
-//! in whatever runtime: idle connections of other runtimes are moved here (TCP, unix) or closed for their permit (TLS).
+//! Every open connection holds a [`Permit`], or lies idle in the pool, which then holds the permit for it. A
+//! permit that frees goes to the longest waiting. A wait therefore ends when any connection of the origin
+//! ends or falls idle, in whatever runtime: idle connections of other runtimes are moved here (TCP, unix) or
+//! closed for their permit (TLS).
 //!
-//! One client may have a share of the connections and of the queue, so that many clients find some; of those who wait, one whose
-//! client has the fewest connections comes first, and of these the longest waiting. What outlasts requests (a tunnel, an event
-//! stream) leaves the pool for a bound of its own.
+//! One client may have a share of the connections and of the queue, so that many clients find some; of those
+//! who wait, one whose client has the fewest connections comes first, and of these the longest waiting. What
+//! outlasts requests (a tunnel, an event stream) leaves the pool for a bound of its own.
 //!
-//! There is one lock, held for the bookkeeping alone: no socket is opened, closed or read and no waiter is woken under
-//! it, and dropping a permit takes it anew. So nothing is ever waited for with the lock held.
+//! There is one lock, held for the bookkeeping alone: no socket is opened, closed or read and no waiter is
+//! woken under it, and dropping a permit takes it anew. So nothing is ever waited for with the lock held.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::net::IpAddr;
@@ -213,8 +214,8 @@ impl State {
         }
     }
 
-    /// Takes who comes next out of the queue, and counts a connection for it: of those whose clients may have more, one whose
-    /// client has the fewest.
+    /// Takes who comes next out of the queue, and counts a connection for it: of those whose clients may have
+    /// more, one whose client has the fewest.
     fn next(&mut self, open_max: usize) -> Option<Waiter> {
         let mut best = None;
         for (at, waiter) in self.waiting.iter().enumerate() {
@@ -302,8 +303,8 @@ impl Pool {
         state.open < self.bounds.open_max || !state.idle.is_empty()
     }
 
-    /// A quiet idle connection or a permit for a client, after waiting if need be. Who is to wait only for a free one, and not
-    /// because its client has its share, is [`Share::Counted`].
+    /// A quiet idle connection or a permit for a client, after waiting if need be. Who is to wait only for a
+    /// free one, and not because its client has its share, is [`Share::Counted`].
     ///
     /// # Errors
     /// The queue is full or the wait too long, and at which [`Bound`].
@@ -347,8 +348,8 @@ impl Pool {
         }
     }
 
-    /// Keeps a connection for the next request, for `keep` at most, or hands it to the longest waiting. Called in the
-    /// runtime that the connection lives in.
+    /// Keeps a connection for the next request, for `keep` at most, or hands it to the longest waiting.
+    /// Called in the runtime that the connection lives in.
     pub(crate) fn put(self: &Arc<Self>, lease: Lease, keep: Duration) {
         let until = clock::now() + keep;
         let home = lease.connection.home;

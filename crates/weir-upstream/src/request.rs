@@ -1,7 +1,7 @@
 //! What is sent to an origin: head and body as the edge has prepared them.
 //!
-//! Nothing is added here but what frames the body: `Content-Length` or `Transfer-Encoding`, and `Connection` with
-//! `Upgrade` where one is asked for (RFC 9112 §6, RFC 9110 §7.8).
+//! Nothing is added here but what frames the body: `Content-Length` or `Transfer-Encoding`, and `Connection`
+//! with `Upgrade` where one is asked for (RFC 9112 §6, RFC 9110 §7.8).
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,8 +19,8 @@ pub struct OriginRequest {
     pub method: Method,
     /// The target in origin-form (`/path?query`), or `*` for `OPTIONS`; sent as it is.
     pub target: Bytes,
-    /// End-to-end fields with `Host`. `Content-Length`, `Transfer-Encoding`, `Connection` and `Upgrade` are left out
-    /// when sent: they follow from `body` and `upgrade`.
+    /// End-to-end fields with `Host`. `Content-Length`, `Transfer-Encoding`, `Connection` and `Upgrade` are
+    /// left out when sent: they follow from `body` and `upgrade`.
     pub headers: HeaderMap,
     /// The body.
     pub body: OutBody,
@@ -32,8 +32,8 @@ pub struct OriginRequest {
     pub upgrade: Option<HeaderValue>,
     /// Who is told what is sent and comes.
     pub tally: Option<Arc<dyn Tally>>,
-    /// Who may have caused what it meets, by a number of the caller's. What a request may have caused speaks against an origin only when
-    /// several of them have met it; `None` is nobody, who causes nothing.
+    /// Who may have caused what it meets, by a number of the caller's. What a request may have caused speaks
+    /// against an origin only when several of them have met it; `None` is nobody, who causes nothing.
     pub witness: Option<u64>,
     /// The client for whom its connection is counted, where there is one.
     pub client: Option<IpAddr>,
@@ -115,7 +115,8 @@ impl Retry {
     }
 }
 
-/// An interim response (RFC 9110 §15.2) on its way to the client: 103, 102, or 100 where the request had `Expect`.
+/// An interim response (RFC 9110 §15.2) on its way to the client: 103, 102, or 100 where the request had
+/// `Expect`.
 #[derive(Clone, Debug)]
 pub struct Interim {
     /// The status, 100 to 199 without 101.
@@ -124,5 +125,6 @@ pub struct Interim {
     pub headers: HeaderMap,
 }
 
-/// Where interim responses go; at most [`crate::Bounds::interim_max`] a response are sent, so it need not be bounded.
+/// Where interim responses go; at most [`crate::Bounds::interim_max`] a response are sent, so it need not be
+/// bounded.
 pub type InterimSender = mpsc::UnboundedSender<Interim>;

@@ -1,4 +1,5 @@
-//! One lazily set timer a connection: moving a deadline away costs nothing, only the timer's firing looks at it anew.
+//! One lazily set timer a connection: moving a deadline away costs nothing, only the timer's firing looks at
+//! it anew.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

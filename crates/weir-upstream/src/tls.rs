@@ -1,4 +1,5 @@
-//! TLS towards origins: rustls on aws-lc-rs, roots of the system or of a file, a client certificate where one is set.
+//! TLS towards origins: rustls on aws-lc-rs, roots of the system or of a file, a client certificate where one
+//! is set.
 
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
@@ -115,8 +116,9 @@ fn unusable(error: rustls::Error) -> UpstreamError {
     UpstreamError::Tls { reason: error.to_string() }
 }
 
-/// Believes any certificate, as `verify = false` asks. Signatures are still checked where webpki can read the certificate; of
-/// version 1 it reads none. Nothing is lost without: whoever stands in between shows a certificate of its own, and is believed.
+/// Believes any certificate, as `verify = false` asks. Signatures are still checked where webpki can read the
+/// certificate; of version 1 it reads none. Nothing is lost without: whoever stands in between shows a
+/// certificate of its own, and is believed.
 #[derive(Debug)]
 struct AnyCertificate {
     provider: Arc<CryptoProvider>,

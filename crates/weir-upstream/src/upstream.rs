@@ -1,4 +1,5 @@
-//! An upstream: picks an origin for a request, sends it there, and tries anew where the retry table allows it.
+//! An upstream: picks an origin for a request, sends it there, and tries anew where the retry table allows
+//! it.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Weak};
@@ -43,8 +44,8 @@ pub struct Upstream {
 }
 
 impl Upstream {
-    /// Makes an upstream. Certificates are read; nothing is looked up and nothing connected, so that it succeeds while
-    /// origins or DNS are down.
+    /// Makes an upstream. Certificates are read; nothing is looked up and nothing connected, so that it
+    /// succeeds while origins or DNS are down.
     ///
     /// # Errors
     /// When the settings contradict themselves or a certificate file cannot be used.
@@ -95,8 +96,8 @@ impl Upstream {
         UpstreamSnapshot { name: self.name.clone(), origins }
     }
 
-    /// How many of `all` transfers at this upstream one client may have under way: its share, and no more than of the
-    /// connections.
+    /// How many of `all` transfers at this upstream one client may have under way: its share, and no more
+    /// than of the connections.
     pub fn client_max(&self, all: usize) -> usize {
         let connections: usize = self.origins.iter().map(|origin| origin.pool().client_max()).sum();
         self.origins.first().map_or(all, |origin| origin.pool().share_of(all)).min(connections)
@@ -107,16 +108,17 @@ impl Upstream {
         self.origins.iter().all(|origin| origin.pool().is_spent(client))
     }
 
-    /// Keeps the addresses fresh until the upstream is dropped: to be spawned once, off the data plane. Without it
-    /// requests renew the addresses as they come by. Begins with a lookup of every name and warns of those that fail.
+    /// Keeps the addresses fresh until the upstream is dropped: to be spawned once, off the data plane.
+    /// Without it requests renew the addresses as they come by. Begins with a lookup of every name and warns
+    /// of those that fail.
     pub fn tend(self: &Arc<Self>) -> impl Future<Output = ()> + Send + 'static {
         let upstream = Arc::downgrade(self);
         let every = self.resolve_every.max(Duration::from_secs(1));
         async move { tend(upstream, every).await }
     }
 
-    /// Tries a connection to every origin, off the data plane, to warn of those that are down at the start. The
-    /// connections are closed again. Returns how many are down.
+    /// Tries a connection to every origin, off the data plane, to warn of those that are down at the start.
+    /// The connections are closed again. Returns how many are down.
     pub async fn probe(&self) -> usize {
         let mut down = 0;
         for origin in &self.origins {
@@ -204,8 +206,8 @@ impl Upstream {
         self.origins.iter().position(|origin| origin.name() == name && origin.health().is_up())
     }
 
-    /// Picks an origin that was not tried: one due for a trial, else a primary that is up (one with a free connection
-    /// before one without), else a backup that is up, else the one whose spell ends first.
+    /// Picks an origin that was not tried: one due for a trial, else a primary that is up (one with a free
+    /// connection before one without), else a backup that is up, else the one whose spell ends first.
     fn choose(&self, tried: &[usize], now: Instant) -> Option<usize> {
         if self.origins.len() == 1 {
             // Its health is kept for those who look; there is no choice.
@@ -233,8 +235,8 @@ impl Upstream {
     }
 }
 
-/// Failures of attempts that the request may have caused. They speak against their origins for sure once another attempt of the
-/// same request is answered, else, when it is given up, as far as its client does.
+/// Failures of attempts that the request may have caused. They speak against their origins for sure once
+/// another attempt of the same request is answered, else, when it is given up, as far as its client does.
 struct Doubts<'u> {
     origins: &'u [Arc<Origin>],
     failures: Vec<(usize, Failure)>,

@@ -1,7 +1,8 @@
 //! The content of a message, of either direction (RFC 9112 sections 6 and 7).
 //!
-//! States: `Length` and `Close` hand on what is there; chunked goes `Line` → `Data` → `DataEnd` → `Line` …, and
-//! after the chunk of size zero through `Trailers` to `Done`. What is malformed ends in `Failed`, for good.
+//! States: `Length` and `Close` hand on what is there; chunked goes `Line` → `Data` → `DataEnd` → `Line` …,
+//! and after the chunk of size zero through `Trailers` to `Done`. What is malformed ends in `Failed`, for
+//! good.
 
 use crate::chunk;
 use crate::fault::{Fault, Malformed};
@@ -208,8 +209,8 @@ fn trailers(block: &Bytes, ends: &[usize]) -> Result<Option<HeaderMap>, Fault> {
     Ok(if allowed.is_empty() { None } else { Some(allowed) })
 }
 
-/// RFC 9110 section 6.5.1: framing, routing, modifiers, authentication and what says how to read the content have
-/// no meaning behind it. They are dropped.
+/// RFC 9110 section 6.5.1: framing, routing, modifiers, authentication and what says how to read the content
+/// have no meaning behind it. They are dropped.
 fn is_forbidden(name: &str) -> bool {
     const NAMES: &[&str] = &[
         "age",

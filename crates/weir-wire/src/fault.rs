@@ -124,8 +124,8 @@ impl Fault {
     }
 }
 
-/// A request head that Weir does not take. It is answered with [`Refusal::status`] and the connection is closed:
-/// where the next request would begin is not known. The blame is always the client's.
+/// A request head that Weir does not take. It is answered with [`Refusal::status`] and the connection is
+/// closed: where the next request would begin is not known. The blame is always the client's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("request refused: {}", .fault.word())]
 pub struct Refusal {
@@ -139,8 +139,8 @@ impl Refusal {
         self.fault.status()
     }
 
-    /// One kebab-case word for logs, such as `bare-lf`; of two values of a field that has one with the field's name
-    /// behind a colon.
+    /// One kebab-case word for logs, such as `bare-lf`; of two values of a field that has one with the
+    /// field's name behind a colon.
     #[must_use]
     pub fn reason(&self) -> &'static str {
         self.fault.word()
@@ -162,8 +162,9 @@ impl From<Fault> for Refusal {
     }
 }
 
-/// A response head, or a body of either direction, that is not what RFC 9112 says. The connection is never used
-/// again. Who is to blame is who sent it: an origin's is a 502 or a cut, a client's becomes a [`Refusal`].
+/// A response head, or a body of either direction, that is not what RFC 9112 says. The connection is never
+/// used again. Who is to blame is who sent it: an origin's is a 502 or a cut, a client's becomes a
+/// [`Refusal`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("malformed message: {}", .fault.word())]
 pub struct Malformed {

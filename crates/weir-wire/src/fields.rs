@@ -118,8 +118,8 @@ fn note(name: &HeaderName, place: Range<usize>, notes: &mut Notes) -> Result<(),
     Ok(())
 }
 
-/// Fields of a request that have one value (RFC 9110 section 5.3), each with the word for two that differ: of these one
-/// peer takes the first, another the last.
+/// Fields of a request that have one value (RFC 9110 section 5.3), each with the word for two that differ: of
+/// these one peer takes the first, another the last.
 static SINGLETONS: [(HeaderName, &str); 19] = [
     (AUTHORIZATION, "field-twice:authorization"),
     (CONTENT_LOCATION, "field-twice:content-location"),
@@ -163,9 +163,9 @@ pub(crate) fn check_singletons(fields: &HeaderMap) -> Result<(), Fault> {
     }
 }
 
-/// Whether a name other than these two would be one of them to a peer that drops what is not a letter or digit
-/// (CGI makes `Content_Length` and `Content-Length` one variable), that stops at the first odd byte, or that takes
-/// any byte for the hyphen.
+/// Whether a name other than these two would be one of them to a peer that drops what is not a letter or
+/// digit (CGI makes `Content_Length` and `Content-Length` one variable), that stops at the first odd byte, or
+/// that takes any byte for the hyphen.
 fn is_lookalike(name: &str) -> bool {
     const SHORTEST: usize = "content-length".len();
     if name.len() < SHORTEST {

@@ -110,8 +110,8 @@ pub enum Expect {
     Continue,
 }
 
-/// Fields of a request that no `Connection` may name: removing one as hop-by-hop would change what is asked, by
-/// whom, or where a message ends.
+/// Fields of a request that no `Connection` may name: removing one as hop-by-hop would change what is asked,
+/// by whom, or where a message ends.
 const NEEDED_OF_REQUESTS: &[&str] = &[
     "accept",
     "accept-encoding",
@@ -203,8 +203,8 @@ pub(crate) fn wishes(fields: &HeaderMap, seen: Seen, version: Version, side: Sid
     Ok(Wishes { persistence, upgrade: upgrade && version == Version::Http11 })
 }
 
-/// What the fields say about the length of the content, before the kind of message is considered: `None` where
-/// they say nothing.
+/// What the fields say about the length of the content, before the kind of message is considered: `None`
+/// where they say nothing.
 pub(crate) fn declared(fields: &HeaderMap, seen: Seen, version: Version) -> Result<Option<Framing>, Fault> {
     if seen.has(Seen::CODING) {
         if version == Version::Http10 {
@@ -265,8 +265,8 @@ pub(crate) fn of_request(method: &Method, declared: Option<Framing>) -> Result<F
     Ok(framing)
 }
 
-/// The content of a response to `to` (RFC 9112 section 6.3, items 1 to 5 and 8), and whether what was declared
-/// contradicts it, so that the connection must not be used again.
+/// The content of a response to `to` (RFC 9112 section 6.3, items 1 to 5 and 8), and whether what was
+/// declared contradicts it, so that the connection must not be used again.
 pub(crate) fn of_response(
     to: &Method,
     status: StatusCode,

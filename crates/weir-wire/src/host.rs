@@ -13,8 +13,8 @@ const NAME_BYTES_MAX: usize = 255;
 
 /// A validated host and port, in the one spelling that Weir compares, keys and logs.
 ///
-/// Lower case, without a trailing dot, IPv6 in its shortest form, without the default port. An HTTP/1.0 request
-/// may have none: then it is empty.
+/// Lower case, without a trailing dot, IPv6 in its shortest form, without the default port. An HTTP/1.0
+/// request may have none: then it is empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
 pub struct Host {
     text: ByteString,
@@ -23,12 +23,12 @@ pub struct Host {
 }
 
 impl Host {
-    /// Reads `name`, `name:port`, `[v6]` or `[v6]:port`; a port may be empty. Port 80 is dropped unless `scheme` is https, port 443
-    /// only if it is.
+    /// Reads `name`, `name:port`, `[v6]` or `[v6]:port`; a port may be empty. Port 80 is dropped unless
+    /// `scheme` is https, port 443 only if it is.
     ///
     /// # Errors
-    /// Userinfo, an empty or overlong name, an empty label, a byte that no host name holds, a port that is not 1
-    /// to 65535 in plain digits, an IPv6 literal that is not one or has a zone.
+    /// Userinfo, an empty or overlong name, an empty label, a byte that no host name holds, a port that is
+    /// not 1 to 65535 in plain digits, an IPv6 literal that is not one or has a zone.
     pub fn parse(authority: &Bytes, scheme: Option<Scheme>) -> Result<Self, crate::Refusal> {
         parse(authority.clone(), scheme).map_err(Into::into)
     }
@@ -117,8 +117,8 @@ fn parse_literal(authority: &Bytes, scheme: Option<Scheme>) -> Result<Host, Faul
     Ok(Host { text: joined(name.as_bytes(), shown_port(port, scheme))?, name_bytes: name.len(), port })
 }
 
-/// What stands behind the colon. RFC 3986 section 3.2.3: an empty port is the default one. Leading zeros, which it allows
-/// too, are refused, as peers differ on them.
+/// What stands behind the colon. RFC 3986 section 3.2.3: an empty port is the default one. Leading zeros,
+/// which it allows too, are refused, as peers differ on them.
 fn parse_port(digits: &[u8]) -> Result<Option<u16>, Fault> {
     if digits.is_empty() {
         return Ok(None);

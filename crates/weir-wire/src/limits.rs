@@ -3,7 +3,8 @@
 /// What a head may hold. The same limits bound the trailers of a chunked body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the start line without its CRLF; more is 414. Field lines are bounded by `head_bytes_max` alone.
+    /// Bytes of the start line without its CRLF; more is 414. Field lines are bounded by `head_bytes_max`
+    /// alone.
     pub line_bytes_max: usize,
     /// Bytes of the whole head with its empty line; more is 431.
     pub head_bytes_max: usize,
@@ -18,8 +19,8 @@ impl Limits {
         Self { line_bytes_max: 8192, head_bytes_max: 65_536, fields_max: 200 }
     }
 
-    /// A start line can never be longer than its head, so that the order of the two refusals does not depend on
-    /// how the bytes arrived.
+    /// A start line can never be longer than its head, so that the order of the two refusals does not depend
+    /// on how the bytes arrived.
     pub(crate) fn start_line_bytes_max(&self) -> usize {
         self.line_bytes_max.min(self.head_bytes_max.saturating_sub(4))
     }

@@ -32,7 +32,8 @@ pub struct RequestHead {
     pub host: Host,
     /// The version of the client.
     pub version: Version,
-    /// All fields as received, the hop-by-hop ones included; `Host` never says another than [`RequestHead::host`].
+    /// All fields as received, the hop-by-hop ones included; `Host` never says another than
+    /// [`RequestHead::host`].
     pub headers: HeaderMap,
     /// How long the content is; never [`Framing::Close`].
     pub framing: Framing,
@@ -85,18 +86,19 @@ impl RequestReader {
         self.spare = headers;
     }
 
-    /// Whether a head has begun to arrive in `buf`: after that a client that stalls or leaves is late (408) and
-    /// not idle.
+    /// Whether a head has begun to arrive in `buf`: after that a client that stalls or leaves is late (408)
+    /// and not idle.
     #[must_use]
     pub fn has_begun(&self, buf: &BytesMut) -> bool {
         buf.iter().any(|byte| !matches!(byte, b'\r' | b'\n'))
     }
 
-    /// Takes one head off the front of `buf`; what follows it stays. `None`: more bytes are needed, call again
-    /// with them appended to the same buffer. Each byte is looked at once over all calls.
+    /// Takes one head off the front of `buf`; what follows it stays. `None`: more bytes are needed, call
+    /// again with them appended to the same buffer. Each byte is looked at once over all calls.
     ///
     /// # Errors
-    /// A head that is refused; the same again on every further call. The connection must be answered and closed.
+    /// A head that is refused; the same again on every further call. The connection must be answered and
+    /// closed.
     pub fn read(&mut self, buf: &mut BytesMut) -> Result<Option<RequestHead>, Refusal> {
         if let Some(fault) = self.failed {
             return Err(fault.into());
@@ -127,8 +129,8 @@ impl RequestReader {
         }
     }
 
-    /// Whether a line has begun. RFC 9112 section 2.2: at least one empty line before a request line should be
-    /// ignored.
+    /// Whether a line has begun. RFC 9112 section 2.2: at least one empty line before a request line should
+    /// be ignored.
     fn skip_empty_lines(&mut self, buf: &mut BytesMut) -> Result<bool, Fault> {
         loop {
             match buf.as_ref() {
@@ -240,8 +242,8 @@ fn expect(headers: &HeaderMap, seen: Seen, version: Version, framing: Framing) -
     Ok(if framing == Framing::None { Expect::Nothing } else { Expect::Continue })
 }
 
-/// The protocols asked for. `h2c` is none: its upgrade is obsolete (RFC 9113 §3.1), and an origin that followed it would
-/// be spoken to past every rule of this proxy.
+/// The protocols asked for. `h2c` is none: its upgrade is obsolete (RFC 9113 §3.1), and an origin that
+/// followed it would be spoken to past every rule of this proxy.
 fn upgrade(headers: &HeaderMap) -> Result<Option<HeaderValue>, Fault> {
     let values =
         headers.get_all(UPGRADE).iter().flat_map(|value| value.as_bytes().split(|byte| *byte == b','));

@@ -3,8 +3,8 @@
 //! The fields are copied out of the buffer: a response may be stored for long, and must not keep a whole read
 //! buffer alive for its head.
 //!
-//! Lenient in one point: the space before an absent reason phrase may be missing, as it is with many servers. A
-//! status below 100 or above 599 is malformed, which makes it a 502, as RFC 9110 section 15 asks for a 5xx.
+//! Lenient in one point: the space before an absent reason phrase may be missing, as it is with many servers.
+//! A status below 100 or above 599 is malformed, which makes it a 502, as RFC 9110 section 15 asks for a 5xx.
 
 use crate::fault::{Fault, Malformed};
 use crate::fields;

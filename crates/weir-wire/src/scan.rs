@@ -1,7 +1,7 @@
 //! Finds the lines of a head as its bytes arrive, each byte looked at once.
 //!
-//! Every refusal made here is tied to the position of one byte and raised before any later byte is looked at, so
-//! that the same bytes are refused for the same reason however they were split into reads.
+//! Every refusal made here is tied to the position of one byte and raised before any later byte is looked at,
+//! so that the same bytes are refused for the same reason however they were split into reads.
 
 use crate::fault::Fault;
 use crate::limits::Limits;
@@ -90,7 +90,8 @@ impl Scan {
         Ok(Progress::More)
     }
 
-    /// The start line may not be longer than its limit, with `line_feed` the first position that could end it.
+    /// The start line may not be longer than its limit, with `line_feed` the first position that could end
+    /// it.
     fn check_line(&self, line_feed: usize, limits: &Limits) -> Result<(), Fault> {
         let in_start_line = self.opening == Opening::StartLine && self.ends.is_empty();
         if in_start_line && line_feed > limits.start_line_bytes_max() + 1 {

@@ -65,8 +65,9 @@ pub(crate) enum Spelling {
     Other,
 }
 
-/// How a host name is spelled, if it is one: labels of letters, digits, `-` and `_`, with one dot between them and
-/// at most one behind. The sub-delims of RFC 3986 section 3.2.2 are refused, as nothing that is resolved holds one.
+/// How a host name is spelled, if it is one: labels of letters, digits, `-` and `_`, with one dot between
+/// them and at most one behind. The sub-delims of RFC 3986 section 3.2.2 are refused, as nothing that is
+/// resolved holds one.
 pub(crate) fn host_name(bytes: &[u8]) -> Option<Spelling> {
     let mut all = HOST;
     let mut any = 0;
@@ -108,8 +109,8 @@ pub(crate) fn elements(value: &[u8]) -> impl Iterator<Item = &[u8]> {
     value.split(|byte| *byte == b',').map(trim)
 }
 
-/// A decimal number of digits alone that fits in 63 bits. A sign, a space and more than 19 digits are refused:
-/// `u64::from_str` takes a `+`, and some peers read into signed 64 bits.
+/// A decimal number of digits alone that fits in 63 bits. A sign, a space and more than 19 digits are
+/// refused: `u64::from_str` takes a `+`, and some peers read into signed 64 bits.
 pub(crate) fn decimal(bytes: &[u8]) -> Option<u64> {
     if bytes.is_empty() || bytes.len() > 19 {
         return None;

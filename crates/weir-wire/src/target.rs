@@ -75,8 +75,8 @@ pub(crate) struct Parsed {
     pub(crate) authority: Option<(Scheme, Host)>,
 }
 
-/// Reads a target whose bytes were checked, in origin, absolute or asterisk form; the authority form belongs to
-/// CONNECT, refused before.
+/// Reads a target whose bytes were checked, in origin, absolute or asterisk form; the authority form belongs
+/// to CONNECT, refused before.
 pub(crate) fn parse(method: &Method, raw: Bytes) -> Result<Parsed, Fault> {
     if raw.first() == Some(&b'/') {
         return Ok(Parsed { target: Target::Path(PathAndQuery::new(raw)?), authority: None });

@@ -1,4 +1,5 @@
-//! The tests of the room: tables through one `check(given, expect)` a kind of message, properties, the oracle.
+//! The tests of the room: tables through one `check(given, expect)` a kind of message, properties, the
+//! oracle.
 
 mod bodies;
 mod hosts;

@@ -1,5 +1,5 @@
-//! The accounts of sites: what the workers count handed to who keeps it, and what is kept joined with what the configuration
-//! says of a site and what is held of it.
+//! The accounts of sites: what the workers count handed to who keeps it, and what is kept joined with what
+//! the configuration says of a site and what is held of it.
 
 use std::collections::HashMap;
 use std::path::Path;

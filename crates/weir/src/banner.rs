@@ -20,7 +20,8 @@ pub(crate) enum Before {
     File(PathBuf),
 }
 
-/// The first line: `weir 0.1.0  http://127.0.0.1:8080 -> https://www.example.com  (sends Host: www.example.com)`.
+/// The first line: `weir 0.1.0  http://127.0.0.1:8080 -> https://www.example.com  (sends Host:
+/// www.example.com)`.
 pub(crate) fn first_line(loaded: &Loaded, before: &Before) -> String {
     let listeners: Vec<String> = loaded.config.listen.iter().map(|listen| url(&listen.address)).collect();
     let mut line = format!("weir {}  {}", env!("CARGO_PKG_VERSION"), listeners.join(", "));

@@ -1,5 +1,5 @@
-//! Diagnostics: `tracing` to the standard error. `WEIR_LOG` sets what is said, for example `WEIR_LOG=debug` or
-//! `WEIR_LOG=weir_upstream=trace,info`; without it `info` and above.
+//! Diagnostics: `tracing` to the standard error. `WEIR_LOG` sets what is said, for example `WEIR_LOG=debug`
+//! or `WEIR_LOG=weir_upstream=trace,info`; without it `info` and above.
 
 use std::io::IsTerminal;
 

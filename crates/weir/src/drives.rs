@@ -1,6 +1,6 @@
-//! The volumes of the configuration, as they come and go: opened, watched, let go when their drives fail, and tried again. One
-//! thread looks at all of them; what may block for long (opening, closing, emptying) has a thread of its own, so that one that is
-//! stuck in the kernel holds nobody up.
+//! The volumes of the configuration, as they come and go: opened, watched, let go when their drives fail, and
+//! tried again. One thread looks at all of them; what may block for long (opening, closing, emptying) has a
+//! thread of its own, so that one that is stuck in the kernel holds nobody up.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -78,10 +78,12 @@ enum News {
 }
 
 impl Drives {
-    /// Opens the volumes and attaches them, and waits for them, for a bounded time. One whose drive fails is tried again later.
+    /// Opens the volumes and attaches them, and waits for them, for a bounded time. One whose drive fails is
+    /// tried again later.
     ///
     /// # Errors
-    /// A sentence, where the configuration asks for what cannot be: a folder that another Weir uses, or that is none of Weir's.
+    /// A sentence, where the configuration asks for what cannot be: a folder that another Weir uses, or that
+    /// is none of Weir's.
     pub(crate) fn start(
         store: Store,
         register: Register,
@@ -129,8 +131,8 @@ impl Drives {
         self.inner.configure(volumes);
     }
 
-    /// Closes all volumes for another process, which takes them; this one goes on from memory and the origin. Blocks, for
-    /// `patience` at most.
+    /// Closes all volumes for another process, which takes them; this one goes on from memory and the origin.
+    /// Blocks, for `patience` at most.
     pub(crate) fn release(&self, patience: Duration) {
         self.inner.close(patience);
         for slot in &self.inner.state.lock().slots {
@@ -293,7 +295,8 @@ impl Inner {
         Ok(())
     }
 
-    /// Writes down who is there, and who is missing. Where that cannot be done it is tried again with each note.
+    /// Writes down who is there, and who is missing. Where that cannot be done it is tried again with each
+    /// note.
     fn call(&self, state: &State) {
         let State { slots, .. } = state;
         let paths: Vec<String> = slots.iter().map(Slot::path).collect();
@@ -421,7 +424,8 @@ impl Inner {
         });
     }
 
-    /// Closes a volume that was opened while nothing could be written, and now it could; it is opened again at once.
+    /// Closes a volume that was opened while nothing could be written, and now it could; it is opened again
+    /// at once.
     fn open_again(&self, slot: &mut Slot) {
         if slot.attached().is_none_or(|attached| !attached.volume().is_unsealed()) {
             return;
@@ -489,7 +493,8 @@ impl Inner {
         }
     }
 
-    /// Writes down that what was to be removed may be back when it is opened the next time, and when that is over.
+    /// Writes down that what was to be removed may be back when it is opened the next time, and when that is
+    /// over.
     fn write_down_owed(&self, slot: &mut Slot) {
         let Course::Open(attached) = &slot.course else { return };
         match (attached.owes(), slot.owed) {

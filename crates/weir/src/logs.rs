@@ -1,4 +1,5 @@
-//! Which access logs are written: what `--log` says, else the configuration, and on a terminal lines for people.
+//! Which access logs are written: what `--log` says, else the configuration, and on a terminal lines for
+//! people.
 
 use std::io::IsTerminal;
 use std::path::PathBuf;

@@ -1,7 +1,8 @@
 //! The program `weir`: the commands, and the one place where the parts of the house are joined.
 //!
-//! `cli` reads the command line, one file a command; [`wire_up`] joins edge and control for `weir run`; `demo` is the
-//! built-in origin. `anyhow` is for this crate alone: what reaches `main` is printed as one sentence.
+//! `cli` reads the command line, one file a command; [`wire_up`] joins edge and control for `weir run`;
+//! `demo` is the built-in origin. `anyhow` is for this crate alone: what reaches `main` is printed as one
+//! sentence.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

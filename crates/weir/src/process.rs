@@ -5,15 +5,16 @@ use rustix::process::{Resource, Signal as Number, getrlimit, setrlimit};
 use tokio::runtime::Builder;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// Has the kernel use no transparent huge pages for this process and those that it starts: with them whatever each thread touches
-/// of its stack and of its stock of memory grows in steps of 2 MiB, several times what is used. To be called before there are
-/// threads.
+/// Has the kernel use no transparent huge pages for this process and those that it starts: with them whatever
+/// each thread touches of its stack and of its stock of memory grows in steps of 2 MiB, several times what is
+/// used. To be called before there are threads.
 pub(crate) fn refuse_huge_pages() {
     // Where that is forbidden, `warn_of_huge_pages` says so once there is somebody to say it to.
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-/// Says once that memory will be taken in huge pages, where the kernel gives them to everybody and would not be asked not to.
+/// Says once that memory will be taken in huge pages, where the kernel gives them to everybody and would not
+/// be asked not to.
 pub(crate) fn warn_of_huge_pages() {
     let enabled = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").unwrap_or_default();
     let is_refused = rustix::thread::transparent_huge_pages_are_disabled().unwrap_or(false);
@@ -37,8 +38,8 @@ pub(crate) fn raise_open_files() {
     }
 }
 
-/// Lets a write beyond the limit of a file's size (`RLIMIT_FSIZE`, `LimitFSIZE` of systemd) fail like one on a full drive: by
-/// default its signal ends the process, with all requests.
+/// Lets a write beyond the limit of a file's size (`RLIMIT_FSIZE`, `LimitFSIZE` of systemd) fail like one on
+/// a full drive: by default its signal ends the process, with all requests.
 pub(crate) fn survive_the_limit_of_file_size() {
     // What is listened to once is caught until the process ends, though nobody hears of it any more.
     let caught = Builder::new_current_thread().enable_io().build().and_then(|runtime| {

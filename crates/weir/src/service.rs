@@ -1,5 +1,5 @@
-//! What the service manager is told (`sd_notify(3)`) and what it gives (`sd_listen_fds(3)`). Nothing of it is needed: without
-//! a manager nobody is told, and every socket is bound here.
+//! What the service manager is told (`sd_notify(3)`) and what it gives (`sd_listen_fds(3)`). Nothing of it is
+//! needed: without a manager nobody is told, and every socket is bound here.
 
 use std::io;
 use std::net::TcpListener;

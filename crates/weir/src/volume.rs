@@ -77,8 +77,8 @@ impl Refused {
     }
 }
 
-/// Opens the rows of a volume's catalogue. Those that are damaged are taken away and made anew; where there can be none, the
-/// volume is walked instead.
+/// Opens the rows of a volume's catalogue. Those that are damaged are taken away and made anew; where there
+/// can be none, the volume is walked instead.
 #[cfg(feature = "rocksdb")]
 fn rows(of: &model::Volume, volume: &Volume, share: &Share) -> Option<Arc<dyn Rows>> {
     if share.rows_bytes == 0 {
@@ -110,9 +110,9 @@ fn rows(_: &model::Volume, _: &Volume, _: &Share) -> Option<Arc<dyn Rows>> {
     None
 }
 
-/// Opens the volume, or makes it, and its catalogue. `numbers` is where all volumes of the house get the numbers of their objects
-/// from; `register` says what is known of its folder, and the number of the opening; `watcher` is told what has to leave it. Blocks for as
-/// long as recovery takes.
+/// Opens the volume, or makes it, and its catalogue. `numbers` is where all volumes of the house get the
+/// numbers of their objects from; `register` says what is known of its folder, and the number of the opening;
+/// `watcher` is told what has to leave it. Blocks for as long as recovery takes.
 ///
 /// # Errors
 /// [`Refused`].

@@ -1,5 +1,5 @@
-//! The one place where the parts are joined: the configuration is compiled to a plan, the edge is started with it, and the
-//! control plane is given the edge as its [`DataPlane`].
+//! The one place where the parts are joined: the configuration is compiled to a plan, the edge is started
+//! with it, and the control plane is given the edge as its [`DataPlane`].
 
 use std::collections::HashMap;
 use std::path::Path;

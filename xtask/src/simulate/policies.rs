@@ -191,8 +191,8 @@ impl Policy for Sieve {
     }
 }
 
-/// W-TinyLFU (Einziger et al., TOS '17): a window of a hundredth, a segmented LRU behind it, frequencies counted exactly and
-/// halved every ten times as many requests as there are objects.
+/// W-TinyLFU (Einziger et al., TOS '17): a window of a hundredth, a segmented LRU behind it, frequencies
+/// counted exactly and halved every ten times as many requests as there are objects.
 pub(crate) struct TinyLfu {
     size: u64,
     window: Order,

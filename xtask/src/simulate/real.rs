@@ -1,4 +1,5 @@
-//! The same traces through the real store: memory, a volume of files in a folder, its threads, and every byte checked.
+//! The same traces through the real store: memory, a volume of files in a folder, its threads, and every byte
+//! checked.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use super::{MEMORY_PART, Outcome, now};
 
 /// A site, as good as any.
 const SITE: u64 = 1;
-/// So many misses are followed by a pause until the volume has written them: a trace comes faster than any traffic.
+/// So many misses are followed by a pause until the volume has written them: a trace comes faster than any
+/// traffic.
 const MISSES_AT_ONCE: u64 = 32;
 /// How often it is looked whether it has.
 const TICK: Duration = Duration::from_micros(200);

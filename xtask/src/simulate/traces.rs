@@ -1,4 +1,5 @@
-//! Traces, each a list of requests (object, bytes) that follows from a seed, and the size of the cache they are for.
+//! Traces, each a list of requests (object, bytes) that follows from a seed, and the size of the cache they
+//! are for.
 
 /// A list of requests.
 pub(crate) struct Trace {
@@ -97,7 +98,8 @@ impl Zipf {
     }
 }
 
-/// The trace of the issue: half of the requests are for what is asked for once, the rest Zipf(0.9) over 50,000; 512 MiB.
+/// The trace of the issue: half of the requests are for what is asked for once, the rest Zipf(0.9) over
+/// 50,000; 512 MiB.
 pub(crate) fn lab() -> Trace {
     let (mut random, zipf) = (Random::new(0), Zipf::new(50_000, 0.9));
     let mut wonder = WONDERS;
@@ -152,7 +154,8 @@ fn shifting(seed: u64) -> Trace {
     Trace { name: "shifting popularity", cache_bytes: CACHE_BYTES, requests: requests.collect() }
 }
 
-/// Sizes log-normal about 12 KB, from 200 bytes to 512 KB, each object its own; Zipf(0.8), a third asked for once.
+/// Sizes log-normal about 12 KB, from 200 bytes to 512 KB, each object its own; Zipf(0.8), a third asked for
+/// once.
 fn cdn(seed: u64) -> Trace {
     let (mut random, zipf) = (Random::new(seed), Zipf::new(40_000, 0.8));
     let requests = (0..REQUESTS as u64).map(|number| {

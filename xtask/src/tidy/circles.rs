@@ -1,7 +1,8 @@
 //! Circles of imports: the files of one package that import each other, measured and bounded.
 //!
-//! A file imports another where it names an item that the other defines, by `use` or by a path. An item that is passed on
-//! by a public `use` belongs to the file that defines it. Methods are not seen, nor is what the compiler infers.
+//! A file imports another where it names an item that the other defines, by `use` or by a path. An item that
+//! is passed on by a public `use` belongs to the file that defines it. Methods are not seen, nor is what the
+//! compiler infers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -28,7 +29,8 @@ pub(super) fn largest(root: &Path) -> Result<BTreeMap<String, usize>> {
     Ok(found)
 }
 
-/// What `cargo run -p xtask -- circles [package]` prints: the circles of each package; of one, which import makes them as well.
+/// What `cargo run -p xtask -- circles [package]` prints: the circles of each package; of one, which import
+/// makes them as well.
 ///
 /// # Errors
 /// A file that cannot be read.

@@ -1,6 +1,8 @@
-//! How many parameters each function has: `self` is none, and a tuple of different types counts by its members.
+//! How many parameters each function has: `self` is none, and a tuple of different types counts by its
+//! members.
 //!
-//! A trait's functions are counted where the trait is declared, not where it is implemented. Tests are left out.
+//! A trait's functions are counted where the trait is declared, not where it is implemented. Tests are left
+//! out.
 
 use std::collections::BTreeMap;
 

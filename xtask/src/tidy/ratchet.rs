@@ -1,7 +1,8 @@
 //! Bounds with exceptions that may only shrink: tables of names and numbers in `xtask/ratchets`, checked in.
 //!
-//! What is above its bound stands in the table with its number. Whoever makes one smaller, or moves it to another name, writes the
-//! tables again by `cargo run -p xtask -- ratchet [TABLE ...]`, which refuses to let the sum of a table grow.
+//! What is above its bound stands in the table with its number. Whoever makes one smaller, or moves it to
+//! another name, writes the tables again by `cargo run -p xtask -- ratchet [TABLE ...]`, which refuses to let
+//! the sum of a table grow.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -104,7 +105,8 @@ pub(super) const PARAMETERS: Ratchet = Ratchet {
     slack: Slack::None,
     rule: "parameters of a function, tuples by their members",
 };
-/// Words of `xtask/avoided-words.txt` in a folder. Who adds a word removes the table first and has it written.
+/// Words of `xtask/avoided-words.txt` in a folder. Who adds a word removes the table first and has it
+/// written.
 pub(super) const WORDS: Ratchet = Ratchet {
     name: "words",
     bound: 0,

@@ -108,7 +108,8 @@ impl Tree {
         Ok(at)
     }
 
-    /// Which file names what of which other. An import that is public stands for its target only where it is used.
+    /// Which file names what of which other. An import that is public stands for its target only where it is
+    /// used.
     pub(crate) fn imports(&self) -> BTreeSet<Import> {
         let mut found = BTreeSet::new();
         for (at, module) in self.modules.iter().enumerate() {

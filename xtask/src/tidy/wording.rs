@@ -1,4 +1,5 @@
-//! Words that may not come back, and lines that are too wide: counted by folder, since text moves between files.
+//! Words that may not come back, and lines that are too wide: counted by folder, since text moves between
+//! files.
 
 use std::path::Path;
 
@@ -58,7 +59,8 @@ pub(super) fn places(sources: &[Source], judge: &Judge, folder: &str) -> Vec<Off
     found
 }
 
-/// Counts by the first two folders of a path, `crates/weir-edge` or `docs/adr`; a file further up counts by itself.
+/// Counts by the first two folders of a path, `crates/weir-edge` or `docs/adr`; a file further up counts by
+/// itself.
 pub(super) fn by_folder(sources: &[Source], judge: &Judge) -> Counts {
     let mut counts = Counts::new();
     for source in sources {

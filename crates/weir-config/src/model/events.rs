@@ -11,10 +11,12 @@ use crate::value::PathText;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Events {
-    /// A file that they are appended to, made with mode 0640. SIGUSR1 opens it anew. Default: nothing is told.
+    /// A file that they are appended to, made with mode 0640. SIGUSR1 opens it anew. Default: nothing is
+    /// told.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub file: Option<PathText>,
-    /// A unix socket on which somebody listens who wants them; it is connected to anew when that one has gone.
+    /// A unix socket on which somebody listens who wants them; it is connected to anew when that one has
+    /// gone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub socket: Option<PathText>,
     /// So many wait while they cannot be written; those beyond are counted as lost.

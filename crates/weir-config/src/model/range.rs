@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Range {
-    /// A range is fetched from the 64 KiB in which it begins to the end of the chunk in which it ends: a multiple of 64 KiB. Of one
-    /// shorter than 64 KiB that goes on with nothing that is held, only the 64 KiB that it touches. Default: 1 MiB.
+    /// A range is fetched from the 64 KiB in which it begins to the end of the chunk in which it ends: a
+    /// multiple of 64 KiB. Of one shorter than 64 KiB that goes on with nothing that is held, only the 64 KiB
+    /// that it touches. Default: 1 MiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk: Option<Size>,
     /// What is fetched beside what is asked for. Default: `touched`.
@@ -33,8 +34,8 @@ pub struct Range {
 pub enum WithoutValidator {
     /// Ranges of such objects pass by the cache.
     Pass,
-    /// It is kept as it came, up to 1 MiB, and answers the ranges that lie in it. It is never put together with another. The
-    /// origin is asked for just what the client asks for.
+    /// It is kept as it came, up to 1 MiB, and answers the ranges that lie in it. It is never put together
+    /// with another. The origin is asked for just what the client asks for.
     Separate,
 }
 

@@ -1,4 +1,5 @@
-//! What a route inherits from its site, and a site from `[defaults]`: upstream, caching rules, changes to fields, pages.
+//! What a route inherits from its site, and a site from `[defaults]`: upstream, caching rules, changes to
+//! fields, pages.
 
 use super::range::Range;
 use super::rate::Rate;
@@ -10,9 +11,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// What a route inherits from its site, and a site from `[defaults]`. The tables `stale`, `range`, `bypass`, `refresh`,
-/// `key`, `request_headers`, `response_headers` (with their `set`) and `error_pages` are inherited key by key; everything else is
-/// replaced as a whole.
+/// What a route inherits from its site, and a site from `[defaults]`. The tables `stale`, `range`, `bypass`,
+/// `refresh`, `key`, `request_headers`, `response_headers` (with their `set`) and `error_pages` are inherited
+/// key by key; everything else is replaced as a whole.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Rules {
@@ -22,11 +23,12 @@ pub struct Rules {
     /// The Host that the origin is sent, in place of the upstream's `host`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub host: Option<HostRule>,
-    /// The lifetime of responses for which the origin names none; of errors and redirects a minute at most. Default: none, so
-    /// that only those with `Last-Modified` are stored, by `heuristics`.
+    /// The lifetime of responses for which the origin names none; of errors and redirects a minute at most.
+    /// Default: none, so that only those with `Last-Modified` are stored, by `heuristics`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl: Option<Duration>,
-    /// The lifetime of 200, 203 and 206 whatever the origin says of it. `no-store`, `private` and the like stay as they are.
+    /// The lifetime of 200, 203 and 206 whatever the origin says of it. `no-store`, `private` and the like
+    /// stay as they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ttl_override: Option<Duration>,
     /// The lifetime that browsers are told of 200, 203, 206 and 304, in place of the origin's.
@@ -35,15 +37,15 @@ pub struct Rules {
     /// For how long responses may be used when they are stale, in place of what the origin says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stale: Option<Stale>,
-    /// How long a request waits for the origin to confirm what is stale; then that goes out where `stale` or the origin
-    /// allows it, and the origin's answer is for the next. Default: 2 s.
+    /// How long a request waits for the origin to confirm what is stale; then that goes out where `stale` or
+    /// the origin allows it, and the origin's answer is for the next. Default: 2 s.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revalidation_wait: Option<Duration>,
     /// How ranges of objects are fetched that are not held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<Range>,
-    /// Whether `Cache-Status` names the key: to look into a configuration; it tells clients what tells objects apart.
-    /// Default: false.
+    /// Whether `Cache-Status` names the key: to look into a configuration; it tells clients what tells
+    /// objects apart. Default: false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub show_key: Option<bool>,
     /// Which requests go past the cache, neither answered from it nor stored.
@@ -52,7 +54,8 @@ pub struct Rules {
     /// Which requests are fetched anew, the response stored in place of the old one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refresh: Option<Triggers>,
-    /// Who may purge with requests: `PURGE /path` takes its own URL out of the cache. Default: nobody; they get 405.
+    /// Who may purge with requests: `PURGE /path` takes its own URL out of the cache. Default: nobody; they
+    /// get 405.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub purge: Option<Purge>,
     /// How fast the bodies of responses go out, each by itself. Default: as fast as they are taken.
@@ -67,11 +70,12 @@ pub struct Rules {
     /// Whose `Cache-Control` in requests counts. Default: `honour`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client_directives: Option<ClientDirectives>,
-    /// Whether a body that ends with its connection is stored, though nothing says that it is whole. Default: `no_store`.
+    /// Whether a body that ends with its connection is stored, though nothing says that it is whole. Default:
+    /// `no_store`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub close_delimited: Option<CloseDelimited>,
-    /// For which statuses a lifetime is taken from `ttl`, or without one from `Last-Modified`: a tenth of the time that the
-    /// response has not changed, a day at most. Default: `safe`.
+    /// For which statuses a lifetime is taken from `ttl`, or without one from `Last-Modified`: a tenth of the
+    /// time that the response has not changed, a day at most. Default: `safe`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub heuristics: Option<Heuristics>,
     /// Whether a 5xx or a 400 is stored. Default: `explicit`.
@@ -95,7 +99,8 @@ pub struct Rules {
     pub maintenance: Option<Maintenance>,
 }
 
-/// For how long responses may be used when they are stale (RFC 5861), counted from the end of their freshness.
+/// For how long responses may be used when they are stale (RFC 5861), counted from the end of their
+/// freshness.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Stale {
@@ -133,8 +138,8 @@ pub struct Triggers {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Purge {
-    /// Clients by their address: the peer's, or where the peer is one of `trusted_proxies` the one that it speaks for by the
-    /// PROXY protocol or `X-Forwarded-For`.
+    /// Clients by their address: the peer's, or where the peer is one of `trusted_proxies` the one that it
+    /// speaks for by the PROXY protocol or `X-Forwarded-For`.
     pub allow: Vec<TrustedProxy>,
 }
 
@@ -221,8 +226,8 @@ pub enum ErrorStorage {
     Explicit,
     /// Neither.
     NoStore,
-    /// Both when the origin itself gives them a lifetime. One client's odd request that brings a 400 about denies the URL to
-    /// everybody then.
+    /// Both when the origin itself gives them a lifetime. One client's odd request that brings a 400 about
+    /// denies the URL to everybody then.
     #[serde(rename = "store_400")]
     Store400,
 }
@@ -241,7 +246,8 @@ pub enum Surrogate {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct FieldEdits {
-    /// Fields that are set, in place of any of that name, also where that is spelled with `_` for `-`. An inherited one is undone by naming it in `remove`.
+    /// Fields that are set, in place of any of that name, also where that is spelled with `_` for `-`. An
+    /// inherited one is undone by naming it in `remove`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(extend("propertyNames" = { "format": "weir-field-name" }))]
     pub set: BTreeMap<String, Text>,

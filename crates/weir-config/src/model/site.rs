@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// A site, chosen by the host of a request: an exact name before a wildcard, a longer wildcard before a shorter one.
+/// A site, chosen by the host of a request: an exact name before a wildcard, a longer wildcard before a
+/// shorter one.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub struct Site {
@@ -21,8 +22,9 @@ pub struct Site {
     /// What it is; for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The most that the volumes hold of it; beyond that its own oldest content goes, never another site's. `0`: nothing of it is
-    /// stored on a volume. What is in memory is not counted. Without it, as much as there is room for.
+    /// The most that the volumes hold of it; beyond that its own oldest content goes, never another site's.
+    /// `0`: nothing of it is stored on a volume. What is in memory is not counted. Without it, as much as
+    /// there is room for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub quota: Option<Size>,
     /// What its routes inherit; also the rules of requests that no route is for.

@@ -8,15 +8,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Upstream {
-    /// The origins: each a URL, or a table with its URL, weight and whether it is a backup. Requests go round robin.
+    /// The origins: each a URL, or a table with its URL, weight and whether it is a backup. Requests go round
+    /// robin.
     #[schemars(length(min = 1))]
     pub origins: Vec<OriginEntry>,
-    /// The Host that origins are sent: `client` for the client's, `origin` for the origin's own name, or a fixed one. With
-    /// the latter two, a `Location` that names the origin is rewritten to the client's host.
+    /// The Host that origins are sent: `client` for the client's, `origin` for the origin's own name, or a
+    /// fixed one. With the latter two, a `Location` that names the origin is rewritten to the client's host.
     #[serde(default)]
     pub host: HostRule,
-    /// Whether origins are sent `Via`. nginx, by default, compresses nothing for a request that has it (`gzip_proxied`). Without
-    /// it loops are told by `CDN-Loop` alone.
+    /// Whether origins are sent `Via`. nginx, by default, compresses nothing for a request that has it
+    /// (`gzip_proxied`). Without it loops are told by `CDN-Loop` alone.
     #[serde(default = "via_default")]
     pub via: bool,
     /// How TLS is spoken with `https` origins.
@@ -49,8 +50,9 @@ pub struct Upstream {
     #[serde(default = "streams_default")]
     #[schemars(range(min = 1, max = 1000000))]
     pub streams: u32,
-    /// What one client (in IPv6: one /64) may have of `connections`, `queue` and `streams` of an origin, in percent: beyond, its
-    /// requests wait for each other. Of a trusted proxy each client that it names has its own.
+    /// What one client (in IPv6: one /64) may have of `connections`, `queue` and `streams` of an origin, in
+    /// percent: beyond, its requests wait for each other. Of a trusted proxy each client that it names has
+    /// its own.
     #[serde(default = "client_share_default")]
     #[schemars(range(min = 1, max = 100))]
     pub client_share: u32,
@@ -202,8 +204,8 @@ pub struct Tls {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(extend("format" = "weir-sni"))]
     pub sni: Option<String>,
-    /// Whether the certificate is verified. Without, any is taken, of X.509 version 1 too: the connection is encrypted, to nobody
-    /// knows whom.
+    /// Whether the certificate is verified. Without, any is taken, of X.509 version 1 too: the connection is
+    /// encrypted, to nobody knows whom.
     pub verify: bool,
     /// The certificates (PEM) that are trusted, in place of the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -222,13 +224,14 @@ impl Default for Tls {
     }
 }
 
-/// When an origin that fails is left out for a while. One that has no other beside it is tried all the same, and so is, when
-/// all are left out, the one whose time ends first.
+/// When an origin that fails is left out for a while. One that has no other beside it is tried all the same,
+/// and so is, when all are left out, the one whose time ends first.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Eject {
-    /// After how many failures in a row: refused or broken connections, timeouts, malformed responses. What comes after a request
-    /// counts only if three clients have met it, or if another origin answered the same request. 0: never.
+    /// After how many failures in a row: refused or broken connections, timeouts, malformed responses. What
+    /// comes after a request counts only if three clients have met it, or if another origin answered the same
+    /// request. 0: never.
     #[schemars(range(min = 0, max = 1000))]
     pub failures: u32,
     /// A failure that is older does not count.

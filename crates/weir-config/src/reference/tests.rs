@@ -1,4 +1,5 @@
-//! The checked-in reference and schema are those of the model. `WEIR_REWRITE=1 cargo test -p weir-config` rewrites them.
+//! The checked-in reference and schema are those of the model. `WEIR_REWRITE=1 cargo test -p weir-config`
+//! rewrites them.
 
 use std::path::Path;
 

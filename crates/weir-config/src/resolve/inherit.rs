@@ -178,7 +178,8 @@ fn triggers(triggers: Option<&Triggers>) -> weir_policy::Triggers {
     }
 }
 
-/// A parameter that asks for a rate is of no object: it is dropped like those of `drop`. What `keep` names is kept.
+/// A parameter that asks for a rate is of no object: it is dropped like those of `drop`. What `keep` names is
+/// kept.
 fn key_rules(key: Option<&Key>, rate: Option<&Rate>) -> KeyRules {
     let asks = rate.and_then(|rate| rate.query.as_ref()).map(|name| name.0.clone());
     let key = key.cloned().unwrap_or_default();

@@ -1,4 +1,5 @@
-//! What is wrong with routes: conditions that exclude each other, and routes behind one that takes everything.
+//! What is wrong with routes: conditions that exclude each other, and routes behind one that takes
+//! everything.
 
 use super::exclusive;
 use crate::{
@@ -53,7 +54,8 @@ fn is_damaged(node: &Node) -> bool {
     node.as_table().is_none_or(|table| table.is_damaged)
 }
 
-/// Whether `before` surely takes every request that `now` would; expressions are not compared but for equality.
+/// Whether `before` surely takes every request that `now` would; expressions are not compared but for
+/// equality.
 fn covers(before: &Conditions, now: &Conditions) -> bool {
     let methods = before.methods.is_empty()
         || (!now.methods.is_empty() && now.methods.iter().all(|method| before.methods.contains(method)));

@@ -177,7 +177,8 @@ impl OriginUrl {
         }
     }
 
-    /// The authority for the Host field: the name with the port where it is not the scheme's default; none for a socket.
+    /// The authority for the Host field: the name with the port where it is not the scheme's default; none
+    /// for a socket.
     pub fn authority(&self) -> Option<String> {
         let default_port = match self.scheme {
             OriginScheme::Http => 80,

@@ -60,7 +60,8 @@ pub(super) fn check_page_status(text: &str) -> Result<(), String> {
     }
 }
 
-/// A condition on a request's field: its name alone (the field is there), or `Name: pattern` (`*` matches any text).
+/// A condition on a request's field: its name alone (the field is there), or `Name: pattern` (`*` matches any
+/// text).
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct FieldMatch {

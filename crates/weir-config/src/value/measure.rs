@@ -1,4 +1,5 @@
-//! Durations and sizes with their units: `60s`, `1h30m`, `256MiB`. Must not accept a number without a unit, save `0`.
+//! Durations and sizes with their units: `60s`, `1h30m`, `256MiB`. Must not accept a number without a unit,
+//! save `0`.
 
 use super::text_value;
 use crate::nearest::nearest;
@@ -78,7 +79,8 @@ impl fmt::Display for Duration {
     }
 }
 
-/// A number of bytes: digits and a unit, binary (`KiB`, `MiB`, `GiB`, `TiB`) or decimal (`kB`, `MB`, `GB`, `TB`), or `B`.
+/// A number of bytes: digits and a unit, binary (`KiB`, `MiB`, `GiB`, `TiB`) or decimal (`kB`, `MB`, `GB`,
+/// `TB`), or `B`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct Size(pub u64);

@@ -1,5 +1,5 @@
-//! Patterns for the path of a request: glob, prefix, regular expression. Globs and prefixes are matched by the
-//! edge's plan.
+//! Patterns for the path of a request: glob, prefix, regular expression. Globs and prefixes are matched by
+//! the edge's plan.
 
 use super::text_value;
 use serde::{Deserialize, Serialize};

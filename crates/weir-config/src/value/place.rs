@@ -1,4 +1,5 @@
-//! Paths of files and folders. The loader makes them absolute: in a file they are relative to the file that names them.
+//! Paths of files and folders. The loader makes them absolute: in a file they are relative to the file that
+//! names them.
 
 use super::text_value;
 use serde::{Deserialize, Serialize};

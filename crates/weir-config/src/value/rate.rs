@@ -1,4 +1,5 @@
-//! Rates in bytes a second, as a configuration writes them and as a client asks for them in a query. Must not accept bits.
+//! Rates in bytes a second, as a configuration writes them and as a client asks for them in a query. Must not
+//! accept bits.
 
 use super::{NameGlob, Size, text_value};
 use serde::{Deserialize, Serialize};

@@ -1,5 +1,5 @@
-//! Several parts of a body in one: `multipart/byteranges` (RFC 9110 §14.6, RFC 2046 §5.1.1). Its length is known before the
-//! first byte, and one part is read at a time. It must not decide which parts are sent.
+//! Several parts of a body in one: `multipart/byteranges` (RFC 9110 §14.6, RFC 2046 §5.1.1). Its length is
+//! known before the first byte, and one part is read at a time. It must not decide which parts are sent.
 
 use std::fmt::Write as _;
 use std::hash::{BuildHasher, RandomState};

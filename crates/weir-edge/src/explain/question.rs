@@ -1,4 +1,5 @@
-//! The question as a request: parsed and normalised as one that came over a socket. It must not decide anything.
+//! The question as a request: parsed and normalised as one that came over a socket. It must not decide
+//! anything.
 
 use std::str::FromStr;
 

@@ -1,5 +1,5 @@
-//! Ranges of what is not held, or not whole: what is wanted, what the origin is asked for, and serving what came of it
-//! (RFC 9110 §14.2).
+//! Ranges of what is not held, or not whole: what is wanted, what the origin is asked for, and serving what
+//! came of it (RFC 9110 §14.2).
 
 use std::sync::Arc;
 
@@ -41,8 +41,8 @@ pub(super) fn is_past_the_cache(exchange: &Exchange<'_, '_>, key: &CacheKey, wan
     want != WHOLE && memory.manner(digest, exchange.now.mono) == Some(Manner::Pass)
 }
 
-/// What the origin is asked for where a range is wanted: its chunks. Not where ranges of the key are handled otherwise, and not
-/// where a whole of this variant is asked about, which a part does not take the place of.
+/// What the origin is asked for where a range is wanted: its chunks. Not where ranges of the key are handled
+/// otherwise, and not where a whole of this variant is asked about, which a part does not take the place of.
 pub(crate) fn cold(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<Cold> {
     let headers = &job.request.headers;
     let asked = Some(headers).filter(|_| job.ask.is_range()).and_then(wanted_cold)?;
@@ -61,8 +61,9 @@ pub(crate) fn cold(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<Cold> {
     })
 }
 
-/// Whether a response to a fill's range is no answer to the client: a part that begins elsewhere, or a refusal where the client
-/// wants more than was asked for: another range as well, or the whole if its version has changed (RFC 9110 §13.1.5).
+/// Whether a response to a fill's range is no answer to the client: a part that begins elsewhere, or a
+/// refusal where the client wants more than was asked for: another range as well, or the whole if its version
+/// has changed (RFC 9110 §13.1.5).
 pub(super) fn is_for_nobody(exchange: &Exchange<'_, '_>, status: StatusCode) -> bool {
     let headers = &exchange.request.headers;
     status == StatusCode::PARTIAL_CONTENT

@@ -8,12 +8,14 @@ use weir_front::Turn;
 const UNITS_PER_BYTE: u128 = 1_000_000_000;
 /// What a writer that came late may make up for: so much of a second's bytes go out on top of the burst.
 const LATE_SHARE: u64 = 10;
-/// What goes out at a time where the burst is used up: so much of a second's bytes, at most [`STEP_BYTES_MAX`].
+/// What goes out at a time where the burst is used up: so much of a second's bytes, at most
+/// [`STEP_BYTES_MAX`].
 const STEP_SHARE: u64 = 20;
 const STEP_BYTES_MAX: u64 = 256 << 10;
 
-/// Bytes that may go out: `rate` more each second, never more at once than the burst and 100 ms of the rate. From when it was
-/// made, no more than the burst and the rate's share of the time since go out of it; in any other time, 100 ms more.
+/// Bytes that may go out: `rate` more each second, never more at once than the burst and 100 ms of the rate.
+/// From when it was made, no more than the burst and the rate's share of the time since go out of it; in any
+/// other time, 100 ms more.
 #[derive(Debug)]
 pub(crate) struct Bucket {
     /// Bytes a second; not 0.
@@ -41,7 +43,8 @@ impl Bucket {
         }
     }
 
-    /// How many of `wanted` bytes may go out now: all, or as many as are worth a write; else when so many will be there.
+    /// How many of `wanted` bytes may go out now: all, or as many as are worth a write; else when so many
+    /// will be there.
     pub(crate) fn turn(&mut self, now: Instant, wanted: u64) -> Turn {
         self.refill(now);
         let least = u128::from(wanted.min(self.step)) * UNITS_PER_BYTE;

@@ -1,6 +1,6 @@
-//! How fast an MP4 is played: the length of its body over the duration that its `moov` box tells (ISO/IEC 14496-12 §4.2,
-//! §8.2). Only the heads of boxes and the 32 bytes that tell are looked at, of what is held. What it reads was written by
-//! who knows whom: whatever does not fit says nothing.
+//! How fast an MP4 is played: the length of its body over the duration that its `moov` box tells (ISO/IEC
+//! 14496-12 §4.2, §8.2). Only the heads of boxes and the 32 bytes that tell are looked at, of what is held.
+//! What it reads was written by who knows whom: whatever does not fit says nothing.
 
 use weir_policy::Interval;
 use weir_store::{Generation, Place, Read};

@@ -1,5 +1,5 @@
-//! How fast the body of a response goes out: which bounds hold for it ([`pace`]), and the arithmetic of a bound
-//! ([`bucket`]). It must not touch a connection; waiting is `deliver`'s.
+//! How fast the body of a response goes out: which bounds hold for it ([`pace`]), and the arithmetic of a
+//! bound ([`bucket`]). It must not touch a connection; waiting is `deliver`'s.
 
 mod bucket;
 mod media;
@@ -19,8 +19,8 @@ use crate::exchange::Exchange;
 use crate::plan::Route;
 use weir_clock as clock;
 
-/// The pace of a response that begins now; `None` where nothing holds its body back. `generation` is what it is served from,
-/// where it comes out of the store.
+/// The pace of a response that begins now; `None` where nothing holds its body back. `generation` is what it
+/// is served from, where it comes out of the store.
 pub(crate) fn pace(
     exchange: &Exchange<'_, '_>,
     route: &Route,

@@ -1,4 +1,5 @@
-//! All that holds one response back. States of what an MP4 says of itself: *sought* → *known*, or dropped where it says nothing.
+//! All that holds one response back. States of what an MP4 says of itself: *sought* → *known*, or dropped
+//! where it says nothing.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -36,8 +37,8 @@ struct Sought {
 }
 
 impl Pace {
-    /// The pace of a response that begins `now`; `media` is what is served, and how many times faster than it is played it
-    /// goes out. `None` where nothing is bounded.
+    /// The pace of a response that begins `now`; `media` is what is served, and how many times faster than it
+    /// is played it goes out. `None` where nothing is bounded.
     pub(crate) fn new(
         limit: Option<Bucket>,
         media: Option<(Arc<Generation>, f64)>,
@@ -51,8 +52,8 @@ impl Pace {
 }
 
 impl weir_front::Pace for Pace {
-    /// Looks for what is not known yet, where bytes that came since may tell: after the first, then after twice as many each
-    /// time. What it looks at is held; nothing is fetched for it.
+    /// Looks for what is not known yet, where bytes that came since may tell: after the first, then after
+    /// twice as many each time. What it looks at is held; nothing is fetched for it.
     ///
     /// # Cancel safety
     /// Safe: it is looked for again.

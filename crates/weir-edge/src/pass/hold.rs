@@ -1,4 +1,5 @@
-//! Holding a request's body back before a connection to an origin is taken, so that a client that sends slowly holds none.
+//! Holding a request's body back before a connection to an origin is taken, so that a client that sends
+//! slowly holds none.
 
 use std::sync::Arc;
 

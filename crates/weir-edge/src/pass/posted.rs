@@ -1,6 +1,6 @@
-//! What a POST brought and is stored for the GETs to come (RFC 9110 §9.3.3): a response that says itself that it is what
-//! a GET would give, and for how long. Its client reads it from a fill that others do not join. It must not be begun
-//! before what the POST has made invalid is marked: the stamp is taken after the mark.
+//! What a POST brought and is stored for the GETs to come (RFC 9110 §9.3.3): a response that says itself that
+//! it is what a GET would give, and for how long. Its client reads it from a fill that others do not join. It
+//! must not be begun before what the POST has made invalid is marked: the stamp is taken after the mark.
 
 use std::sync::Arc;
 

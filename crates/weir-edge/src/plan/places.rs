@@ -1,4 +1,5 @@
-//! How many connections clients may have, where nobody says so: what the process may open, less what it needs itself.
+//! How many connections clients may have, where nobody says so: what the process may open, less what it needs
+//! itself.
 
 use rustix::process::{Resource, getrlimit};
 use weir_config::model::Config;
@@ -19,7 +20,8 @@ pub(super) fn open_files() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(1 << 20)
 }
 
-/// The most connections of all clients, and of one. Never less than a quarter of what may be opened is left to clients.
+/// The most connections of all clients, and of one. Never less than a quarter of what may be opened is left
+/// to clients.
 pub(super) fn places(config: &Config, open_files: u64) -> (usize, usize) {
     let origins = config.upstream.values().map(|upstream| {
         let each = u64::from(upstream.connections) + u64::from(upstream.streams);

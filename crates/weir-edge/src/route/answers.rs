@@ -76,8 +76,8 @@ fn redirect(status: StatusCode, target: &str) -> Answered {
     Answered { status, headers, body: body.into(), word: "redirect" }
 }
 
-/// Fills in a template. A target that would begin with `//`, because the client's path does, is made absolute: as it is,
-/// browsers would take what follows for a host of the client's choice.
+/// Fills in a template. A target that would begin with `//`, because the client's path does, is made
+/// absolute: as it is, browsers would take what follows for a host of the client's choice.
 fn target(to: &Template, scheme: &str, host: &str, path_and_query: &str) -> String {
     let (path, query) = match path_and_query.split_once('?') {
         Some((path, query)) => (path, query),

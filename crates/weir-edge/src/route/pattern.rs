@@ -1,5 +1,6 @@
-//! Paths against patterns. Globs are cut at their `*` once, so that most are decided by comparing a beginning and an end; a
-//! match takes time within the product of the lengths, whatever the pattern. Must not decode or fold a path.
+//! Paths against patterns. Globs are cut at their `*` once, so that most are decided by comparing a beginning
+//! and an end; a match takes time within the product of the lengths, whatever the pattern. Must not decode or
+//! fold a path.
 
 use weir_config::PathRule;
 use weir_config::value::PathRegex;
@@ -78,8 +79,9 @@ impl Glob {
         ends && self.rest_fits(path)
     }
 
-    /// Each star takes as little as it can. When the text after a `*` is not found before the next `/`, only the nearest
-    /// `**` before it can help by taking more: a narrow star cannot pass the `/`, and the `*`s between begin anew then.
+    /// Each star takes as little as it can. When the text after a `*` is not found before the next `/`, only
+    /// the nearest `**` before it can help by taking more: a narrow star cannot pass the `/`, and the `*`s
+    /// between begin anew then.
     fn rest_fits(&self, path: &[u8]) -> bool {
         let (mut at, mut index) = (0, 0);
         let mut wide: Option<(usize, usize)> = None;

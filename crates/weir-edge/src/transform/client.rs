@@ -9,11 +9,13 @@ use weir_front::listen::{Peer, Trusted};
 
 pub(crate) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// The client: the peer, or the one that a trusted peer names, which is the last address in `X-Forwarded-For` that is
-/// not a trusted peer's own, or the first where all are. What stands left of it anybody may have written.
+/// The client: the peer, or the one that a trusted peer names, which is the last address in `X-Forwarded-For`
+/// that is not a trusted peer's own, or the first where all are. What stands left of it anybody may have
+/// written.
 ///
-/// `None` where it cannot be known: an address that is none, or a trusted peer that passes a request on without saying
-/// for whom. `Forwarded` (RFC 7239) is not read: who writes the one field mostly lets a client's other one through.
+/// `None` where it cannot be known: an address that is none, or a trusted peer that passes a request on
+/// without saying for whom. `Forwarded` (RFC 7239) is not read: who writes the one field mostly lets a
+/// client's other one through.
 pub(crate) fn client_of(peer: Peer, trusted: &Trusted, headers: &HeaderMap) -> Option<Peer> {
     if !trusted.contains(&peer) {
         return Some(peer);

@@ -16,8 +16,8 @@ use weir_policy::{SURROGATE_CAPABILITY, Variant, accept_encoding, strip_hop_by_h
 use super::Trust;
 use super::client::X_FORWARDED_FOR;
 
-/// Fields that are never forwarded: they name another URL, host, scheme or method than the request's own,
-/// so an origin that obeys them answers for what is not in the key. `Proxy` would become `HTTP_PROXY` in a CGI's
+/// Fields that are never forwarded: they name another URL, host, scheme or method than the request's own, so
+/// an origin that obeys them answers for what is not in the key. `Proxy` would become `HTTP_PROXY` in a CGI's
 /// environment; `Translate` asks IIS for the source of a page.
 pub const STRIPPED: [&str; 45] = [
     "forwarded",
@@ -191,9 +191,9 @@ pub fn known_id(headers: &HeaderMap, trust: Trust) -> Option<&str> {
 
 /// The fields to send to an origin, `Host` still the client's.
 ///
-/// `X-Forwarded-For` is continued if the peer is trusted, else begun anew; `X-Forwarded-Port` is by scheme and host but
-/// where a trusted peer says it; `X-Forwarded-Proto`, `X-Forwarded-Host`, `X-Request-Id` and `Host` are written, `Via` and
-/// `CDN-Loop` continued. `Expect` is the connection's to answer.
+/// `X-Forwarded-For` is continued if the peer is trusted, else begun anew; `X-Forwarded-Port` is by scheme
+/// and host but where a trusted peer says it; `X-Forwarded-Proto`, `X-Forwarded-Host`, `X-Request-Id` and
+/// `Host` are written, `Via` and `CDN-Loop` continued. `Expect` is the connection's to answer.
 pub fn towards_origin(headers: &HeaderMap, from: &From<'_>) -> HeaderMap {
     let mut out = HeaderMap::with_capacity(headers.len() + 6);
     for (name, value) in headers {
@@ -226,8 +226,9 @@ fn is_removed(name: &HeaderName, trust: Trust) -> bool {
         || (text.contains('_') && is_decided_spelling(&text.replace('_', "-")))
 }
 
-/// Whether a name is of the fields that Weir strips, writes, or keys and selects by. A name that becomes one of
-/// them when its underscores are hyphens is the same field to an origin behind CGI (RFC 3875 §4.1.18), past all that.
+/// Whether a name is of the fields that Weir strips, writes, or keys and selects by. A name that becomes one
+/// of them when its underscores are hyphens is the same field to an origin behind CGI (RFC 3875 §4.1.18),
+/// past all that.
 fn is_decided_spelling(hyphenated: &str) -> bool {
     const FAMILIES: [&str; 10] = [
         "accept-",
@@ -246,12 +247,12 @@ fn is_decided_spelling(hyphenated: &str) -> bool {
         || FAMILIES.iter().any(|family| hyphenated.starts_with(family))
 }
 
-/// Makes of the fields towards an origin those of a fill, for all: without what belongs to one client alone, but for
-/// the fields that the key holds (`keyed`); with `X-Forwarded-Port` by scheme and host; and with the content codings in
-/// their normal form, so that clients that can do the same ask the same.
+/// Makes of the fields towards an origin those of a fill, for all: without what belongs to one client alone,
+/// but for the fields that the key holds (`keyed`); with `X-Forwarded-Port` by scheme and host; and with the
+/// content codings in their normal form, so that clients that can do the same ask the same.
 ///
-/// `X-Forwarded-For` is the one address that no client can have written. Without it an origin would count and limit all
-/// clients as one, and take a fill for a request of its own machine.
+/// `X-Forwarded-For` is the one address that no client can have written. Without it an origin would count and
+/// limit all clients as one, and take a fill for a request of its own machine.
 pub fn for_fill(headers: &mut HeaderMap, from: &From<'_>, keyed: &[HeaderName]) {
     let is_gone = |name: &HeaderName| {
         OF_ONE_CLIENT.contains(name)
@@ -283,9 +284,9 @@ fn port<'a>(scheme: &str, host: &'a str) -> &'a str {
     named.unwrap_or(if scheme == "https" { "443" } else { "80" })
 }
 
-/// Of a fill's request what no client has chosen, but where it is what tells what is stored from other variants and objects: the
-/// fields that Weir writes, those that the response varies on, those and the cookies that are in the key, and the coding that
-/// is stored.
+/// Of a fill's request what no client has chosen, but where it is what tells what is stored from other
+/// variants and objects: the fields that Weir writes, those that the response varies on, those and the
+/// cookies that are in the key, and the coding that is stored.
 pub fn of_nobody(
     fields: &HeaderMap,
     key: &[u8],

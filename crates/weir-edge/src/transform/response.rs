@@ -26,8 +26,8 @@ pub struct Place<'a> {
 /// Writes a `Location` that names the origin back to the name that the client used.
 ///
 /// Its scheme must be the one in which the origin is spoken to, or the client's own, which the origin knows
-/// from `X-Forwarded-Proto`. An origin on `http` that sends its clients to its `https` is let do so: written back,
-/// the redirect would lead to itself.
+/// from `X-Forwarded-Proto`. An origin on `http` that sends its clients to its `https` is let do so: written
+/// back, the redirect would lead to itself.
 pub fn location_back(headers: &mut HeaderMap, origin: Place<'_>, client: Place<'_>) {
     let Some(location) = headers.get(LOCATION).and_then(|value| value.to_str().ok()) else { return };
     let Some((scheme, after)) = split(location, origin.scheme) else { return };

@@ -1,5 +1,5 @@
-//! The clients: plain, conditional, partial, slow, leaving, authenticated, reloading, changing. Every byte that they get
-//! is checked.
+//! The clients: plain, conditional, partial, slow, leaving, authenticated, reloading, changing. Every byte
+//! that they get is checked.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

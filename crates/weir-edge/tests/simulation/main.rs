@@ -1,11 +1,12 @@
-//! The data plane on virtual time: clients, an origin with every fault, and clocks, all from one seed. Time goes on only
-//! when nobody has anything to do; hours pass in a second.
+//! The data plane on virtual time: clients, an origin with every fault, and clocks, all from one seed. Time
+//! goes on only when nobody has anything to do; hours pass in a second.
 //!
-//! Every byte of a body names its object, its version and its place, so that a wrong byte, a mixture of versions or what
-//! was meant for another client is seen at once. The checks themselves are tested by lies that they must find.
+//! Every byte of a body names its object, its version and its place, so that a wrong byte, a mixture of
+//! versions or what was meant for another client is seen at once. The checks themselves are tested by lies
+//! that they must find.
 //!
-//! `WEIR_SEEDS=7` or `WEIR_SEEDS=100..200` runs other seeds than the usual ones; with one seed its story is printed when it
-//! fails.
+//! `WEIR_SEEDS=7` or `WEIR_SEEDS=100..200` runs other seeds than the usual ones; with one seed its story is
+//! printed when it fails.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
@@ -87,8 +88,8 @@ range = {range}
     Plan::compile(&loaded, &|name| observatory.site(name))
 }
 
-/// Lets time go in steps of a millisecond while somebody is active, and in longer ones while all wait: the paused clock
-/// would jump to the next timer each time that the runtime looks for I/O.
+/// Lets time go in steps of a millisecond while somebody is active, and in longer ones while all wait: the
+/// paused clock would jump to the next timer each time that the runtime looks for I/O.
 async fn pulse(world: Rc<World>) {
     let mut step_ms = 1;
     loop {

@@ -1,5 +1,5 @@
-//! The world that is simulated: objects with their versions, the clocks, what has been seen, and the first thing that
-//! was wrong. Everything in it comes from the seed.
+//! The world that is simulated: objects with their versions, the clocks, what has been seen, and the first
+//! thing that was wrong. Everything in it comes from the seed.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -333,7 +333,8 @@ impl World {
         });
     }
 
-    /// Whether a version may go out to a request that was sent at `asked`, `after` at most since it was replaced.
+    /// Whether a version may go out to a request that was sent at `asked`, `after` at most since it was
+    /// replaced.
     pub fn check_version(&self, path: &str, version: u64, asked: Instant, after: Duration) {
         let said = self.with(path, |object| {
             if version == 0 || version > object.version {

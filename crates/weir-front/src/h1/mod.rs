@@ -1,6 +1,6 @@
-//! HTTP/1 (RFC 9112): [`serve`] reads requests one after another and has each answered; [`socket`] is the client's side with its
-//! deadlines, [`content`] a request's content, [`send`] writes responses, [`switch`] what comes after a 101. It must not decide
-//! how a request is answered.
+//! HTTP/1 (RFC 9112): [`serve`] reads requests one after another and has each answered; [`socket`] is the
+//! client's side with its deadlines, [`content`] a request's content, [`send`] writes responses, [`switch`]
+//! what comes after a 101. It must not decide how a request is answered.
 
 mod content;
 mod send;

@@ -1,5 +1,5 @@
-//! Writing a response: its head and its content's pieces, in as few system calls as there are pieces, framed as the client
-//! understands it. It must not change what the service said.
+//! Writing a response: its head and its content's pieces, in as few system calls as there are pieces, framed
+//! as the client understands it. It must not change what the service said.
 
 use http::StatusCode;
 use smallvec::SmallVec;
@@ -251,8 +251,8 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
         self.flush(if left == 0 { End::Whole } else { End::Cut("generation-gone") }).await
     }
 
-    /// Waits for the pace to let out some of `wanted` bytes, which go out next; how many. What is printed does not wait for
-    /// them, and a client that goes away ends the waiting.
+    /// Waits for the pace to let out some of `wanted` bytes, which go out next; how many. What is printed
+    /// does not wait for them, and a client that goes away ends the waiting.
     async fn turn(&mut self, wanted: u64) -> Result<u64, End> {
         loop {
             let Some(pace) = &mut self.pace else { return Ok(wanted) };

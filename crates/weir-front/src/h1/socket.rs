@@ -95,8 +95,8 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Takes over an accepted connection; `input` is what was already read of it. What is written is told to its worker's
-    /// `counters`.
+    /// Takes over an accepted connection; `input` is what was already read of it. What is written is told to
+    /// its worker's `counters`.
     pub(super) fn new(
         stream: Stream,
         input: BytesMut,
@@ -161,8 +161,8 @@ impl Socket {
 
     /// Ready when the client has gone away; bytes it sends meanwhile are kept, up to a limit.
     ///
-    /// Who leaves and who ends its side and still waits for the response (RFC 9112 §9.6) look alike, until something is
-    /// written: so who has ended its side is waited for, but not for long.
+    /// Who leaves and who ends its side and still waits for the response (RFC 9112 §9.6) look alike, until
+    /// something is written: so who has ended its side is waited for, but not for long.
     pub(super) fn poll_gone(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             if let Some(ended) = self.ended {
@@ -330,7 +330,8 @@ mod tests {
 
     const WINDOW: Duration = Duration::from_secs(60);
 
-    /// Takes so many bytes after each of so many waits of ten seconds; whether it was ever too slow at 256 B/s.
+    /// Takes so many bytes after each of so many waits of ten seconds; whether it was ever too slow at 256
+    /// B/s.
     fn check(bytes: u64, waits: usize, expect: bool) {
         let (mut taking, begun) = (Taking { bytes: 1 << 20, ..Taking::default() }, clock::mono());
         let is_too_slow = (0..waits).any(|_| {

@@ -1,5 +1,5 @@
-//! After a 101 the connection and the other side become one, byte for byte (RFC 9110 §7.8). What a client sends after its
-//! request reaches the other side only now.
+//! After a 101 the connection and the other side become one, byte for byte (RFC 9110 §7.8). What a client
+//! sends after its request reaches the other side only now.
 
 use std::time::Duration;
 
@@ -13,7 +13,8 @@ use super::socket::Socket;
 use crate::message::{Duplex, End, Sent, Switch};
 use weir_clock as clock;
 
-/// The longest silence of one side when the other has ended: who has left looks the same as who only ended its side.
+/// The longest silence of one side when the other has ended: who has left looks the same as who only ended
+/// its side.
 const HALF_OPEN_IDLE_MAX: Duration = Duration::from_secs(60);
 /// What one copy holds at a time, in each direction.
 const COPY_BYTES: usize = 16 << 10;

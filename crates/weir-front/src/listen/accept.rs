@@ -157,8 +157,8 @@ impl Arrivals {
         arrival.tried + 1 >= self.seat.workers()
     }
 
-    /// Hands a connection for which this worker has no room to the next that has not been asked; false where there is none, and
-    /// the connection is closed.
+    /// Hands a connection for which this worker has no room to the next that has not been asked; false where
+    /// there is none, and the connection is closed.
     pub(crate) fn pass_on(&self, arrival: Arrival) -> bool {
         let Arrival { stream, peer, listener, held, tried } = arrival;
         drop(held);
@@ -201,8 +201,9 @@ impl Listener {
     }
 }
 
-/// Towards a program of this machine (a TLS terminator, a balancer) no bytes are under way, so the kernel need not
-/// keep megabytes of them. Elsewhere it must: it finds out for itself how much a connection's delay demands.
+/// Towards a program of this machine (a TLS terminator, a balancer) no bytes are under way, so the kernel
+/// need not keep megabytes of them. Elsewhere it must: it finds out for itself how much a connection's delay
+/// demands.
 fn bound_send_buffer(stream: &TcpStream, peer: SocketAddr) {
     if peer.ip().to_canonical().is_loopback() {
         let _ = socket2::SockRef::from(stream).set_send_buffer_size(LOCAL_SEND_BUFFER_BYTES);

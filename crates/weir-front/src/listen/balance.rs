@@ -28,7 +28,8 @@ struct Load(AtomicUsize);
 pub struct Table(Arc<Loads>);
 
 impl Table {
-    /// Connections that any worker holds, those included that are on their way between two workers or to another process.
+    /// Connections that any worker holds, those included that are on their way between two workers or to
+    /// another process.
     pub fn held(&self) -> usize {
         self.0.0.iter().map(|load| load.0.load(Ordering::Acquire)).sum()
     }

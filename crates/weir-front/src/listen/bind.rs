@@ -108,8 +108,9 @@ pub fn bind(address: &Address, workers: usize) -> Result<Vec<Bound>, BindError> 
 
 fn bind_tcp(at: SocketAddr, workers: usize) -> io::Result<Vec<Bound>> {
     if at.port() != 0 {
-        // SO_REUSEPORT would let two programs of one user share the port unnoticed. Bound is enough to be told of
-        // one that listens; this socket must not listen itself, as whoever connected to it would be reset.
+        // SO_REUSEPORT would let two programs of one user share the port unnoticed. Bound is enough to be
+        // told of one that listens; this socket must not listen itself, as whoever connected to it would be
+        // reset.
         tcp_socket(at)?.bind(&SockAddr::from(at))?;
     }
     let mut chosen = at;

@@ -1,5 +1,5 @@
-//! How much each client has at once: connections of those who connect themselves, requests under way of those that a trusted
-//! proxy names. Touched where a connection begins and ends, not by the requests on it.
+//! How much each client has at once: connections of those who connect themselves, requests under way of those
+//! that a trusted proxy names. Touched where a connection begins and ends, not by the requests on it.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

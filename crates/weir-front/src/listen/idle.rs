@@ -1,5 +1,5 @@
-//! Which of a worker's connections are idle, the longest first: a list whose links lie side by side, so that a connection comes
-//! and goes with each request without a search and without an allocation.
+//! Which of a worker's connections are idle, the longest first: a list whose links lie side by side, so that
+//! a connection comes and goes with each request without a search and without an allocation.
 
 use std::time::Instant;
 

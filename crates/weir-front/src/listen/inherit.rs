@@ -1,7 +1,7 @@
 //! Listening sockets that come from elsewhere: from the process before this one, or from the service manager.
 //!
-//! What waits in the accept queue of a socket goes with that socket and with no other, so all of them are taken, however
-//! many workers there are now: with fewer workers each gets several, with more some share one.
+//! What waits in the accept queue of a socket goes with that socket and with no other, so all of them are
+//! taken, however many workers there are now: with fewer workers each gets several, with more some share one.
 
 use std::io;
 use std::os::fd::OwnedFd;

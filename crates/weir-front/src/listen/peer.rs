@@ -30,8 +30,8 @@ impl Peer {
         }
     }
 
-    /// Whose share it has: its IPv4 address, or the network of its IPv6 address, 64 bits of which one customer has at least.
-    /// None over a Unix socket, which speaks for many.
+    /// Whose share it has: its IPv4 address, or the network of its IPv6 address, 64 bits of which one
+    /// customer has at least. None over a Unix socket, which speaks for many.
     pub fn sharer(&self) -> Option<IpAddr> {
         Some(match self.ip()? {
             IpAddr::V4(address) => IpAddr::V4(address),

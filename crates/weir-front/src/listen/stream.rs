@@ -34,10 +34,12 @@ pub enum Stream {
 }
 
 impl Stream {
-    /// Reads what is there, at most [`READ_BYTES`], behind what `buffer` holds. `Ok(0)` is the end of the input.
+    /// Reads what is there, at most [`READ_BYTES`], behind what `buffer` holds. `Ok(0)` is the end of the
+    /// input.
     ///
-    /// A read that did not fill its buffer has drained the socket, so the readiness ends without a second read
-    /// that finds nothing; and the bytes come by way of one buffer a thread, so that an idle connection holds none.
+    /// A read that did not fill its buffer has drained the socket, so the readiness ends without a second
+    /// read that finds nothing; and the bytes come by way of one buffer a thread, so that an idle connection
+    /// holds none.
     ///
     /// # Errors
     /// `WouldBlock` when nothing is there: wait for [`Stream::readable`].
@@ -92,9 +94,9 @@ impl Stream {
     }
 
     /// One system call for `wanted` bytes, if the runtime thinks that it may succeed. Fewer than wanted have
-    /// emptied or filled the socket's buffer, so that the readiness ends with them and not with one more call that
-    /// moves nothing; epoll tells when it begins anew. The call is made without the C library, whose calls are
-    /// points of cancellation and cost more instructions than the entry into the kernel.
+    /// emptied or filled the socket's buffer, so that the readiness ends with them and not with one more call
+    /// that moves nothing; epoll tells when it begins anew. The call is made without the C library, whose
+    /// calls are points of cancellation and cost more instructions than the entry into the kernel.
     fn transfer(
         &self,
         interest: Interest,
@@ -144,8 +146,8 @@ impl Stream {
         }
     }
 
-    /// Whether the other end has ended its side, or the connection is gone, as far as the kernel knows behind what is still to be
-    /// read. Asks the runtime alone.
+    /// Whether the other end has ended its side, or the connection is gone, as far as the kernel knows behind
+    /// what is still to be read. Asks the runtime alone.
     pub fn is_read_closed(&self) -> bool {
         let mut cx = Context::from_waker(Waker::noop());
         let ready = match self {

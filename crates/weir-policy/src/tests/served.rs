@@ -197,8 +197,9 @@ fn origins() -> impl Strategy<Value = Origin> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-    /// What is served is what the origin gives to this request, or gave within its lifetime, in a coding that this client
-    /// takes or that the origin itself would choose for it; and with the fields that were made for this request.
+    /// What is served is what the origin gives to this request, or gave within its lifetime, in a coding that
+    /// this client takes or that the origin itself would choose for it; and with the fields that were made
+    /// for this request.
     #[test]
     fn what_is_served_is_what_the_origin_gives(
         origin in origins(),

@@ -1,6 +1,6 @@
-//! Accept-Encoding in normal form (RFC 9110 §12.5.3): which known codings a client takes, and in which order it
-//! likes them; and which of these clients a response answers that came in one of them. Codings that nobody knows are left
-//! out: what is sent to the origin leaves them out, too.
+//! Accept-Encoding in normal form (RFC 9110 §12.5.3): which known codings a client takes, and in which order
+//! it likes them; and which of these clients a response answers that came in one of them. Codings that nobody
+//! knows are left out: what is sent to the origin leaves them out, too.
 
 use http::{HeaderMap, HeaderValue, header};
 
@@ -69,10 +69,10 @@ impl Codings {
         Codings { ranks, identity }
     }
 
-    /// Whether what an origin gave in `coding` to a client that takes these is what it would give to one that takes
-    /// `others`. It is where they are the same; where `others` take the coding and it was chosen among all that they take, and
-    /// they like it no less than that client did, since a choice does not depend on what it does not fall on; and where the
-    /// origin codes so without being asked to, if they take it.
+    /// Whether what an origin gave in `coding` to a client that takes these is what it would give to one that
+    /// takes `others`. It is where they are the same; where `others` take the coding and it was chosen among
+    /// all that they take, and they like it no less than that client did, since a choice does not depend on
+    /// what it does not fall on; and where the origin codes so without being asked to, if they take it.
     pub(super) fn stand_for(self, coding: Coding, others: Codings) -> bool {
         self == others
             || match coding {

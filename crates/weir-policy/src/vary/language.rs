@@ -1,5 +1,5 @@
-//! Accept-Language in normal form (RFC 9110 §12.5.4): lower case, without blanks, best weight first, equal weights
-//! in the order of the alphabet.
+//! Accept-Language in normal form (RFC 9110 §12.5.4): lower case, without blanks, best weight first, equal
+//! weights in the order of the alphabet.
 
 use super::encoding::weighted;
 use super::members::{Members, normal_form};
@@ -17,8 +17,8 @@ pub(super) fn normal(request: &HeaderMap) -> Box<[u8]> {
     }
 }
 
-/// Whether `held` is the normal form of a request's Accept-Language. The two kinds of normal form are told apart by
-/// how many members they have.
+/// Whether `held` is the normal form of a request's Accept-Language. The two kinds of normal form are told
+/// apart by how many members they have.
 pub(super) fn is_normal(request: &HeaderMap, held: &[u8]) -> bool {
     let held = held.iter().copied();
     match Languages::read(request) {
@@ -57,8 +57,8 @@ impl<'a> Languages<'a> {
     }
 }
 
-/// Whether `language` is what the request likes best, and nothing else as much: then a response in it is the one
-/// that negotiation would give, whatever else the request takes.
+/// Whether `language` is what the request likes best, and nothing else as much: then a response in it is the
+/// one that negotiation would give, whatever else the request takes.
 pub(super) fn prefers(request: &HeaderMap, language: &[u8]) -> bool {
     let Some(languages) = Languages::read(request) else { return false };
     match languages.ranges.as_slice() {

@@ -1,5 +1,5 @@
-//! The normal form of a list field that nothing is known of: all lines as one, without the blanks around commas
-//! and at both ends. Nothing inside a quoted string is touched.
+//! The normal form of a list field that nothing is known of: all lines as one, without the blanks around
+//! commas and at both ends. Nothing inside a quoted string is touched.
 
 use http::HeaderValue;
 

@@ -4,7 +4,8 @@ use super::*;
 
 const MS: Duration = Duration::from_millis(1);
 
-/// Works through `steps` of (CPU, time passed besides) and says which share of a core it took, in thousandths.
+/// Works through `steps` of (CPU, time passed besides) and says which share of a core it took, in
+/// thousandths.
 fn share(permille: u32, steps: &[(Duration, Duration)]) -> u128 {
     let mut pace = Pace::new(permille);
     let (mut wall, mut own) = (1000 * MS, 7 * MS);

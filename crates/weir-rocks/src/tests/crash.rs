@@ -1,4 +1,5 @@
-//! What the rows' contract says, on real files, and with a real process that is killed in the middle of things.
+//! What the rows' contract says, on real files, and with a real process that is killed in the middle of
+//! things.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};

@@ -103,8 +103,8 @@ fn opening_again_and_again_leaves_no_files_behind() {
     for _ in 0..48 {
         put(&*opened(&folder.0), "a", "1");
     }
-    // Files go in the background, some of them with a later opening, and one left open has the time for it. Were one left by each
-    // opening, forty-eight stayed.
+    // Files go in the background, some of them with a later opening, and one left open has the time for it.
+    // Were one left by each opening, forty-eight stayed.
     let _rows = opened(&folder.0);
     until("files stay", || count() <= before + 24);
 }

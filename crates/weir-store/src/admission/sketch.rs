@@ -1,11 +1,14 @@
-//! How often a key was asked for lately: a count-min sketch behind doors (Einziger, Friedman and Manes, "TinyLFU", ACM TOS '17).
+//! How often a key was asked for lately: a count-min sketch behind doors (Einziger, Friedman and Manes,
+//! "TinyLFU", ACM TOS '17).
 //!
-//! The first time that a key is noted opens its door (a Bloom filter); from the second time on it counts in the sketch,
-//! in four counters of four bits, of which the least says how often. So what is asked for once takes bits, not counters.
-//! After a period of notes the sketch ages: counters are halved, and the doors of the period before are shut. What was
-//! noted within the last whole period is therefore known; what was noted long ago is forgotten.
+//! The first time that a key is noted opens its door (a Bloom filter); from the second time on it counts in
+//! the sketch, in four counters of four bits, of which the least says how often. So what is asked for once
+//! takes bits, not counters. After a period of notes the sketch ages: counters are halved, and the doors of
+//! the period before are shut. What was noted within the last whole period is therefore known; what was noted
+//! long ago is forgotten.
 //!
-//! Noting and asking take no lock. Between two agings an estimate is never less than the truth, up to [`FREQUENCY_MAX`].
+//! Noting and asking take no lock. Between two agings an estimate is never less than the truth, up to
+//! [`FREQUENCY_MAX`].
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -80,7 +83,8 @@ pub(crate) struct Sketch {
     age: AtomicU64,
 }
 
-/// The two hashes of which all places of a key are made (Kirsch and Mitzenmacher, "Less hashing, same performance").
+/// The two hashes of which all places of a key are made (Kirsch and Mitzenmacher, "Less hashing, same
+/// performance").
 #[derive(Clone, Copy)]
 struct Hashes {
     first: u64,

@@ -1,6 +1,7 @@
-//! The thread beside the requests: it brings down what has earned its place since it arrived, also what memory held already when
-//! a volume came, takes out of the volume what was replaced by something that stayed in memory, lets the sketch age, tells the
-//! volumes the time, and writes down what is to be remembered. It ends with the shelf.
+//! The thread beside the requests: it brings down what has earned its place since it arrived, also what
+//! memory held already when a volume came, takes out of the volume what was replaced by something that stayed
+//! in memory, lets the sketch age, tells the volumes the time, and writes down what is to be remembered. It
+//! ends with the shelf.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -18,7 +19,8 @@ use crate::tier::Keeper;
 
 /// How many tasks may wait; one more is not done, and found again at the next use.
 const TASKS_MAX: usize = 1024;
-/// How much of what memory alone holds is offered to a volume that comes: what is used most. The rest is, when it is used again.
+/// How much of what memory alone holds is offered to a volume that comes: what is used most. The rest is,
+/// when it is used again.
 const OFFERED_MAX: usize = 1 << 16;
 /// How often it is offered what the volume could not take just then, once in [`TICK`].
 const OFFERS_MAX: u32 = 60;
@@ -133,7 +135,8 @@ enum Moment {
 }
 
 impl Memory {
-    /// Writes down what is due. What cannot be written is forgotten by a restart: nobody is troubled by it before.
+    /// Writes down what is due. What cannot be written is forgotten by a restart: nobody is troubled by it
+    /// before.
     fn write(&mut self, shelf: &Shelf, moment: Moment) {
         let is_due = match moment {
             Moment::At(now) => now.saturating_duration_since(self.written_at) >= SKETCH_INTERVAL,
@@ -154,8 +157,8 @@ impl Memory {
     }
 }
 
-/// What memory alone held when a volume came, the most used first: it came while there was no volume to take it, and of what is
-/// used most no use is noted any more.
+/// What memory alone held when a volume came, the most used first: it came while there was no volume to take
+/// it, and of what is used most no use is noted any more.
 struct Offer {
     now: VecDeque<Weak<Generation>>,
     /// What the volume could not take just then.
@@ -190,8 +193,8 @@ impl Offer {
         }
     }
 
-    /// Once in [`TICK`]: offers again what was not taken, a bounded number of times, and now and then what was still arriving, or
-    /// was used most before it could be taken.
+    /// Once in [`TICK`]: offers again what was not taken, a bounded number of times, and now and then what
+    /// was still arriving, or was used most before it could be taken.
     fn again(&mut self, shelf: &Shelf) {
         self.rounds = self.rounds.saturating_add(1);
         if !self.now.is_empty() || self.rounds > OFFERS_MAX {

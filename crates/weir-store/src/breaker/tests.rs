@@ -71,8 +71,8 @@ fn one_that_cannot_be_written_is_tried_now_and_then() {
 }
 
 proptest! {
-    /// Whatever happens: it is opened only when it was let go, let go only when it was there, and never left alone for longer
-    /// than ten minutes.
+    /// Whatever happens: it is opened only when it was let go, let go only when it was there, and never left
+    /// alone for longer than ten minutes.
     #[test]
     fn acts_follow_one_another(steps in prop::collection::vec((0u64..200, 0usize..7), 0..200)) {
         let events = [

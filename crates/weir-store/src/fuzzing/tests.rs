@@ -1,6 +1,7 @@
 //! Runs the fuzz bodies of this room over their seeds and bounded mutations of them, on any toolchain.
 //!
-//! `WEIR_FUZZ_SEED` sets the randomness (printed where something fails), `WEIR_FUZZ_ROUNDS` the mutations a seed.
+//! `WEIR_FUZZ_SEED` sets the randomness (printed where something fails), `WEIR_FUZZ_ROUNDS` the mutations a
+//! seed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;

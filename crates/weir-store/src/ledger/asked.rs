@@ -1,5 +1,5 @@
-//! What is being asked of origins, by the ledger's number when it was: marks up to the smallest of these concern nothing that is
-//! under way, and may be dropped without making it dead.
+//! What is being asked of origins, by the ledger's number when it was: marks up to the smallest of these
+//! concern nothing that is under way, and may be dropped without making it dead.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,13 +1,14 @@
-//! The thread that makes marks durable: it takes what came meanwhile, writes it, syncs once, and acknowledges all. What
-//! nobody waits for is collected for a while, so that a flood of unsafe requests does not keep the drive syncing.
+//! The thread that makes marks durable: it takes what came meanwhile, writes it, syncs once, and acknowledges
+//! all. What nobody waits for is collected for a while, so that a flood of unsafe requests does not keep the
+//! drive syncing.
 //!
-//! States of the file: *good* → *broken* after any failure, the one at the start included, since what failed to be written or synced may be missing though
-//! a later sync succeeds → *good* again once the whole ledger stands in a new file. While it is broken nothing is
-//! acknowledged, and every batch tries a new file.
+//! States of the file: *good* → *broken* after any failure, the one at the start included, since what failed
+//! to be written or synced may be missing though a later sync succeeds → *good* again once the whole ledger
+//! stands in a new file. While it is broken nothing is acknowledged, and every batch tries a new file.
 //!
-//! States of the book, when a new process takes the ledger over: *writing* → *released* (the file is not touched; what is
-//! marked is in force here and waits) → *bequeathed* (it goes to the process that writes the file now), or *writing* again,
-//! beginning with the whole ledger, where there is no new process after all.
+//! States of the book, when a new process takes the ledger over: *writing* → *released* (the file is not
+//! touched; what is marked is in force here and waits) → *bequeathed* (it goes to the process that writes the
+//! file now), or *writing* again, beginning with the whole ledger, where there is no new process after all.
 
 use std::io;
 use std::sync::Arc;
@@ -34,11 +35,12 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// How long marks are collected that nobody waits for.
 const COLLECT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Called once a purge is durable, with its largest mark, or has failed to become so. It must not block, nor own a handle of
-/// the ledger or its store: the last one waits for the thread that calls.
+/// Called once a purge is durable, with its largest mark, or has failed to become so. It must not block, nor
+/// own a handle of the ledger or its store: the last one waits for the thread that calls.
 pub type Acknowledge = Box<dyn FnOnce(Result<Stamp, Unwritten>) + Send>;
 
-/// The ledger's file could not be written: its marks are in force, but will be forgotten when the process ends.
+/// The ledger's file could not be written: its marks are in force, but will be forgotten when the process
+/// ends.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("the ledger cannot be written: {source}")]
 pub struct Unwritten {
@@ -228,7 +230,8 @@ impl Book {
         stamp
     }
 
-    /// Has the ledger written anew, now that it has become shorter. Until that is done the old marks may come back.
+    /// Has the ledger written anew, now that it has become shorter. Until that is done the old marks may come
+    /// back.
     pub(super) fn shorten(&self) {
         self.desk.queue.lock().is_shorter = true;
         self.desk.entered.notify_one();
@@ -273,8 +276,8 @@ impl Book {
         self.desk.entered.notify_one();
     }
 
-    /// Where another process writes the ledger: returns once it has taken what was marked up to that number, or the time
-    /// for that is over.
+    /// Where another process writes the ledger: returns once it has taken what was marked up to that number,
+    /// or the time for that is over.
     pub(super) fn pass(&self, stamp: Stamp) {
         let mut queue = self.desk.queue.lock();
         if !queue.is_bequeathed {

@@ -1,7 +1,7 @@
 //! The marks in memory: a table for each kind of scope, read without a lock, and the limits of each.
 //!
-//! Beyond a limit marks become fewer and wider, never weaker: those of URLs and prefixes become marks of their sites, those
-//! of sites and of tags one of everything.
+//! Beyond a limit marks become fewer and wider, never weaker: those of URLs and prefixes become marks of
+//! their sites, those of sites and of tags one of everything.
 
 use std::collections::{BTreeSet, HashMap as StdHashMap};
 use std::hash::BuildHasherDefault;
@@ -216,7 +216,8 @@ impl Marks {
         self.current.fetch_max(number, Ordering::AcqRel) < number
     }
 
-    /// A further number that is no mark's. It is not written down: after a crash the numbers begin far beyond.
+    /// A further number that is no mark's. It is not written down: after a crash the numbers begin far
+    /// beyond.
     pub(super) fn step(&self) -> Stamp {
         let _making = self.making.lock();
         Stamp(self.current.fetch_add(1, Ordering::AcqRel) + 1)

@@ -73,7 +73,8 @@ pub(super) struct Content {
 pub(super) enum End {
     /// With its last record.
     Whole,
-    /// With something that is no record: one that was torn while it was written, or is damaged; or before all that it was made with.
+    /// With something that is no record: one that was torn while it was written, or is damaged; or before all
+    /// that it was made with.
     Torn,
     /// Records that are good stand behind one that is not: marks may be lost.
     Damaged,
@@ -160,7 +161,8 @@ impl Record {
 }
 
 impl Mark {
-    /// Marks as bytes for another process, in the form of the file's records but without numbers: each process has its own.
+    /// Marks as bytes for another process, in the form of the file's records but without numbers: each
+    /// process has its own.
     pub fn to_bytes(marks: &[Mark]) -> Vec<u8> {
         let record = |mark: &Mark| Record { number: 0, mark: *mark, at: SystemTime::UNIX_EPOCH }.to_bytes();
         marks.iter().flat_map(record).collect()

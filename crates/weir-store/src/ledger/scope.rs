@@ -24,8 +24,8 @@ impl Stamp {
     }
 }
 
-/// What a mark concerns. Names are kept as hashes: the marks of a million purges are small and of one size, and two names
-/// that share a hash are purged together, which costs a fetch.
+/// What a mark concerns. Names are kept as hashes: the marks of a million purges are small and of one size,
+/// and two names that share a hash are purged together, which costs a fetch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
     /// Everything.
@@ -58,8 +58,8 @@ impl Scope {
         Scope::Site(site_hash(name))
     }
 
-    /// All whose URL, as it stands in the key, begins with that text; `site` is the site's hash. A text longer than
-    /// [`PREFIX_BYTES_MAX`] is cut there, which widens it.
+    /// All whose URL, as it stands in the key, begins with that text; `site` is the site's hash. A text
+    /// longer than [`PREFIX_BYTES_MAX`] is cut there, which widens it.
     pub fn prefix(site: u64, text: &str) -> Scope {
         let bytes = &text.as_bytes()[..text.len().min(PREFIX_BYTES_MAX)];
         // Invariant: the length was cut to what fits.

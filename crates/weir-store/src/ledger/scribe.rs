@@ -1,9 +1,10 @@
 //! Who writes the ledger's file, and what is found of it at the start.
 //!
-//! A ledger is not believed blindly: its file may be a copy from before, be cut off, or be gone. Two other places say how far it
-//! came: the file `ledger.end`, which is written with each batch before anybody is told that it is durable, and the register of
-//! volumes. Where the file says less, or does not end with a record, marks may be lost: then all that was asked for before this
-//! start is *doubted*, and the header says so from now on.
+//! A ledger is not believed blindly: its file may be a copy from before, be cut off, or be gone. Two other
+//! places say how far it came: the file `ledger.end`, which is written with each batch before anybody is told
+//! that it is durable, and the register of volumes. Where the file says less, or does not end with a record,
+//! marks may be lost: then all that was asked for before this start is *doubted*, and the header says so from
+//! now on.
 
 use std::io;
 use std::sync::Arc;
@@ -20,7 +21,8 @@ use crate::volume::random;
 
 const FILE: &str = "ledger";
 const FILE_END: &str = "ledger.end";
-/// How far the counter jumps at a start: more than can have been counted and not written when the last process ended.
+/// How far the counter jumps at a start: more than can have been counted and not written when the last
+/// process ended.
 pub(super) const START_GAP: u64 = 1 << 32;
 /// No ledger begins beyond this, whatever the clock says.
 const FIRST_NUMBER_MAX: u64 = 1 << 62;
@@ -134,8 +136,8 @@ impl Found {
 }
 
 impl Scribe {
-    /// Reads the file, and writes it anew: without a torn tail, and with a counter beyond all that was ever given. Where that
-    /// fails, why: the file is broken from the start, and what it said is in force.
+    /// Reads the file, and writes it anew: without a torn tail, and with a counter beyond all that was ever
+    /// given. Where that fails, why: the file is broken from the start, and what it said is in force.
     pub(super) fn open(
         marks: Arc<Marks>,
         disk: Arc<dyn Disk>,
@@ -190,7 +192,8 @@ impl Scribe {
         self.is_broken = true;
     }
 
-    /// Writes a batch, or all marks where `is_whole` says so; returns the number up to which all is durable then.
+    /// Writes a batch, or all marks where `is_whole` says so; returns the number up to which all is durable
+    /// then.
     pub(super) fn write(&mut self, batch: &[Record], is_whole: bool) -> io::Result<u64> {
         let needed = self.marks.count();
         let is_long = self.records + batch.len() > 2 * needed + SURPLUS_MAX;
@@ -231,7 +234,8 @@ impl Scribe {
             bytes.extend_from_slice(&record.to_bytes());
         }
         if !self.has_end {
-            // Before the ledger: one without it would be doubted, and of no ledger of another id it says anything.
+            // Before the ledger: one without it would be doubted, and of no ledger of another id it says
+            // anything.
             self.write_end(number)?;
         }
         self.open = None;

@@ -302,8 +302,8 @@ impl Told {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(400))]
-    /// After any faults and cuts of the power no acknowledged purge is lost, nothing is purged that nobody purged, and no
-    /// number is given twice.
+    /// After any faults and cuts of the power no acknowledged purge is lost, nothing is purged that nobody
+    /// purged, and no number is given twice.
     #[test]
     fn no_acknowledged_purge_is_lost(acts in prop::collection::vec(act(), 1..40)) {
         let power = CrashDisk::new(1);

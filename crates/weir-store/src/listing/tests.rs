@@ -93,7 +93,8 @@ fn listings() -> Vec<(Listing, Wants)> {
     ]
 }
 
-/// By rows and by walking over the volume: the same answers, of what is in memory, on the volume, and on both.
+/// By rows and by walking over the volume: the same answers, of what is in memory, on the volume, and on
+/// both.
 #[test]
 fn all_that_lives_is_listed_once_whatever_it_is_found_by() {
     for rows in [None, Some(CrashRows::new(1))] {

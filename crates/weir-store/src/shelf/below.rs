@@ -1,5 +1,5 @@
-//! What the shelf has to do with the volumes below it: what may lie there, which marks they still need, and what
-//! goes with one that is let go.
+//! What the shelf has to do with the volumes below it: what may lie there, which marks they still need, and
+//! what goes with one that is let go.
 
 use std::sync::Arc;
 
@@ -12,8 +12,9 @@ use crate::volume::key;
 use crate::volume_state::VolumeState;
 
 impl Shelf {
-    /// Whether something of a URL may be held, or be on its way to a volume, by its digest and as it stands in keys that nothing is
-    /// added to. True where that cannot be told: of what a volume that is away holds, or another process.
+    /// Whether something of a URL may be held, or be on its way to a volume, by its digest and as it stands
+    /// in keys that nothing is added to. True where that cannot be told: of what a volume that is away holds,
+    /// or another process.
     pub(crate) fn may_hold(&self, digest: u128, url: &[u8], site: u64) -> bool {
         let is_in_memory = || !self.index.all(digest).is_empty();
         // In the order in which it goes down, and what came up meanwhile at the end.
@@ -25,7 +26,8 @@ impl Shelf {
             || is_in_memory()
     }
 
-    /// Drops the marks that all volumes have been swept by. One that cannot be swept keeps them, until they are too many.
+    /// Drops the marks that all volumes have been swept by. One that cannot be swept keeps them, until they
+    /// are too many.
     pub(crate) fn retire_swept(&self) {
         let mut retired = self.retiring.lock();
         let is_crowded = self.ledger.is_crowded();

@@ -1,5 +1,5 @@
-//! Shares of the memory for bodies on their way: what each can go on with whatever others hold, and how much they may hold
-//! together for readers who take their time. It must not drop what a reader has not read.
+//! Shares of the memory for bodies on their way: what each can go on with whatever others hold, and how much
+//! they may hold together for readers who take their time. It must not drop what a reader has not read.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -11,7 +11,8 @@ use crate::store::Settings;
 
 /// One block as it is charged.
 const BLOCK_CHARGE_BYTES: u64 = BLOCK_BYTES as u64 + BLOCK_OVERHEAD_BYTES;
-/// What a body can go on with: twice what comes in one piece, the blocks at both ends, and the one that a reader holds.
+/// What a body can go on with: twice what comes in one piece, the blocks at both ends, and the one that a
+/// reader holds.
 const RESERVE_BLOCKS: u64 = 5;
 /// What is reserved for one body is at most so much of the memory, and a block at least.
 const RESERVES_MIN: u64 = 32;
@@ -25,8 +26,8 @@ impl Settings {
 }
 
 impl Shelf {
-    /// Keeps memory free for a body of which so many bytes are to come, evicting as needed. `None` where readers and other bodies
-    /// on their way hold too much: what cannot be had now is not waited for.
+    /// Keeps memory free for a body of which so many bytes are to come, evicting as needed. `None` where
+    /// readers and other bodies on their way hold too much: what cannot be had now is not waited for.
     pub(crate) fn reserve(&self, coming_bytes: u64) -> Option<Reserve> {
         let most = self.settings.memory_bytes / RESERVES_MIN;
         let most = most.clamp(BLOCK_CHARGE_BYTES, RESERVE_BLOCKS * BLOCK_CHARGE_BYTES);
@@ -46,8 +47,10 @@ impl Shelf {
         }
     }
 
-    /// Whether bodies on their way, what their readers have not read of them by the time they were whole, what is reserved for them, and what readers hold of those that have left, take more than five
-    /// eighths of the memory: one body of half of it has room beside a few others, and the rest is left for who comes.
+    /// Whether bodies on their way, what their readers have not read of them by the time they were whole,
+    /// what is reserved for them, and what readers hold of those that have left, take more than five eighths
+    /// of the memory: one body of half of it has room beside a few others, and the rest is left for who
+    /// comes.
     pub(crate) fn is_scarce(&self) -> bool {
         let most = self.settings.memory_bytes / 8 * 5;
         let used = self.budget.used_bytes() + self.budget.reserved_bytes();
@@ -74,7 +77,8 @@ pub(crate) struct Window {
 }
 
 impl Window {
-    /// How many bytes this window may keep: all windows share what is set aside for them, and have the fewest where memory is scarce.
+    /// How many bytes this window may keep: all windows share what is set aside for them, and have the fewest
+    /// where memory is scarce.
     pub(crate) fn bytes(&self) -> u64 {
         let settings = &self.shelf.settings;
         if self.shelf.is_scarce() {
@@ -85,7 +89,8 @@ impl Window {
     }
 }
 
-/// What readers have not read of a body that has come whole and is at rest: eviction frees nothing of it. Forgotten on drop.
+/// What readers have not read of a body that has come whole and is at rest: eviction frees nothing of it.
+/// Forgotten on drop.
 #[derive(Debug)]
 pub struct Lag {
     shelf: Arc<Shelf>,

@@ -27,7 +27,8 @@ enum Verdict {
 }
 
 impl Shelf {
-    /// Begins to write a generation down that begins to arrive; `None` where it is not let down, or nothing is taken.
+    /// Begins to write a generation down that begins to arrive; `None` where it is not let down, or nothing
+    /// is taken.
     pub(crate) fn begin_below(&self, generation: &Generation) -> Option<Stowing> {
         match self.admit(generation) {
             Verdict::Down(tier) => tier.begin(generation),
@@ -43,14 +44,16 @@ impl Shelf {
         }
     }
 
-    /// Whether a whole is in the index whose place a generation will take, and which as a part it does not take.
+    /// Whether a whole is in the index whose place a generation will take, and which as a part it does not
+    /// take.
     pub(crate) fn has_whole_of_variant(&self, generation: &Generation) -> bool {
         let label = &generation.label;
         let all = self.index.all(label.key.digest);
         all.iter().any(|other| other.is_whole() && takes_place_of(label, &other.label))
     }
 
-    /// Notes what begins to arrive. What a volume has under its key was let down before: what replaces it is as well.
+    /// Notes what begins to arrive. What a volume has under its key was let down before: what replaces it is
+    /// as well.
     fn admit(&self, generation: &Generation) -> Verdict {
         if !self.has_volumes() {
             return Verdict::Stays;
@@ -89,14 +92,15 @@ impl Shelf {
         }
     }
 
-    /// Whether something that was asked for and noted may go down; `None` where nobody takes anything just now.
+    /// Whether something that was asked for and noted may go down; `None` where nobody takes anything just
+    /// now.
     pub(crate) fn may_go_down(&self, generation: &Generation) -> Option<bool> {
         let digest = digest_of(generation);
         self.tiers.all().home(digest).map(|tier| self.admission.judge(digest, tier.room()))
     }
 
-    /// A generation has become resident: what older ones another volume may have than the one that it is on go; where it stays
-    /// in memory, those of all.
+    /// A generation has become resident: what older ones another volume may have than the one that it is on
+    /// go; where it stays in memory, those of all.
     pub(crate) fn note_settled(&self, generation: &Arc<Generation>) {
         // What is doubted outdoes nothing.
         if !generation.is_whole() || self.is_soft(&generation.label) {
@@ -159,8 +163,8 @@ impl Tier {
         self.volume.tick_budget(self.now().wall, beside);
     }
 
-    /// Writes down what counts as written today; what is granted of a budget is made durable as well. Where it cannot be, a
-    /// restart forgets it.
+    /// Writes down what counts as written today; what is granted of a budget is made durable as well. Where
+    /// it cannot be, a restart forgets it.
     pub(crate) fn write_budget(&self) {
         self.volume.renew_budget();
         if self.volume.budget().limit_bytes.is_some() {
@@ -175,8 +179,8 @@ impl Tier {
         }
     }
 
-    /// Takes what a generation in memory has replaced out of the volume: of its key and what its variant covers, with a number below that. May
-    /// wait for the drive.
+    /// Takes what a generation in memory has replaced out of the volume: of its key and what its variant
+    /// covers, with a number below that. May wait for the drive.
     fn outdo_below(&self, key: &CacheKey, variant: &Variant, number_below: u64) {
         let key = key::on_volume(key);
         for candidate in self.volume.find(key.digest) {

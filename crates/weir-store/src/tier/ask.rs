@@ -25,8 +25,9 @@ impl Ask {
         Ask { shelf: Arc::clone(shelf), key }
     }
 
-    /// Brings up what the volumes hold under the key: then look again. What lies in the page cache is read at once, the
-    /// rest by the volumes' threads, those of several at the same time; where they are too busy, or too slow, it stays a miss.
+    /// Brings up what the volumes hold under the key: then look again. What lies in the page cache is read at
+    /// once, the rest by the volumes' threads, those of several at the same time; where they are too busy, or
+    /// too slow, it stays a miss.
     ///
     /// # Cancel safety
     /// Safe: what comes up comes up all the same.

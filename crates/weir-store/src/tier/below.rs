@@ -92,7 +92,8 @@ impl Below {
         self.is_gone.store(!has_all, Ordering::Release);
     }
 
-    /// What is at an offset: at once where it lies in the page cache, else by a thread that may wait for the drive.
+    /// What is at an offset: at once where it lies in the page cache, else by a thread that may wait for the
+    /// drive.
     pub(crate) async fn read(
         &self,
         key: &CacheKey,
@@ -151,7 +152,8 @@ impl Below {
 }
 
 impl Tier {
-    /// Lets a thread of the volume's do something that may wait for the drive; `None` where it does not keep up.
+    /// Lets a thread of the volume's do something that may wait for the drive; `None` where it does not keep
+    /// up.
     fn ask<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Option<Answer<T>> {
         match self.state() {
             VolumeState::Probing | VolumeState::Slow | VolumeState::Ejected => None,
@@ -159,7 +161,8 @@ impl Tier {
         }
     }
 
-    /// Says of a generation that began in memory where it lies on the volume, so that what lies there can leave memory.
+    /// Says of a generation that began in memory where it lies on the volume, so that what lies there can
+    /// leave memory.
     pub(crate) fn attach(self: &Arc<Tier>, generation: &Generation) {
         let object = generation.object();
         if object == 0 || generation.below().is_some() {

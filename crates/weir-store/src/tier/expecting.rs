@@ -1,5 +1,5 @@
-//! What was begun while another process still had the volumes: what they hold under the same keys is older, though nobody could say
-//! so to them.
+//! What was begun while another process still had the volumes: what they hold under the same keys is older,
+//! though nobody could say so to them.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -66,7 +66,8 @@ impl Expecting {
         }
     }
 
-    /// What to tell a volume whose objects have numbers below that one; `None` where there was too much to remember.
+    /// What to tell a volume whose objects have numbers below that one; `None` where there was too much to
+    /// remember.
     pub(crate) fn outdone(&self, below: u64) -> Option<Outdone> {
         let keys = self.keys.lock();
         (!keys.are_too_many).then(|| Outdone { keys: Arc::new(keys.begun.clone()), below })

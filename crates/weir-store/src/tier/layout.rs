@@ -1,8 +1,9 @@
 //! Which volumes there are, and which of them a key belongs to.
 //!
-//! A body goes to the volume that wins its key ([`crate::volume::placement`]) among those that store at the moment. A look-up asks all of
-//! them, which costs an index look-up in memory each: so whatever was stored under another layout is found, however often
-//! that changed. What is stored anew takes the older one out wherever that lies ([`Tiers::remove`]).
+//! A body goes to the volume that wins its key ([`crate::volume::placement`]) among those that store at the
+//! moment. A look-up asks all of them, which costs an index look-up in memory each: so whatever was stored
+//! under another layout is found, however often that changed. What is stored anew takes the older one out
+//! wherever that lies ([`Tiers::remove`]).
 
 use std::sync::Arc;
 
@@ -57,8 +58,8 @@ impl Layout {
         self.seats.is_empty()
     }
 
-    /// The one that is to store what has that digest (of the key as volumes have it). `None` where there is none, or where the one
-    /// whose it is has too much to do just now.
+    /// The one that is to store what has that digest (of the key as volumes have it). `None` where there is
+    /// none, or where the one whose it is has too much to do just now.
     pub(crate) fn home(&self, digest: u128) -> Option<&Arc<Tier>> {
         let mut best: Option<(f64, VolumeState, &Arc<Tier>)> = None;
         for Seat { tier, bidder } in &self.seats {
@@ -127,12 +128,14 @@ impl Tiers {
         held > 0 && held > index.all(digest).iter().filter(|generation| generation.object() > 0).count()
     }
 
-    /// Whether a volume may hold something under a key, by its digest as volumes have it, or be writing it. Looks at memory alone.
+    /// Whether a volume may hold something under a key, by its digest as volumes have it, or be writing it.
+    /// Looks at memory alone.
     pub(crate) fn may_hold(&self, below: u128) -> bool {
         self.layout.load().iter().any(|tier| tier.may_hold(below))
     }
 
-    /// Takes a generation out wherever it may lie. Where even that cannot be said, it is outdone when it comes up again.
+    /// Takes a generation out wherever it may lie. Where even that cannot be said, it is outdone when it
+    /// comes up again.
     pub(crate) fn remove(&self, generation: &Generation) {
         let object = generation.object();
         if object == 0 {
@@ -142,8 +145,8 @@ impl Tiers {
         let named = Named { digest: key::digest(&key.full, key.site), object };
         let home = generation.home();
         let layout = self.layout.load();
-        // One that is being moved may lie on two. It is said first where it comes from, so that who moves it hears of it if there
-        // is nothing at the other place yet.
+        // One that is being moved may lie on two. It is said first where it comes from, so that who moves it
+        // hears of it if there is nothing at the other place yet.
         let (draining, others): (Vec<_>, Vec<_>) = layout.iter().partition(|tier| tier.is_draining());
         for tier in draining.into_iter().chain(others) {
             let is_home = home.as_ref().is_some_and(|home| Arc::ptr_eq(home, tier));

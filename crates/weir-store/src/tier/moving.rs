@@ -1,5 +1,5 @@
-//! Emptying a volume: what it holds goes to those that its keys belong to now, with its number, its stamp and its head, so that it
-//! is the same object there. It leaves the old place once it is durable at the new one.
+//! Emptying a volume: what it holds goes to those that its keys belong to now, with its number, its stamp and
+//! its head, so that it is the same object there. It leaves the old place once it is durable at the new one.
 //!
 //! What is read and not yet there is served meanwhile; what is removed meanwhile is removed at both places
 //! ([`super::Tiers::remove`]), and looked for once more after it was moved.
@@ -49,8 +49,8 @@ impl<'a> Emptying<'a> {
         Emptying { shelf, from, done: Emptied::default(), batch: HashMap::new(), looked: 0, bytes: 0 }
     }
 
-    /// Moves all that it meets. Blocks for as long as reading and writing that takes, with pauses as long as the work; ends early
-    /// when the volume is let go.
+    /// Moves all that it meets. Blocks for as long as reading and writing that takes, with pauses as long as
+    /// the work; ends early when the volume is let go.
     ///
     /// # Errors
     /// The drive fails.
@@ -169,7 +169,8 @@ impl<'a> Emptying<'a> {
     fn settle(&mut self) {
         for (to, all) in std::mem::take(&mut self.batch).into_values() {
             let is_durable = to.volume.sync().is_some();
-            // What was said to the old place before there was anything to remove at the new one is done there now.
+            // What was said to the old place before there was anything to remove at the new one is done there
+            // now.
             self.from.volume.sync();
             for named in all {
                 let has_moved = is_durable && to.volume.has_object(named);

@@ -14,8 +14,9 @@ impl Tier {
         self.volume.note_use(key::digest(&key.full, key.site));
     }
 
-    /// The intervals of a generation's body that are held on the volume; `None` where it is not there. Never waits for the drive:
-    /// of what does not lie in the page cache all that memory has is taken to be below as well.
+    /// The intervals of a generation's body that are held on the volume; `None` where it is not there. Never
+    /// waits for the drive: of what does not lie in the page cache all that memory has is taken to be below
+    /// as well.
     pub(crate) fn held_below(&self, generation: &Generation) -> Option<Intervals> {
         let object = generation.object();
         if object == 0 {

@@ -16,8 +16,8 @@ const LATE_MAX: usize = 4096;
 /// How many of them may hold their bytes in memory that nobody else wants there.
 const LATE_HOLDING_MAX: usize = 2;
 
-/// A transfer that is being written down: the one that began a generation, which is taken out again when it is dropped
-/// without an end, or a further one.
+/// A transfer that is being written down: the one that began a generation, which is taken out again when it
+/// is dropped without an end, or a further one.
 #[derive(Debug)]
 pub(crate) struct Stowing {
     hand: Hand,
@@ -88,8 +88,8 @@ impl Tier {
         Some(Stowing { hand: Hand::Shared(hand), tier: Arc::clone(self), at })
     }
 
-    /// Begins to write a generation down whose transfers all are further ones; what is returned is to be held until the first
-    /// has resumed it. `None` where the volume takes nothing.
+    /// Begins to write a generation down whose transfers all are further ones; what is returned is to be held
+    /// until the first has resumed it. `None` where the volume takes nothing.
     pub(crate) fn begin_part(self: &Arc<Tier>, generation: &Generation) -> Option<Arc<SharedPut>> {
         let put = Arc::new(SharedPut(Some(self.begin_put(generation)?)));
         *generation.shared_put().lock() = Arc::downgrade(&put);
@@ -115,8 +115,9 @@ impl Stowing {
         self.at
     }
 
-    /// Hands over what a body holds up to `end`, as far as the volume has room for it now; what it has not stays in memory
-    /// for the next time. False where no more is taken: storing has ended, or what comes next is not held any more.
+    /// Hands over what a body holds up to `end`, as far as the volume has room for it now; what it has not
+    /// stays in memory for the next time. False where no more is taken: storing has ended, or what comes next
+    /// is not held any more.
     pub(crate) fn push(&mut self, body: &Body, end: u64) -> bool {
         let Some(put) = self.hand.put() else { return false };
         while self.at < end {
@@ -137,8 +138,8 @@ impl Stowing {
         true
     }
 
-    /// All has come, up to `end`: the body, whole, or this transfer's part of it. What the volume has had no room for waits in
-    /// line, for a bounded time; `then` is called once all is handed over.
+    /// All has come, up to `end`: the body, whole, or this transfer's part of it. What the volume has had no
+    /// room for waits in line, for a bounded time; `then` is called once all is handed over.
     pub(crate) fn finish(
         mut self,
         generation: &Arc<Generation>,
@@ -211,7 +212,8 @@ enum Held {
     Here(Arc<Generation>),
 }
 
-/// Bodies whose rest waits for room, in the order in which they came. One job of the volume's threads hands them over.
+/// Bodies whose rest waits for room, in the order in which they came. One job of the volume's threads hands
+/// them over.
 #[derive(Default)]
 pub(super) struct Line {
     offers: Mutex<Offers>,

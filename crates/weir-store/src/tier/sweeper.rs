@@ -1,24 +1,30 @@
-//! The sweeper: takes out of the volume what marks have made dead, gives the space back, and then drops the marks.
+//! The sweeper: takes out of the volume what marks have made dead, gives the space back, and then drops the
+//! marks.
 //!
-//! A mark may be dropped when nothing that it concerns can be found any more, now or after a crash. The number `until` of the
-//! ledger is noted; all that was asked for before it is *old*. In this order:
+//! A mark may be dropped when nothing that it concerns can be found any more, now or after a crash. The
+//! number `until` of the ledger is noted; all that was asked for before it is *old*. In this order:
 //!
-//! 1. *Barrier.* From here on nothing old begins to be written down (`Volume::raise_floor`), and who judges a head and writes it
-//!    anew has done so before or judges by all marks up to `until` (`Tier::gate`). What was begun is said to the writer: the
-//!    volume is synced, and the catalogue, if there is one, has covered the log up to there.
-//! 2. *Search.* Each old object that a mark may concern is read and judged. What is dead is removed, what a soft mark concerns is
-//!    given a head that says so. Each batch is synced, and looked at once more: what is not as it should be ends the pass.
-//! 3. *Wait* for old objects that are still arriving; each is judged when it has ended. Where marks become too many they are cut.
-//! 4. The number is written to the volume (`Volume::set_swept`): what lies there and is old counts as asked for at `until`.
+//! 1. *Barrier.* From here on nothing old begins to be written down (`Volume::raise_floor`), and who judges a
+//!    head and writes it anew has done so before or judges by all marks up to `until` (`Tier::gate`). What
+//!    was begun is said to the writer: the volume is synced, and the catalogue, if there is one, has covered
+//!    the log up to there.
+//! 2. *Search.* Each old object that a mark may concern is read and judged. What is dead is removed, what a
+//!    soft mark concerns is given a head that says so. Each batch is synced, and looked at once more: what is
+//!    not as it should be ends the pass.
+//! 3. *Wait* for old objects that are still arriving; each is judged when it has ended. Where marks become
+//!    too many they are cut.
+//! 4. The number is written to the volume (`Volume::set_swept`): what lies there and is old counts as asked
+//!    for at `until`.
 //! 5. Memory is gone through once more: what lives there is stamped with `until` at least.
-//! 6. The marks up to `until` become one of everything. It concerns only what is old and neither on the volume nor in memory: what
-//!    comes after that was asked for before the barrier, and is not stored.
+//! 6. The marks up to `until` become one of everything. It concerns only what is old and neither on the
+//!    volume nor in memory: what comes after that was asked for before the barrier, and is not stored.
 //!
-//! Of several volumes each does 1 to 4 for itself, on a thread of its own; 5 and 6 are done up to the least of their numbers
-//! ([`Shelf::retire_swept`]).
+//! Of several volumes each does 1 to 4 for itself, on a thread of its own; 5 and 6 are done up to the least
+//! of their numbers ([`Shelf::retire_swept`]).
 //!
-//! After a crash before 4 the marks are there; after it, the removals are durable. Removals are records of the log, so that they
-//! hold for an index made anew as well; where the log could not take one, the sync of step 2 fails.
+//! After a crash before 4 the marks are there; after it, the removals are durable. Removals are records of
+//! the log, so that they hold for an index made anew as well; where the log could not take one, the sync of
+//! step 2 fails.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -192,7 +198,8 @@ impl Sweeper {
         }
     }
 
-    /// Drops marks that all has been swept by already: the process may have ended, or a volume have been away, before they were.
+    /// Drops marks that all has been swept by already: the process may have ended, or a volume have been
+    /// away, before they were.
     fn retire_swept(&mut self, shelf: &Shelf, now: Now) {
         let is_due = self.looked_at.is_none_or(|at| now.since(at.mono) >= RETRY_AFTER);
         if is_due && shelf.ledger.marks() > 0 {
@@ -520,7 +527,8 @@ impl Pass<'_> {
     fn judge(&self, record: &Record) -> Fate {
         let Some((site, full)) = key::split(&record.key) else { return Fate::Stays };
         let key: CacheKey = key::cache_key(site, full);
-        // What cannot be read cannot be used, but perhaps by another version; nor can it be told what concerns it.
+        // What cannot be read cannot be used, but perhaps by another version; nor can it be told what
+        // concerns it.
         let now = (self.tier.clock)();
         let Ok(mut stored) = codec::decode(&record.head, now) else { return Fate::Goes };
         if record.asked < self.tier.dead_below().number() {

@@ -277,8 +277,8 @@ fn bytes_that_changed_are_a_miss_and_never_come_out() {
     assert!(find(&store, 2).is_none(), "a damaged body is whole no more");
 }
 
-/// Waits for the first checkpoint. A volume that is closed in the middle of it reads all of its segments the next time, and
-/// finds what is damaged by itself.
+/// Waits for the first checkpoint. A volume that is closed in the middle of it reads all of its segments the
+/// next time, and finds what is damaged by itself.
 fn checkpointed(store: &Store) {
     let written = || store.volumes()[0].usage.checkpoint_bytes;
     for _ in 0..100 {

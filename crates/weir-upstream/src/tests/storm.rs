@@ -1,5 +1,6 @@
-//! Everything at once: origins that close, stall, break off and lie, clients that leave, three runtimes, a small cap.
-//! Afterwards nothing is left: no waiter, no connection that is counted and not there, no permit that is lost.
+//! Everything at once: origins that close, stall, break off and lie, clients that leave, three runtimes, a
+//! small cap. Afterwards nothing is left: no waiter, no connection that is counted and not there, no permit
+//! that is lost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

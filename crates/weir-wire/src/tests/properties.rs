@@ -259,8 +259,8 @@ proptest! {
     }
 }
 
-/// Bytes that arrive one at a time must not be looked at again and again: a head at the limit is read in the time
-/// that the bytes take, which a rescan would make some ten thousand times longer than a test may take.
+/// Bytes that arrive one at a time must not be looked at again and again: a head at the limit is read in the
+/// time that the bytes take, which a rescan would make some ten thousand times longer than a test may take.
 #[test]
 fn work_is_linear_in_the_bytes() {
     let limits = Limits { line_bytes_max: 8192, head_bytes_max: 4 << 20, fields_max: 100 };

@@ -56,7 +56,8 @@ impl Find {
         }
     }
 
-    /// Prints the answer: as JSON, or by `show`; a refusal goes to the standard error and makes the command fail.
+    /// Prints the answer: as JSON, or by `show`; a refusal goes to the standard error and makes the command
+    /// fail.
     pub(super) fn answer<T: DeserializeOwned>(
         &self,
         asked: &Asked,

@@ -43,11 +43,13 @@ pub(crate) enum Command {
     Status(status::ShowStatus),
     /// Explain what the running Weir would do with a request, and why; nothing is sent to an origin.
     Explain(explain::Explain),
-    /// Take a URL, a prefix, tags, a site or everything out of the cache of the running Weir, or make it stale.
+    /// Take a URL, a prefix, tags, a site or everything out of the cache of the running Weir, or make it
+    /// stale.
     Purge(purge::Purge),
     /// List what the running Weir has cached: all of it, or of a site, a prefix, a tag.
     List(list::List),
-    /// Show what each site holds and has used, over all time or by day: for people, as JSON, or as CSV to bill by.
+    /// Show what each site holds and has used, over all time or by day: for people, as JSON, or as CSV to
+    /// bill by.
     Sites(sites::ShowSites),
     /// Show how each volume of the running Weir stands.
     Volumes(volumes::Volumes),

@@ -27,7 +27,8 @@ pub(crate) struct Purge {
     /// Everything.
     #[arg(long)]
     all: bool,
-    /// Make it stale only: it is asked about before it is used, or goes out as the rules for what is stale allow.
+    /// Make it stale only: it is asked about before it is used, or goes out as the rules for what is stale
+    /// allow.
     #[arg(long)]
     soft: bool,
     #[command(flatten)]

@@ -1,7 +1,7 @@
 //! `weir run`: starts everything, then waits for signals.
 //!
-//! The order at the start is that of the mistakes: configuration, state folder, admin address, logs and listeners; only
-//! when nothing can fail any more is a client's connection accepted.
+//! The order at the start is that of the mistakes: configuration, state folder, admin address, logs and
+//! listeners; only when nothing can fail any more is a client's connection accepted.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
@@ -39,7 +39,8 @@ const SIGNALS_TO_END_AT_ONCE: usize = 2;
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("origins").required(true).args(["origin", "config", "demo"])))]
 pub(crate) struct Run {
-    /// Stand in front of this origin: `https://www.example.com`, `http://127.0.0.1:3000`, `unix:/run/app.sock`.
+    /// Stand in front of this origin: `https://www.example.com`, `http://127.0.0.1:3000`,
+    /// `unix:/run/app.sock`.
     #[arg(long, value_name = "URL")]
     origin: Option<String>,
     /// Do what this file says (see `weir check`).
@@ -158,7 +159,8 @@ impl Run {
         Ok(code)
     }
 
-    /// Starts everything but the control plane; `None` where the configuration has mistakes, which are said then.
+    /// Starts everything but the control plane; `None` where the configuration has mistakes, which are said
+    /// then.
     fn begin(&self, inheritance: &mut Option<Inheritance>) -> anyhow::Result<Option<Begun>> {
         let before = self.before()?;
         let loaded = match self.load(&before) {
@@ -288,7 +290,8 @@ enum Hangup {
     Ends,
 }
 
-/// Goes on with what comes from the process before this one, on a thread of its own; told when that one has ended.
+/// Goes on with what comes from the process before this one, on a thread of its own; told when that one has
+/// ended.
 fn attend_predecessor(predecessor: Predecessor, house: &Arc<House>) -> anyhow::Result<Receiver<()>> {
     predecessor.settled();
     let (ends, ended) = oneshot::channel();
@@ -323,7 +326,8 @@ impl Running<'_> {
             };
             match wish {
                 Wish::ReopenLogs => self.estate.house.reopen_logs(),
-                // A terminal that is closed sends the same signal; without a file there is nothing else it could mean.
+                // A terminal that is closed sends the same signal; without a file there is nothing else it
+                // could mean.
                 Wish::Reload if self.hangup == Hangup::Ends => return self.drain(signals).await,
                 Wish::Reload => {
                     let (control, service) = (self.control.clone(), self.estate.service.clone());
@@ -366,7 +370,8 @@ impl Running<'_> {
         }
     }
 
-    /// Another process has taken over: lets the requests under way finish, and those of the process before this one.
+    /// Another process has taken over: lets the requests under way finish, and those of the process before
+    /// this one.
     async fn leave(&mut self, mut signals: Signals) -> ExitCode {
         let house = &self.estate.house;
         let patience = house.patience();
@@ -381,7 +386,8 @@ impl Running<'_> {
             tokio::select! {
                 _ = &mut left => break,
                 wish = signals.next() => match wish {
-                    // The service manager tells all processes of the service: the first is meant for the new one.
+                    // The service manager tells all processes of the service: the first is meant for the new
+                    // one.
                     Wish::End if signals_left > 1 => signals_left -= 1,
                     Wish::End => return ExitCode::FAILURE,
                     Wish::ReopenLogs => house.reopen_logs(),

@@ -27,11 +27,12 @@ pub(crate) struct ShowSites {
     /// Only this site, by its name or one of its hosts, day by day.
     #[arg(value_name = "SITE")]
     site: Option<String>,
-    /// Only what was used from this day (2026-11-22), this month (2026-11) or so long ago (36h, 30d, 4w) on; days are of UTC,
-    /// and whole.
+    /// Only what was used from this day (2026-11-22), this month (2026-11) or so long ago (36h, 30d, 4w) on;
+    /// days are of UTC, and whole.
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
-    /// Print CSV (RFC 4180), a line for each site and day; ends with 1 where a file of the accounts is not whole, which is said.
+    /// Print CSV (RFC 4180), a line for each site and day; ends with 1 where a file of the accounts is not
+    /// whole, which is said.
     #[arg(long, conflicts_with = "json")]
     csv: bool,
     /// Count what of the cache is of use, too: neither purged nor stale. Reads the head of all that is held.
@@ -89,8 +90,8 @@ fn show_days(sites: &Sites) -> String {
     all + &remarks(sites)
 }
 
-/// Where the numbers are not what they seem: a line while what is purged is still held, and one for each file of which not all
-/// can be read.
+/// Where the numbers are not what they seem: a line while what is purged is still held, and one for each file
+/// of which not all can be read.
 fn remarks(sites: &Sites) -> String {
     let is_held = sites.sweep_pending && sites.sites.iter().any(|account| account.held.is_some());
     let unswept = if is_held { UNSWEPT } else { "" };
@@ -152,8 +153,8 @@ fn line(first: String, more: &[String], used: &Used) -> Vec<String> {
     line
 }
 
-/// Rows below each other: the first column and the second where it is text to the left, numbers to the right. Columns in
-/// which no row has anything but the first are left out.
+/// Rows below each other: the first column and the second where it is text to the left, numbers to the right.
+/// Columns in which no row has anything but the first are left out.
 fn table(rows: Vec<Vec<String>>) -> String {
     let columns = rows.first().map_or(0, Vec::len);
     let width = |at: usize| rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0);

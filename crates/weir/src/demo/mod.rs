@@ -1,7 +1,8 @@
-//! The built-in demo origin of `weir run --demo`: a small server on 127.0.0.1, on a thread of its own, that shows each thing
-//! a cache does: lifetimes, validators, 304s, ranges, `Vary`, and what must not be stored.
+//! The built-in demo origin of `weir run --demo`: a small server on 127.0.0.1, on a thread of its own, that
+//! shows each thing a cache does: lifetimes, validators, 304s, ranges, `Vary`, and what must not be stored.
 //!
-//! Rooms: `pages` the resources, `resource` how one is answered (RFC 9110 §13, §14), `body` bytes that come slowly.
+//! Rooms: `pages` the resources, `resource` how one is answered (RFC 9110 §13, §14), `body` bytes that come
+//! slowly.
 
 mod body;
 mod pages;

@@ -1,5 +1,5 @@
-//! One resource of the demo origin and how it is answered: preconditions (RFC 9110 §13.2.2, of GET and HEAD) and one range
-//! (§14.2). An origin that a cache is tried on must itself be right.
+//! One resource of the demo origin and how it is answered: preconditions (RFC 9110 §13.2.2, of GET and HEAD)
+//! and one range (§14.2). An origin that a cache is tried on must itself be right.
 
 use std::ops::Range;
 use std::time::SystemTime;

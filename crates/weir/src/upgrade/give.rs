@@ -1,4 +1,5 @@
-//! The old process's side: it starts the new one, gives it everything, and takes all back where that one does not come up.
+//! The old process's side: it starts the new one, gives it everything, and takes all back where that one does
+//! not come up.
 
 use std::ffi::OsString;
 use std::io;
@@ -126,8 +127,8 @@ impl Estate {
         Ok(upgraded)
     }
 
-    /// This process ends because it was told to: so does the one that was to take over. It is not to believe that this one was
-    /// killed.
+    /// This process ends because it was told to: so does the one that was to take over. It is not to believe
+    /// that this one was killed.
     pub(crate) fn end_coming(&self) {
         if let Some(coming) = self.coming.lock().take() {
             // One that has gone need not be told.
@@ -247,7 +248,8 @@ impl Started {
         Err(self.failed(link, why))
     }
 
-    /// Ends it, if it does not end by itself, and says what happened. It writes nothing any more when this returns.
+    /// Ends it, if it does not end by itself, and says what happened. It writes nothing any more when this
+    /// returns.
     fn failed(&mut self, link: &Link, why: String) -> String {
         if self.0.is_none() {
             return why;

@@ -68,8 +68,8 @@ impl House {
         self.edge.mark(marks, acknowledge);
     }
 
-    /// Closes the volumes, for another process; what memory holds is served on. Blocks, for as long as the drives do, and no longer
-    /// than `patience`.
+    /// Closes the volumes, for another process; what memory holds is served on. Blocks, for as long as the
+    /// drives do, and no longer than `patience`.
     pub(crate) fn close_volumes(&self, patience: Duration) {
         self.drives.release(patience);
     }

@@ -1,5 +1,6 @@
-//! What two processes say to each other. Each message is one line of JSON, bytes behind it where it says so, and
-//! descriptors beside it. Fields may be added; what changes the order of things gets another [`PROTOCOL`].
+//! What two processes say to each other. Each message is one line of JSON, bytes behind it where it says so,
+//! and descriptors beside it. Fields may be added; what changes the order of things gets another
+//! [`PROTOCOL`].
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

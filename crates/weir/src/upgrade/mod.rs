@@ -19,9 +19,10 @@
 //!   closes its volumes                     ─►  opens them
 //! ```
 //!
-//! Until `ready` the old process can take everything back: it ends the new one, writes the ledger again and lets requests
-//! begin. Where the old one ends without a word, killed, after it has offered everything, the new one goes on by itself.
-//! Rooms: [`give`] the old side, [`take`] the new one, [`living`] whether a process has ended. ADR 0021.
+//! Until `ready` the old process can take everything back: it ends the new one, writes the ledger again and
+//! lets requests begin. Where the old one ends without a word, killed, after it has offered everything, the
+//! new one goes on by itself. Rooms: [`give`] the old side, [`take`] the new one, [`living`] whether a
+//! process has ended. ADR 0021.
 
 pub(crate) mod give;
 mod house;
@@ -30,7 +31,8 @@ mod living;
 pub(crate) mod message;
 pub(crate) mod take;
 
-/// The variable that tells a process that its standard input is a link to the process that it takes over from.
+/// The variable that tells a process that its standard input is a link to the process that it takes over
+/// from.
 pub(crate) const VARIABLE: &str = "WEIR_TAKES_OVER";
 /// Its value; another one names another way.
 pub(crate) const BY_STDIN: &str = "stdin";

@@ -152,8 +152,8 @@ impl Inheritance {
         }
     }
 
-    /// Says how far this process is, and hears what the old one does; nothing where that one has ended. It has offered all that
-    /// there is: what it leaves is this process's, as after a kill.
+    /// Says how far this process is, and hears what the old one does; nothing where that one has ended. It
+    /// has offered all that there is: what it leaves is this process's, as after a kill.
     fn ask(&self, told: &Message) -> anyhow::Result<Option<Message>> {
         let answered = match self.link.say(told) {
             Err(error) if !is_gone(&error) => return Err(error.into()),

@@ -204,7 +204,8 @@ impl Counted {
     }
 }
 
-/// What a Range of one interval means for a body of this length: `None` is the whole, an empty one is unsatisfiable.
+/// What a Range of one interval means for a body of this length: `None` is the whole, an empty one is
+/// unsatisfiable.
 pub fn part(range: &str, length: u64) -> Option<Range<u64>> {
     let (first, last) = range.strip_prefix("bytes=")?.split_once('-')?;
     match (first.parse::<u64>(), last.parse::<u64>()) {

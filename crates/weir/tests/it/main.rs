@@ -1,11 +1,12 @@
-//! Scenarios on the real binary: each starts its own Weir and its own origins, on ports and in a folder of its own.
+//! Scenarios on the real binary: each starts its own Weir and its own origins, on ports and in a folder of
+//! its own.
 //!
-//! A scenario says in its name what must hold; what it needs is said by the test kit's words ([`house`]). No scenario
-//! asserts a time but within generous bounds.
+//! A scenario says in its name what must hold; what it needs is said by the test kit's words ([`house`]). No
+//! scenario asserts a time but within generous bounds.
 //!
-//! Where a new one goes: the folders below follow the life of a request. Take the first whose line names what the scenario
-//! asserts, not what it needs for that; a file there that has the same subject, else a new one with a card that says its
-//! own. `cargo test -p weir --test it -- NAME` runs all whose path has NAME in it.
+//! Where a new one goes: the folders below follow the life of a request. Take the first whose line names what
+//! the scenario asserts, not what it needs for that; a file there that has the same subject, else a new one
+//! with a card that says its own. `cargo test -p weir --test it -- NAME` runs all whose path has NAME in it.
 
 #![forbid(unsafe_code)]
 // Scenarios fail by panicking and measure the real clock.
@@ -24,7 +25,8 @@ mod arrive {
     mod slow;
 }
 
-/// What is answered from the store and what is not, with which fields: the rules of the RFCs, of sites and of routes.
+/// What is answered from the store and what is not, with which fields: the rules of the RFCs, of sites and of
+/// routes.
 mod answer {
     mod cache;
     mod config;

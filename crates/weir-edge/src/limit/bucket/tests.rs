@@ -32,7 +32,8 @@ fn share(rate: u64, time: Duration) -> f64 {
 }
 
 proptest! {
-    /// From the begin, never more than the burst and the rate's share; in any window, never more than 100 ms beyond.
+    /// From the begin, never more than the burst and the rate's share; in any window, never more than 100 ms
+    /// beyond.
     #[test]
     fn never_more_than_the_cap(
         rate in prop_oneof![1u64..2000, 1000u64..50_000_000],

@@ -1,10 +1,11 @@
-//! The machine under random events: what its task relies on, whatever the order in which readers, the origin and the
-//! store act.
+//! The machine under random events: what its task relies on, whatever the order in which readers, the origin
+//! and the store act.
 
 use super::*;
 use proptest::prelude::*;
 
-/// What may happen to a fill of a body of `length` bytes; the test drops what cannot happen in the present state.
+/// What may happen to a fill of a body of `length` bytes; the test drops what cannot happen in the present
+/// state.
 fn event() -> impl Strategy<Value = Event> {
     let bytes = prop_oneof![1u64..100, 100_000u64..3_000_000, 5_000_000u64..20_000_000];
     let length = prop_oneof![Just(None), (0u64..200).prop_map(Some), (0u64..100_000_000).prop_map(Some)];
@@ -26,8 +27,8 @@ fn event() -> impl Strategy<Value = Event> {
     ]
 }
 
-/// Whether the task, the store or a reader can send this event now: readers come and go at any time, even after the
-/// end; the origin speaks in its order.
+/// Whether the task, the store or a reader can send this event now: readers come and go at any time, even
+/// after the end; the origin speaks in its order.
 fn can_happen(machine: &Machine, readers: u32, event: Event) -> bool {
     use Event::{Declined, Shared, Storable, Unchanged, Withdrawn};
     let is_head = matches!(event, Storable(_) | Declined(_) | Unchanged | Shared | Withdrawn);

@@ -1,5 +1,5 @@
-//! Promises of the ledger's reader that hold for any bytes: no panic, what was read is what would be written, and a file that
-//! was torn says less, never something else.
+//! Promises of the ledger's reader that hold for any bytes: no panic, what was read is what would be written,
+//! and a file that was torn says less, never something else.
 
 use super::{Content, End, Header, RECORD_BYTES, Record, header, read, summed};
 

@@ -1,5 +1,5 @@
-//! A ledger that is not what it was: cut off, bent, put back from a copy, taken away. What is lost is seen, and what is not is not
-//! cried over.
+//! A ledger that is not what it was: cut off, bent, put back from a copy, taken away. What is lost is seen,
+//! and what is not is not cried over.
 
 use super::*;
 use weir_disk::testing::CrashDisk;

@@ -1,4 +1,5 @@
-//! Many threads on one small store: no wrong byte, no dead generation found, no ceiling passed, nothing left over.
+//! Many threads on one small store: no wrong byte, no dead generation found, no ceiling passed, nothing left
+//! over.
 
 use super::*;
 use crate::{Piece, Writer};

@@ -1,4 +1,5 @@
-//! Purging, sweeping and crashing: what was purged is never found again, all else is, and the space comes back.
+//! Purging, sweeping and crashing: what was purged is never found again, all else is, and the space comes
+//! back.
 //!
 //! `WEIR_SWEEP_SEEDS` sets how many courses are gone through, `WEIR_SWEEP_SEED` a single one.
 
@@ -59,7 +60,8 @@ fn a_purged_tag_gives_its_space_back_and_its_mark_goes() {
         let swept = world.store.volumes()[0].usage;
         assert_eq!((swept.objects, swept.swept), (10, 50));
         assert_eq!(world.store.ledger().marks(), 0);
-        // The segments in between go; what is left is the newest ones, with those that are alive and what says who is not.
+        // The segments in between go; what is left is the newest ones, with those that are alive and what
+        // says who is not.
         assert!(swept.used_bytes < full.used_bytes / 3, "{} of {}", swept.used_bytes, full.used_bytes);
         assert!(swept.segments_freed > 10, "{}", swept.segments_freed);
         world.assert_true();
@@ -129,7 +131,8 @@ fn a_crash_at_every_operation_of_a_pass() {
     }
 }
 
-/// The power may leave a segment's header and none of its records. The catalogue goes on behind it all the same.
+/// The power may leave a segment's header and none of its records. The catalogue goes on behind it all the
+/// same.
 #[test]
 fn a_segment_without_records_holds_no_catalogue_up() {
     let mut world = World::new(1, Beside::Rows);

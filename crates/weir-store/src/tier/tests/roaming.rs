@@ -1,6 +1,7 @@
-//! Lives by chance, of one installation and of several: drives come and go and wander, with purges, replacements, sweeps, emptying
-//! and crashes in between; clocks are changed, and state folders put back, taken away, exchanged and damaged. What is found was
-//! neither purged, nor, where it is used without asking, replaced meanwhile.
+//! Lives by chance, of one installation and of several: drives come and go and wander, with purges,
+//! replacements, sweeps, emptying and crashes in between; clocks are changed, and state folders put back,
+//! taken away, exchanged and damaged. What is found was neither purged, nor, where it is used without asking,
+//! replaced meanwhile.
 //!
 //! `WEIR_ROAMING_SEEDS=4..400` says which lives; what one did is printed where it fails.
 

@@ -1,8 +1,8 @@
-//! The public suite http-cache-tests against the real binary. What fails is a checked-in list that may only shrink, but for
-//! cases in which the RFC asks for the opposite.
+//! The public suite http-cache-tests against the real binary. What fails is a checked-in list that may only
+//! shrink, but for cases in which the RFC asks for the opposite.
 //!
-//! `tests/conformance/run.mjs` is the suite's origin and client; Weir stands between. `WEIR_BLESS=1` strikes from the
-//! lists what no longer fails; it never adds to them.
+//! `tests/conformance/run.mjs` is the suite's origin and client; Weir stands between. `WEIR_BLESS=1` strikes
+//! from the lists what no longer fails; it never adds to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader, Write};
@@ -106,7 +106,8 @@ fn write_list(config: &str, rows: &BTreeMap<String, Row>, ids: &BTreeSet<String>
     std::fs::write(list_path(config), text).unwrap();
 }
 
-/// Runs the suite in front of a Weir that `start` makes of an origin's URL, and holds the result against the list.
+/// Runs the suite in front of a Weir that `start` makes of an origin's URL, and holds the result against the
+/// list.
 fn check(config: &str, start: impl Fn(&str) -> Weir) {
     let mut rows = run(&[], &start);
     let listed = read_list(config);

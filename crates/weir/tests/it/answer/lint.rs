@@ -1,8 +1,8 @@
-//! Responses of every kind that Weir gives, held against `httplint` (`tests/lint`). What it warns of must be what is
-//! listed in `accepted.txt`, each line with its reason.
+//! Responses of every kind that Weir gives, held against `httplint` (`tests/lint`). What it warns of must be
+//! what is listed in `accepted.txt`, each line with its reason.
 //!
-//! The linter is installed into a virtual environment below the target folder; where that cannot be made, the scenario
-//! prints `skipped` and ends.
+//! The linter is installed into a virtual environment below the target folder; where that cannot be made, the
+//! scenario prints `skipped` and ends.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -1,5 +1,6 @@
-//! Attacks on a cache over sockets: web cache deception, poisoned denials of service, cloaked parameters, reflected
-//! fields, leaks between clients, floods of reloads and variants. A table says most of them; scenarios the rest.
+//! Attacks on a cache over sockets: web cache deception, poisoned denials of service, cloaked parameters,
+//! reflected fields, leaks between clients, floods of reloads and variants. A table says most of them;
+//! scenarios the rest.
 
 mod table;
 

@@ -1,5 +1,6 @@
-//! Structured fields (RFC 9651) as Weir reads them in `CDN-Cache-Control` (RFC 9213 §2.1), held against another reader of
-//! them: `http-sf` in Python. Both get the same dictionaries, well and badly formed ones, put together at random.
+//! Structured fields (RFC 9651) as Weir reads them in `CDN-Cache-Control` (RFC 9213 §2.1), held against
+//! another reader of them: `http-sf` in Python. Both get the same dictionaries, well and badly formed ones,
+//! put together at random.
 
 use std::fmt::Write as _;
 use std::process::Command;

@@ -1,5 +1,5 @@
-//! What is newer than the public suite's release: targeted cache control (RFC 9213) and interim responses around the
-//! store (RFC 9110 §15.2, RFC 8297); and what of the suite Weir reads otherwise.
+//! What is newer than the public suite's release: targeted cache control (RFC 9213) and interim responses
+//! around the store (RFC 9110 §15.2, RFC 8297); and what of the suite Weir reads otherwise.
 
 use std::time::Duration;
 

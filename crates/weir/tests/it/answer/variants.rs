@@ -1,5 +1,5 @@
-//! Variants: nobody gets a coding that they do not take, nor a field that was made for another value of a varied field; and
-//! what is asked for again in the same way is a hit.
+//! Variants: nobody gets a coding that they do not take, nor a field that was made for another value of a
+//! varied field; and what is asked for again in the same way is a hit.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -24,7 +24,8 @@ fn get(weir: &Weir, path: &str, taken: Option<&str>, more: &[(&str, &str)]) -> R
     weir.get_with(path, &fields)
 }
 
-/// nginx's way of coding: the weak form of the tag where it codes, conditions compared without looking at that.
+/// nginx's way of coding: the weak form of the tag where it codes, conditions compared without looking at
+/// that.
 fn codes(exchange: &mut Exchange<'_>, vary: &'static [(&'static str, &'static str)]) {
     let field = |name| exchange.request.header(name);
     let is_coded = takes_gzip(field("accept-encoding").as_deref());

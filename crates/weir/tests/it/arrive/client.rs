@@ -241,7 +241,8 @@ fn an_early_answer_to_a_request_with_a_body_arrives() {
     client.send(vec![b'x'; 100_000]);
     let answer = client.recv().unwrap();
     assert_eq!((answer.status(), answer.text().as_str()), (403, "no"));
-    // Either the rest is read and the connection kept, or it is closed: what follows is never read as a request.
+    // Either the rest is read and the connection kept, or it is closed: what follows is never read as a
+    // request.
     client.send(vec![b'x'; 4_900_000]);
     client.send("GET /y HTTP/1.1\r\nHost: localhost\r\n\r\n");
     if let Ok(next) = client.recv() {

@@ -1,4 +1,5 @@
-//! Every limit towards clients, each with its status; what is refused is refused before an origin hears of it.
+//! Every limit towards clients, each with its status; what is refused is refused before an origin hears of
+//! it.
 
 use std::time::Duration;
 

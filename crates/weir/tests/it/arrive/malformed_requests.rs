@@ -1,5 +1,6 @@
-//! Nothing ambiguous passes: a table of requests, each with what Weir must do, sent over real sockets in front of an
-//! origin that keeps every byte it receives; the crate `http_desync_guardian` judges what reaches it.
+//! Nothing ambiguous passes: a table of requests, each with what Weir must do, sent over real sockets in
+//! front of an origin that keeps every byte it receives; the crate `http_desync_guardian` judges what reaches
+//! it.
 
 pub mod change;
 mod table;
@@ -101,8 +102,8 @@ enum Sent {
     InPieces(usize),
 }
 
-/// A row whose content is refused names its number in its target: it may reach the origin after the refusal reached
-/// the client, when the next row is already on its way.
+/// A row whose content is refused names its number in its target: it may reach the origin after the refusal
+/// reached the client, when the next row is already on its way.
 fn numbered(number: usize, row: &Row) -> Vec<u8> {
     let (_, must, bytes) = row;
     match bytes.strip_prefix(b"POST / ") {
@@ -228,8 +229,8 @@ fn malformed_requests_are_refused_in_whatever_pieces_they_come() {
     run(Sent::InPieces(5));
 }
 
-/// The oracle on rows that were changed at random: whatever becomes of them, what reaches the origin is clear.
-/// `WEIR_FUZZ_SEED` and `WEIR_FUZZ_ROUNDS` widen it.
+/// The oracle on rows that were changed at random: whatever becomes of them, what reaches the origin is
+/// clear. `WEIR_FUZZ_SEED` and `WEIR_FUZZ_ROUNDS` widen it.
 #[test]
 fn changed_rows_reach_the_origin_clear_or_not_at_all() {
     let seed = environment("WEIR_FUZZ_SEED", 1);
@@ -267,8 +268,9 @@ fn rows_have_names_of_their_own() {
     assert_eq!(names.len(), all);
 }
 
-/// For each stripped name: an origin that reflects it into a response that may be stored, a client that sends it,
-/// and a second one that does not. Clients come from this machine, which is trusted: so do those behind a proxy there.
+/// For each stripped name: an origin that reflects it into a response that may be stored, a client that sends
+/// it, and a second one that does not. Clients come from this machine, which is trusted: so do those behind a
+/// proxy there.
 #[test]
 fn what_a_stripped_field_makes_an_origin_say_is_not_seen_by_others() {
     let origin = Origin::start();

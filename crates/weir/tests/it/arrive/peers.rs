@@ -126,7 +126,8 @@ fn claimed(house: House) -> (String, Weir, ()) {
 fn a_trusted_proxy_is_believed() {
     let origin = echo();
     let (text, weir, ()) = claimed(house(&[&origin]));
-    // A fill is for all: of whom it comes is one address, and nothing that a client could have written before it.
+    // A fill is for all: of whom it comes is one address, and nothing that a client could have written before
+    // it.
     assert_eq!(seen(&text, "x-forwarded-for").as_deref(), Some("192.0.2.1"));
     assert_eq!(seen(&text, "x-forwarded-proto").as_deref(), Some("https"));
     assert_eq!(seen(&text, "x-request-id").as_deref(), Some("mine-1"));

@@ -23,7 +23,8 @@ fn silent(exchange: &mut Exchange<'_>) {
     exchange.peer_left_within(LONG);
 }
 
-/// As many clients as there are connections send this and leave once the origin has it; then the origin must be free again.
+/// As many clients as there are connections send this and leave once the origin has it; then the origin must
+/// be free again.
 fn leave(origin: &Origin, weir: &Weir, request: impl Fn(usize) -> String) {
     let asked = origin.total();
     let clients: Vec<_> = (0..CONNECTIONS)

@@ -132,7 +132,8 @@ fn a_truncated_body_never_ends_cleanly_and_is_not_stored() {
                 client.send(format!("GET /x HTTP/{version}\r\nHost: localhost\r\n\r\n"));
                 match client.recv() {
                     Err(Trouble::Cut(_)) => {}
-                    // What is delimited by its end is cut by a reset, which this client reads as an error too.
+                    // What is delimited by its end is cut by a reset, which this client reads as an error
+                    // too.
                     Ok(answer) if answer.status() == 502 => {}
                     other => panic!("{shape:?} {fault:?} HTTP/{version}: {other:?}"),
                 }

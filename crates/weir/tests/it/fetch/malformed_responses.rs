@@ -1,5 +1,5 @@
-//! An origin's malformed, truncated or contradictory response: each of the table with what the client must see, and
-//! that neither the store nor another client gets anything of it.
+//! An origin's malformed, truncated or contradictory response: each of the table with what the client must
+//! see, and that neither the store nor another client gets anything of it.
 
 mod table;
 
@@ -83,8 +83,8 @@ fn judge(row: &Row) -> Result<(), String> {
     expect_clean_afterwards(&weir, &origin, client, must, (&asked, &spoilt))
 }
 
-/// The same client's and another's next requests get plain answers, over another connection than the spoilt one;
-/// nothing that did not come whole is served from the store.
+/// The same client's and another's next requests get plain answers, over another connection than the spoilt
+/// one; nothing that did not come whole is served from the store.
 fn expect_clean_afterwards(
     weir: &Weir,
     origin: &Origin,
@@ -143,9 +143,9 @@ fn malformed_responses_do_not_pass() {
     assert!(wrong.is_empty(), "{} of {} rows:\n{}", wrong.len(), rows.len(), wrong.join("\n"));
 }
 
-/// Rows that were changed at random: whatever the origin says, what the client gets is one well-formed response, whole
-/// or cut, and the next request of anybody is answered as if nothing had been. `WEIR_FUZZ_SEED` and
-/// `WEIR_FUZZ_ROUNDS` widen it.
+/// Rows that were changed at random: whatever the origin says, what the client gets is one well-formed
+/// response, whole or cut, and the next request of anybody is answered as if nothing had been.
+/// `WEIR_FUZZ_SEED` and `WEIR_FUZZ_ROUNDS` widen it.
 #[test]
 fn changed_rows_reach_clients_well_formed_or_not_at_all() {
     let seed = environment("WEIR_FUZZ_SEED", 1);

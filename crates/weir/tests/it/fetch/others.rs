@@ -104,7 +104,8 @@ fn one_clients_failures_do_not_make_others_stale() {
     assert_eq!(weir.get("/page").text(), "new");
 }
 
-/// The other side of it: an origin that answers nobody is asked a bounded number of times, and all hear of it soon.
+/// The other side of it: an origin that answers nobody is asked a bounded number of times, and all hear of it
+/// soon.
 #[test]
 fn an_origin_that_answers_nobody_is_asked_a_few_times() {
     let (origin, gate) = (Origin::start(), Gate::new());

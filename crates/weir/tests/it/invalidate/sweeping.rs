@@ -1,4 +1,5 @@
-//! What was purged leaves the disk, its marks go, and what else is cached stays; also when the process is killed meanwhile.
+//! What was purged leaves the disk, its marks go, and what else is cached stays; also when the process is
+//! killed meanwhile.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

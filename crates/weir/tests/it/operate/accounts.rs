@@ -1,4 +1,5 @@
-//! The accounts of sites against what the test's own client and origin have counted: after restarts and kills, in all forms.
+//! The accounts of sites against what the test's own client and origin have counted: after restarts and
+//! kills, in all forms.
 
 use std::collections::BTreeMap;
 use std::fs;

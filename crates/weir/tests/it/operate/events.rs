@@ -1,5 +1,5 @@
-//! What is told of what is stored: each kind, to a file and to a socket, what has to leave a volume, and what is
-//! lost where nobody takes it.
+//! What is told of what is stored: each kind, to a file and to a socket, what has to leave a volume, and what
+//! is lost where nobody takes it.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};

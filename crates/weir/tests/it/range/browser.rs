@@ -1,8 +1,8 @@
-//! A real player in a real browser: Chromium, headless, plays, seeks to the end and back, and Weir takes each byte from the
-//! origin at most once.
+//! A real player in a real browser: Chromium, headless, plays, seeks to the end and back, and Weir takes each
+//! byte from the origin at most once.
 //!
-//! `tests/browser/run.mjs` drives it. Where the machine has no Chromium or no node, or `make test` has not installed the
-//! driver, the scenario is skipped with a word.
+//! `tests/browser/run.mjs` drives it. Where the machine has no Chromium or no node, or `make test` has not
+//! installed the driver, the scenario is skipped with a word.
 
 mod media;
 
@@ -23,7 +23,8 @@ const PIECE_BYTES_MAX: u64 = 64 << 10;
 const SECONDS: u32 = 180;
 /// The longest that the whole play may take; the browser is ended then.
 const PLAY_MAX: Duration = Duration::from_secs(150);
-/// What the origin's link brings, a multiple of what the media needs: a player that is fed at once never seeks ahead of it.
+/// What the origin's link brings, a multiple of what the media needs: a player that is fed at once never
+/// seeks ahead of it.
 const RATE: u64 = 4_000_000;
 
 fn folder() -> PathBuf {
@@ -85,7 +86,8 @@ fn check(kind: &str, media: Vec<u8>) {
     counted.set_rate(0);
     let whole = weir.client().get(&weir.addr().to_string(), "/media", &[]);
     assert!(whole.body[..] == media[..]);
-    // What Weir has taken, the page included: what else the origin sent was on its way when a transfer was given up.
+    // What Weir has taken, the page included: what else the origin sent was on its way when a transfer was
+    // given up.
     let taken = weir.metric("weir_origin_body_bytes_total").unwrap() as u64;
     println!("{taken} bytes taken, {} sent, {} of them again", counted.bytes(), counted.bytes_again());
     let most = (media.len() + page.len()) as u64 + origin.count("/media") as u64 * PIECE_BYTES_MAX;

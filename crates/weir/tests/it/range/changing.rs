@@ -1,5 +1,5 @@
-//! Many users send many ranges while the origin changes its files at random: every byte of every response is compared
-//! with the version that the response's own entity tag names.
+//! Many users send many ranges while the origin changes its files at random: every byte of every response is
+//! compared with the version that the response's own entity tag names.
 //!
 //! `WEIR_RANGE_SEED`, `WEIR_RANGE_USERS` and `WEIR_RANGE_REQUESTS` (of each user) make longer runs of it.
 
@@ -183,7 +183,8 @@ fn compare(body: &[u8], version: &Version, wanted: Range<u64>, is_whole: bool, t
     }
 }
 
-/// Each part of a multipart body (RFC 9110 §14.6) by its own Content-Range; together they hold what was asked for.
+/// Each part of a multipart body (RFC 9110 §14.6) by its own Content-Range; together they hold what was asked
+/// for.
 fn multipart(response: &Response, is_whole: bool, version: &Version, range: &str) {
     let length = version.body().len() as u64;
     let kind = response.header("content-type").unwrap();

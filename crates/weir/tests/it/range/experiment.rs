@@ -1,8 +1,8 @@
 //! The published experiment: ten bytes from the middle of a 10 MiB file that an origin sends at 1 MB/s.
 //!
-//! Every ten bytes of the file are nine digits of their own offset and a line feed; `bench/ranges` measures the same with
-//! other proxies beside Weir, and `weir run --demo` has the file at `/offsets.txt`. That something came early is told by
-//! what the origin had not sent yet, and by no clock.
+//! Every ten bytes of the file are nine digits of their own offset and a line feed; `bench/ranges` measures
+//! the same with other proxies beside Weir, and `weir run --demo` has the file at `/offsets.txt`. That
+//! something came early is told by what the origin had not sent yet, and by no clock.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -64,7 +64,8 @@ fn read(client: &mut Client, got: &mut Vec<u8>, count: usize) {
 
 #[test]
 fn the_middle_comes_at_once_and_a_hundred_times_for_one_block() {
-    // No more than the wanted bytes and what of their block lies before them comes until all have been answered.
+    // No more than the wanted bytes and what of their block lies before them comes until all have been
+    // answered.
     let gate = Gate::new();
     let (origin, counted, weir) = gated(5_000_010 - 5_000_000 / BLOCK * BLOCK, &gate);
     for _ in 0..101 {

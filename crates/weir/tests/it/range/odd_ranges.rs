@@ -1,7 +1,8 @@
-//! Origins that answer ranges oddly: clients get the right bytes of one version, or an error or a cut that is one.
+//! Origins that answer ranges oddly: clients get the right bytes of one version, or an error or a cut that is
+//! one.
 //!
-//! Each oddness meets a cold range and a gap of what is held in part. What was sent is compared byte by byte; when the
-//! origin has come to its senses, nothing of it must have stayed.
+//! Each oddness meets a cold range and a gap of what is held in part. What was sent is compared byte by byte;
+//! when the origin has come to its senses, nothing of it must have stayed.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -173,8 +174,8 @@ impl Odd {
         }
     }
 
-    /// Origin requests that one request of a client may cost: for a gap, for that in nobody's name, for a cold range, past the
-    /// cache; more where each brings half of what is left.
+    /// Origin requests that one request of a client may cost: for a gap, for that in nobody's name, for a
+    /// cold range, past the cache; more where each brings half of what is left.
     fn requests_max(self) -> usize {
         if matches!(self, Odd::Shorter | Odd::Breaks) { 128 } else { 4 }
     }

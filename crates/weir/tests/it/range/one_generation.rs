@@ -1,5 +1,5 @@
-//! An object that memory cannot keep, asked for whole and in ranges within moments: it is fetched once and kept once, whoever
-//! comes first.
+//! An object that memory cannot keep, asked for whole and in ranges within moments: it is fetched once and
+//! kept once, whoever comes first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,8 @@ const MIB: usize = 1 << 20;
 /// More than half of the memory.
 const LENGTH: usize = 40 * MIB;
 const RANGES: usize = 8;
-/// What of the ends of transfers comes in vain where another has begun: what lies in the sockets' buffers, about.
+/// What of the ends of transfers comes in vain where another has begun: what lies in the sockets' buffers,
+/// about.
 const IN_VAIN_BYTES_MAX: u64 = 8 << 20;
 
 fn send(weir: &Weir, range: Option<(usize, usize)>) -> Client {
@@ -102,7 +103,8 @@ fn a_get_and_ranges_within_moments_are_one_generation() {
     }
 }
 
-/// As `aria2c -x16` does: a plain request, of which the front is read while others ask for the rest, and which is then left.
+/// As `aria2c -x16` does: a plain request, of which the front is read while others ask for the rest, and
+/// which is then left.
 #[test]
 fn a_download_in_pieces_that_begins_with_a_plain_get_is_one_generation() {
     let scene = scene();

@@ -1,4 +1,5 @@
-//! Objects that are held in part: what is missing comes from the origin, once, in the same version or not at all.
+//! Objects that are held in part: what is missing comes from the origin, once, in the same version or not at
+//! all.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -351,7 +352,8 @@ fn a_part_that_was_confirmed_is_sent_whole_by_an_origin_without_ranges() {
     assert!(weir.get("/x").body == body);
 }
 
-/// The version is known and the head has gone out when the origin breaks off; from then on it sends no parts any more.
+/// The version is known and the head has gone out when the origin breaks off; from then on it sends no parts
+/// any more.
 fn stops_sending_parts(newer: Option<&[u8]>) -> (Vec<u8>, Result<Response, Trouble>) {
     let (origin, body) = (Origin::start(), pattern(9, 6_000_000));
     let first = Resource::fresh(&body).etag("\"1\"").fault(Fault::Truncate(1_000_000));

@@ -1,4 +1,5 @@
-//! Holes in what is held: who brings them, from which origin, how many at a time; and what becomes of stale parts.
+//! Holes in what is held: who brings them, from which origin, how many at a time; and what becomes of stale
+//! parts.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};

@@ -1,5 +1,5 @@
-//! One client's odd request, or one odd answer of the origin, among the ranges of others: what these have stays, and what they
-//! ask for is kept as ever.
+//! One client's odd request, or one odd answer of the origin, among the ranges of others: what these have
+//! stays, and what they ask for is kept as ever.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,5 @@
-//! The life of an object of which a client asked for a part: what else is fetched of it, by whom, and how often.
+//! The life of an object of which a client asked for a part: what else is fetched of it, by whom, and how
+//! often.
 
 use std::sync::Arc;
 
@@ -244,8 +245,8 @@ fn many_who_want_ranges_of_one_chunk_cost_the_chunk_once() {
             assert!(found.body == body[first(number)..first(number) + 1000]);
         }
         is_quiet(&weir);
-        // Each asks for its block, as far as no other has; whoever goes on with what is held, for the rest of the chunk up to where
-        // another has begun.
+        // Each asks for its block, as far as no other has; whoever goes on with what is held, for the rest of
+        // the chunk up to where another has begun.
         assert!(origin.total() as u64 <= CHUNK / BLOCK, "{:?}", asked(&origin));
         assert!(counted.bytes() <= 2 * CHUNK, "{backwards}: {:?}", counted.sent());
     }

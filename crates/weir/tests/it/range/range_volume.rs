@@ -1,4 +1,5 @@
-//! Parts that are purged, and parts that lie on a volume: what is gone does not come back, what was kept is not fetched again.
+//! Parts that are purged, and parts that lie on a volume: what is gone does not come back, what was kept is
+//! not fetched again.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! Ranges of what is held: one, several, those that are not answered, and on which condition (RFC 9110 §13.1.5, §14).
+//! Ranges of what is held: one, several, those that are not answered, and on which condition (RFC 9110
+//! §13.1.5, §14).
 
 use std::time::Duration;
 
@@ -33,8 +34,8 @@ fn ask(weir: &Weir, target: &str, range: &str) -> Client {
     client
 }
 
-/// Where each part of a `multipart/byteranges` begins and ends; every byte of the message is looked at, and those of the parts are
-/// compared with the whole body.
+/// Where each part of a `multipart/byteranges` begins and ends; every byte of the message is looked at, and
+/// those of the parts are compared with the whole body.
 fn parts(found: &Response, body: &[u8], content_type: Option<&str>) -> Vec<(usize, usize)> {
     assert_eq!((found.status(), found.header("content-range")), (206, None), "{}", found.cache_status());
     let whole_type = found.header("content-type").unwrap();

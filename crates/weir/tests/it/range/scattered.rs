@@ -1,4 +1,5 @@
-//! Single bytes asked for all over one object: what comes from the origin, and what is kept of it, stays bounded.
+//! Single bytes asked for all over one object: what comes from the origin, and what is kept of it, stays
+//! bounded.
 //!
 //! `WEIR_SCATTERED` says how many are asked for.
 

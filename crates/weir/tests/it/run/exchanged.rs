@@ -1,6 +1,6 @@
-//! State folders and volumes that do not belong together, on the real program: exchanged, put back from a copy, damaged file by
-//! file, after an orderly end and after a kill. What an acknowledged purge forbids is never answered, and a Weir that does not start
-//! says why.
+//! State folders and volumes that do not belong together, on the real program: exchanged, put back from a
+//! copy, damaged file by file, after an orderly end and after a kill. What an acknowledged purge forbids is
+//! never answered, and a Weir that does not start says why.
 
 mod damaged;
 mod wandering;

@@ -1,4 +1,5 @@
-//! A limit of the size of files, `ulimit -f` or systemd's `LimitFSIZE`: a write beyond it fails, and ends nothing.
+//! A limit of the size of files, `ulimit -f` or systemd's `LimitFSIZE`: a write beyond it fails, and ends
+//! nothing.
 
 use std::os::unix::fs::PermissionsExt;
 

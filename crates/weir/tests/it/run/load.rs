@@ -136,8 +136,8 @@ fn no_request_under_load_is_cut_by_a_term_signal() {
     let status = weir.wait(Duration::from_secs(20));
     assert!(status.is_some_and(|status| status.success()), "{status:?}");
     let (done, failures) = load.end();
-    // A request on a kept connection may meet its end before it is read (RFC 9112 §9.6), and a new connection nobody;
-    // but no answer that was begun is cut, and none is an error.
+    // A request on a kept connection may meet its end before it is read (RFC 9112 §9.6), and a new connection
+    // nobody; but no answer that was begun is cut, and none is an error.
     let cut: Vec<&String> = failures.iter().filter(|why| !why.contains("closed before a response")).collect();
     assert!(cut.is_empty(), "{} of {done} failed: {cut:?}", cut.len());
 }

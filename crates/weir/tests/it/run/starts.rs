@@ -1,5 +1,5 @@
-//! Starts in bad circumstances: a volume that is none any more, a drive that cannot be written, a full state disk, and what has no
-//! place in the state folder. Whatever is sound is used, and the rest is said.
+//! Starts in bad circumstances: a volume that is none any more, a drive that cannot be written, a full state
+//! disk, and what has no place in the state folder. Whatever is sound is used, and the rest is said.
 
 mod full;
 mod obstacles;

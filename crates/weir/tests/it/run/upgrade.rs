@@ -1,5 +1,5 @@
-//! A new process takes over from the running one: no connection is refused, reset or closed, nothing that was purged comes
-//! back, and one that does not come up changes nothing.
+//! A new process takes over from the running one: no connection is refused, reset or closed, nothing that was
+//! purged comes back, and one that does not come up changes nothing.
 
 mod accounts;
 mod killed;

@@ -1,5 +1,6 @@
-//! How fast bodies go out: bounds hold for hits, fills, passes and ranges, each response by itself, and an MP4 goes out by its own
-//! bit rate. Only lower bounds of a time are asserted: what is held back is never faster than it may be.
+//! How fast bodies go out: bounds hold for hits, fills, passes and ranges, each response by itself, and an
+//! MP4 goes out by its own bit rate. Only lower bounds of a time are asserted: what is held back is never
+//! faster than it may be.
 
 use std::time::{Duration, Instant};
 

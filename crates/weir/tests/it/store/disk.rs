@@ -146,7 +146,8 @@ fn bits_that_flipped_while_weir_was_down_are_a_miss() {
     for _ in 0..3 {
         for (length, body) in lengths.iter().zip(&bodies) {
             let path = format!("/{length}");
-            // A large body may break off where its first part was sound; it never ends clean, and the next one is whole.
+            // A large body may break off where its first part was sound; it never ends clean, and the next
+            // one is whole.
             let mut client = weir.client();
             client.send_get("localhost", &path, &[]);
             if let Ok(found) = client.recv() {

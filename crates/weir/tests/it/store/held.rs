@@ -1,4 +1,5 @@
-//! What is held: counted by the test itself, by the origin's requests, by the volume's books and by a recount of all records.
+//! What is held: counted by the test itself, by the origin's requests, by the volume's books and by a recount
+//! of all records.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

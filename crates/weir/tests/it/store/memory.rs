@@ -31,8 +31,8 @@ fn volumes(count: usize) -> String {
     (0..count).map(one).collect()
 }
 
-/// One client: any of the objects, one after the other, hits and misses. What volumes drop while it is sent is cut; how many came
-/// whole.
+/// One client: any of the objects, one after the other, hits and misses. What volumes drop while it is sent
+/// is cut; how many came whole.
 fn fetch(weir: std::net::SocketAddr, seed: u64, left: &AtomicUsize) -> usize {
     let mut random = Random::new(seed);
     let mut client = Client::connect(weir);

@@ -1,4 +1,5 @@
-//! A store over a volume, rows and a ledger that all crash, beside a model of what may be found and what must be.
+//! A store over a volume, rows and a ledger that all crash, beside a model of what may be found and what must
+//! be.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -353,8 +354,8 @@ impl World {
         }
     }
 
-    /// What is found under a key is a version that was stored there, every byte of it, that no purge has made dead; what a
-    /// soft one concerns is outdated. What must be there is.
+    /// What is found under a key is a version that was stored there, every byte of it, that no purge has made
+    /// dead; what a soft one concerns is outdated. What must be there is.
     fn assert_key(&self, key: u64) {
         let nothing = BTreeMap::new();
         let versions = self.versions.get(&key).unwrap_or(&nothing);
@@ -406,7 +407,8 @@ impl World {
 
     /// All is swept in the end, and a recount agrees.
     pub(super) fn finish(&mut self) {
-        // The volume's writer has a clock and work of its own: a pass that meets it in the middle is made again, as the thread does.
+        // The volume's writer has a clock and work of its own: a pass that meets it in the middle is made
+        // again, as the thread does.
         let mut passed = Err(Stuck::Failed);
         for _ in 0..10 {
             self.settle();

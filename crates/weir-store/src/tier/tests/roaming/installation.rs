@@ -1,4 +1,5 @@
-//! What an installation has of its own: a state folder, and a process that opens what stands there as the program does.
+//! What an installation has of its own: a state folder, and a process that opens what stands there as the
+//! program does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! Cases of drives and ledgers that do not belong together, one by one: what a purge forbids does not come back.
+//! Cases of drives and ledgers that do not belong together, one by one: what a purge forbids does not come
+//! back.
 
 use super::installation::{Kept, RECORD_BYTES, State};
 use super::truth::Use;
@@ -195,7 +196,8 @@ fn a_purge_concerns_what_is_there_after_the_ledger_was_put_back() {
     }
 }
 
-/// A state folder is kept while the process runs, and put back after that very process has ended, as a backup may be.
+/// A state folder is kept while the process runs, and put back after that very process has ended, as a backup
+/// may be.
 fn put_back_from_the_same_run(then: impl FnOnce(&mut World, usize)) {
     let (mut world, own) = with_one(0);
     fill(&mut world, own);

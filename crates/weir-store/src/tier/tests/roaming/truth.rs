@@ -1,9 +1,10 @@
 //! What is true of the origin and of all copies of what it said, wherever they lie: the checker of the lives.
 //!
-//! A purge goes with a newer version at the origin, so that it leaves a least version of each object that it concerns. Whatever an
-//! installation answers without asking the origin is no less than what its own purges, and its own newer copies, have left; and no copy
-//! that lay in the reach of a purge is used again without asking, by whomever. While the ledger that knows of a hard purge is as it was,
-//! such a copy is not even asked about.
+//! A purge goes with a newer version at the origin, so that it leaves a least version of each object that it
+//! concerns. Whatever an installation answers without asking the origin is no less than what its own purges,
+//! and its own newer copies, have left; and no copy that lay in the reach of a purge is used again without
+//! asking, by whomever. While the ledger that knows of a hard purge is as it was, such a copy is not even
+//! asked about.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +51,8 @@ pub(super) struct Truth {
     dead: BTreeMap<(Place, usize), usize>,
     /// By installation and object: the least version that its purges leave.
     least: BTreeMap<(usize, u64), u64>,
-    /// Purges that nothing but the ledger's own files knows yet, and those that the drive does not know; whose.
+    /// Purges that nothing but the ledger's own files knows yet, and those that the drive does not know;
+    /// whose.
     fresh: BTreeMap<(Place, usize), usize>,
     unnoted: BTreeMap<(Place, usize), usize>,
     /// As `least`, without those.
@@ -113,7 +115,8 @@ impl Truth {
         }
     }
 
-    /// Objects are purged, acknowledged by an installation that has these drives. The origin has newer versions of them.
+    /// Objects are purged, acknowledged by an installation that has these drives. The origin has newer
+    /// versions of them.
     pub(super) fn purged(&mut self, installation: usize, drives: &[usize], urls: &[u64], force: Force) {
         for url in urls {
             self.change(*url);
@@ -171,7 +174,8 @@ impl Truth {
         self.unnoted.retain(|(place, _), _| *place != Place::Drive(drive));
     }
 
-    /// All that an installation has stored is durable, and its drives and the register have noted how far the ledger is.
+    /// All that an installation has stored is durable, and its drives and the register have noted how far the
+    /// ledger is.
     pub(super) fn synced(&mut self, installation: usize, drives: &[usize]) {
         drives.iter().for_each(|drive| self.noted(*drive));
         self.fresh.retain(|_, by| *by != installation);
@@ -198,15 +202,16 @@ impl Truth {
         self.dead.retain(|(place, _), _| is_elsewhere(place));
     }
 
-    /// Something in the state folder of an installation is not as it was: what it knew is to be asked about at least.
+    /// Something in the state folder of an installation is not as it was: what it knew is to be asked about
+    /// at least.
     pub(super) fn forgot(&mut self, installation: usize) {
         self.dead.retain(|_, by| *by != installation);
         self.newest.retain(|(own, _), _| *own != installation);
         self.newest_durable.retain(|(own, _), _| *own != installation);
     }
 
-    /// The ledger of an installation is another, and what was written with it as well: of a purge that nothing else had noted nobody
-    /// knows any more.
+    /// The ledger of an installation is another, and what was written with it as well: of a purge that
+    /// nothing else had noted nobody knows any more.
     pub(super) fn lost_fresh(&mut self, installation: usize) {
         for (key, _) in self.fresh.extract_if(.., |_, by| *by == installation) {
             self.suspect.remove(&key);
@@ -216,8 +221,8 @@ impl Truth {
         self.least.extend(noted.map(|(key, version)| (*key, *version)));
     }
 
-    /// An installation, all of its state folder, is as it was before. Of a drive that is as it was then, too, it cannot know what it purged
-    /// while that was not there, or failed.
+    /// An installation, all of its state folder, is as it was before. Of a drive that is as it was then, too,
+    /// it cannot know what it purged while that was not there, or failed.
     pub(super) fn went_back(&mut self, installation: usize) {
         for (key, _) in self.unnoted.extract_if(.., |_, by| *by == installation) {
             self.suspect.remove(&key);

@@ -1,5 +1,5 @@
-//! Installations, each with a ledger, a register and a clock of its own; drives that go from one to another; and state folders in which
-//! what stands is older, another's, damaged or gone.
+//! Installations, each with a ledger, a register and a clock of its own; drives that go from one to another;
+//! and state folders in which what stands is older, another's, damaged or gone.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -300,7 +300,8 @@ impl World {
         self.installations[installation].copies.push(state);
     }
 
-    /// Puts files as they are in a state, or are not, into the place of those of an installation that is not running.
+    /// Puts files as they are in a state, or are not, into the place of those of an installation that is not
+    /// running.
     pub(super) fn replace(&mut self, installation: usize, files: &[Kept], state: &State) {
         let own = &self.installations[installation];
         assert!(own.running.is_none());
@@ -470,8 +471,8 @@ impl World {
         self.find(installation, number).is_some()
     }
 
-    /// A request: what is doubted or outdated is asked about, what is not held is fetched. Returns the version that the client gets,
-    /// and whether the origin was asked, or why it may not get it.
+    /// A request: what is doubted or outdated is asked about, what is not held is fetched. Returns the
+    /// version that the client gets, and whether the origin was asked, or why it may not get it.
     pub(super) fn get(&mut self, installation: usize, number: u64) -> Result<(u64, Use), String> {
         let Some((found, place)) = self.find(installation, number) else {
             self.put(installation, number);

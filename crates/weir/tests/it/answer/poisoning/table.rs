@@ -1,7 +1,8 @@
-//! Attacks as rows: what is sent first, what the origin says to it, and what a clean client must see afterwards.
+//! Attacks as rows: what is sent first, what the origin says to it, and what a clean client must see
+//! afterwards.
 //!
-//! What must never reach the clean client has the word `evil` (an attacker's) or `secret` (another client's) in it.
-//! In requests `{}` stands for the row's own path.
+//! What must never reach the clean client has the word `evil` (an attacker's) or `secret` (another client's)
+//! in it. In requests `{}` stands for the row's own path.
 
 use weir_testkit::Exchange;
 
@@ -112,7 +113,8 @@ fn personal_to_all(exchange: &mut Exchange<'_>) {
     exchange.reply(200, &[("Cache-Control", "max-age=600")], text);
 }
 
-/// Web cache deception: the victim is sent to a path that looks like a file, the attacker asks for it afterwards.
+/// Web cache deception: the victim is sent to a path that looks like a file, the attacker asks for it
+/// afterwards.
 fn deception() -> Vec<Row> {
     const TAILS: [&str; 16] = [
         "/account/x.css",
@@ -354,7 +356,8 @@ fn target(exchange: &mut Exchange<'_>) {
     exchange.reply(200, &[("Cache-Control", "max-age=600")], format!("[{target}]"));
 }
 
-/// Answers with what is `q` to an origin that takes `;` for `&`, decodes names, and takes the last of several.
+/// Answers with what is `q` to an origin that takes `;` for `&`, decodes names, and takes the last of
+/// several.
 fn lenient_query(exchange: &mut Exchange<'_>) {
     exchange.body();
     let query =
@@ -364,7 +367,8 @@ fn lenient_query(exchange: &mut Exchange<'_>) {
     exchange.reply(200, &[("Cache-Control", "max-age=600")], format!("[{}]", last.unwrap_or_default()));
 }
 
-/// Parameter cloaking: what is dropped from the key is dropped from the origin's request, whatever else it hides.
+/// Parameter cloaking: what is dropped from the key is dropped from the origin's request, whatever else it
+/// hides.
 fn parameters() -> Vec<Row> {
     const DROP: &str = "[site.key.query]\ndrop = [\"utm_*\", \"fbclid\"]";
     const KEEP: &str = "[site.key.query]\nkeep = [\"q\"]";

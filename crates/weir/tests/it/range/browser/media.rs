@@ -1,4 +1,5 @@
-//! Media that a browser plays, made by hand: a WAV, and an MP4 whose `moov` lies at its end, as cameras write it.
+//! Media that a browser plays, made by hand: a WAV, and an MP4 whose `moov` lies at its end, as cameras write
+//! it.
 
 /// Samples a second, of two channels and 16 bits each.
 const SAMPLES_PER_SECOND: u32 = 44_100;

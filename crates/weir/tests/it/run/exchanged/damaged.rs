@@ -1,5 +1,6 @@
-//! Every file of the state folder and of a volume, damaged in every way, after an orderly end and after a kill: then purges, a sweep
-//! where all are done, and another start. `WEIR_MATRIX=all` does all of them, which takes minutes; without it one of nine is done.
+//! Every file of the state folder and of a volume, damaged in every way, after an orderly end and after a
+//! kill: then purges, a sweep where all are done, and another start. `WEIR_MATRIX=all` does all of them,
+//! which takes minutes; without it one of nine is done.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -40,7 +41,8 @@ const HARMS: [Harm; 10] = [
 ];
 
 impl Harm {
-    /// Does it to a file, of which there is an older copy, and another installation's; false where it is as it was.
+    /// Does it to a file, of which there is an older copy, and another installation's; false where it is as
+    /// it was.
     fn on(self, path: &Path, older: &Path, other: &Path) -> bool {
         let before = std::fs::read(path).unwrap();
         let mut bytes = before.clone();
@@ -75,7 +77,8 @@ impl Harm {
     }
 }
 
-/// A state folder and a volume at the end of a life, with copies from an earlier start; and what purges leave of it.
+/// A state folder and a volume at the end of a life, with copies from an earlier start; and what purges leave
+/// of it.
 struct Template {
     weir: Weir,
     least: HashMap<usize, u64>,

@@ -1,4 +1,5 @@
-//! The accounts go from one process to the next under requests: what clients and the origin have counted is counted, once.
+//! The accounts go from one process to the next under requests: what clients and the origin have counted is
+//! counted, once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

@@ -1,4 +1,5 @@
-//! The old process is killed in the middle of an upgrade: the new one, which has been offered everything, goes on by itself.
+//! The old process is killed in the middle of an upgrade: the new one, which has been offered everything,
+//! goes on by itself.
 
 use std::fs;
 

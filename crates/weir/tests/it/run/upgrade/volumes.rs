@@ -1,4 +1,5 @@
-//! The volumes go from one process to the next: what is there is found by the new one, and what was purged is not.
+//! The volumes go from one process to the next: what is there is found by the new one, and what was purged is
+//! not.
 
 use std::time::Duration;
 

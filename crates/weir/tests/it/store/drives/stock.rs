@@ -1,7 +1,8 @@
 //! What the origin of these scenarios holds, who asks for it, and what may come back.
 //!
-//! Every body belongs to a number and a version and differs from all others at each of its places. A purge first raises the
-//! version, so that what comes back after it was acknowledged can be told from what was there before.
+//! Every body belongs to a number and a version and differs from all others at each of its places. A purge
+//! first raises the version, so that what comes back after it was acknowledged can be told from what was
+//! there before.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
@@ -109,7 +110,8 @@ impl Stock {
 
     /// What the origin sends as that version.
     pub fn body(&self, number: usize, version: u64) -> &'static [u8] {
-        // No two of them begin at one place for as long as any scenario goes on, and short ones of one version lie apart.
+        // No two of them begin at one place for as long as any scenario goes on, and short ones of one
+        // version lie apart.
         let from = (number * 174_763 + version as usize * 104_729) % (NOISE_BYTES - BODY_BYTES_MAX);
         &NOISE[from..from + self.lengths[number]]
     }
@@ -145,8 +147,8 @@ impl Stock {
         numbers.iter().map(next).collect()
     }
 
-    /// The purge of these was acknowledged. Without its drive Weir may be told by the system that all is written, though
-    /// nothing is any more: what was said then holds for this process, and nobody else.
+    /// The purge of these was acknowledged. Without its drive Weir may be told by the system that all is
+    /// written, though nothing is any more: what was said then holds for this process, and nobody else.
     fn purged(&self, raised: &[(usize, u64)]) {
         for (number, version) in raised {
             self.oldest[*number].fetch_max(*version, Ordering::SeqCst);
@@ -166,8 +168,9 @@ impl Stock {
         self.is_without_power.store(true, Ordering::SeqCst);
     }
 
-    /// Asks a Weir that has been started again for everything it holds, judges it, and counts how much of what was complete
-    /// `settled` before `end` is there: of the newest `newest_bytes`, as the older ones may have made room.
+    /// Asks a Weir that has been started again for everything it holds, judges it, and counts how much of
+    /// what was complete `settled` before `end` is there: of the newest `newest_bytes`, as the older ones may
+    /// have made room.
     pub fn audit(&self, weir: &Weir, end: Instant, settled: Duration, newest_bytes: usize) -> Kept {
         let mut complete: Vec<(usize, u64, Instant)> = self
             .complete
