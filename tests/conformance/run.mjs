@@ -29,12 +29,31 @@ function serve (request, response) {
   response.writeHead(404).end()
 }
 
+// Tests whose last request the origin leaves without an answer, and which nothing stored may answer. The
+// suite takes whatever does not bear its origin's fields for a stored response, so that no cache can pass
+// them: in its own results those that serve stale elsewhere (Apache, Squid) fail all of them. What they ask
+// is judged here: the answer must be the cache's own error.
+const own = new Map()
+const isForbidden = request => request.disconnect && request.expected_type === 'not_cached'
+const mustFail = test => test.requests.some(isForbidden)
+
+async function fetchAndNote (url, init) {
+  const response = await fetch(url, init)
+  const headers = new Map(init?.headers)
+  const [id, number] = [headers.get('Test-ID'), headers.get('Req-Num')]
+  if (byId.get(id)?.requests[number - 1]?.disconnect) {
+    own.set(id, [502, 504].includes(response.status) && !response.headers.has('Server-Request-Count'))
+  }
+  return response
+}
+
 function outcome (id, results) {
   const test = byId.get(id)
   const result = results[id]
   const unmet = (test.depends_on || []).filter(other => other in results && outcome(other, results) !== 'pass')
   // A `check` asks how a cache behaves: after the other answer, what builds on it means nothing.
   if (unmet.length > 0) return unmet.every(other => byId.get(other).kind === 'check') ? 'moot' : 'dependency'
+  if (mustFail(test) && own.has(id)) return own.get(id) ? 'pass' : 'fail'
   if (result === true) return 'pass'
   return result[0] === 'Setup' ? 'setup' : 'fail'
 }
@@ -44,7 +63,7 @@ async function judge (base) {
     ...suite,
     tests: suite.tests.filter(test => wanted.size === 0 || wanted.has(test.id))
   }))
-  await runTests(chosen, fetch, false, base, AT_A_TIME)
+  await runTests(chosen, fetchAndNote, false, base, AT_A_TIME)
   const results = getResults()
   const lines = Object.keys(results).map(id => {
     const detail = results[id] === true ? '' : String(results[id][1]).replace(/\s+/g, ' ')

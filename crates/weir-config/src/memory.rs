@@ -124,7 +124,7 @@ mod tests {
     }
 
     fn volumes(count: usize, size: Option<u64>) -> Vec<Volume> {
-        let text = r#"{ "path": "/v", "read_ms_max": 2000 }"#;
+        let text = r#"{ "path": "/v", "read_timeout": "2s" }"#;
         let mut volume: Volume = serde_json::from_str(text).unwrap();
         volume.size = size.map(Size);
         vec![volume; count]

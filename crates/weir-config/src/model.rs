@@ -110,11 +110,11 @@ pub struct Cache {
     /// The drives that hold what memory does not, also over a restart: one folder each, without RAID. Default: none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub volume: Vec<Volume>,
-    /// What may go down to the drives. What may not is held in memory alone, and goes down from there once it may.
+    /// What is written to the drives. The rest is held in memory alone, and is written later once it may be.
     pub admission: Admission,
 }
 
-/// What may go down to the drives.
+/// What is written to the drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Admission {
@@ -148,15 +148,15 @@ pub struct Volume {
     /// have room.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub drain: bool,
-    /// A read that takes longer than so many milliseconds is a miss, and the volume is `slow`: nobody waits for it, and nothing is
-    /// stored there until it keeps up again.
-    #[serde(default = "read_ms_max_default")]
-    pub read_ms_max: NonZeroU32,
+    /// A read that takes longer is a miss, and the volume is `slow`: nobody waits for it, and nothing is stored there until it keeps
+    /// up again.
+    #[serde(default = "read_timeout_default")]
+    pub read_timeout: Duration,
 }
 
-/// Two seconds: a drive that works answers within tens of milliseconds, also where everything is busy.
-fn read_ms_max_default() -> NonZeroU32 {
-    NonZeroU32::new(2000).unwrap_or(NonZeroU32::MIN)
+/// A drive that works answers within tens of milliseconds, also where everything is busy.
+fn read_timeout_default() -> Duration {
+    Duration::seconds(2)
 }
 
 /// The listener for metrics and health; never to be reachable from outside.

@@ -1,10 +1,10 @@
-//! Words of other proxies' configurations, and keys that stand in another table: what Weir has in their place. Must not be
-//! needed to read a file that is right.
+//! Words of other proxies' configurations, and keys that stand in another table: what Weir has in their
+//! place. Must not be needed to read a file that is right.
 
 use crate::shape::{CONFIG, Shape, TableShape};
 
-/// Words of nginx, Varnish, HAProxy, Apache and Squid, the keys that do the same here, and what else there is to say. A path
-/// leads from the uppermost table to the key; `NAME` stands for any name.
+/// Words of nginx, Varnish, HAProxy, Apache and Squid, the keys that do the same here, and what else there is
+/// to say. A path leads from the uppermost table to the key; `NAME` stands for any name.
 const NEIGHBOURS: [(&[&str], &[&str], &str); 42] = [
     (
         &["rate_limit", "ratelimit", "limit_req", "limit_req_zone", "requests_per_second", "throttle"],

@@ -1,4 +1,5 @@
-//! Inheritance: `[defaults]` → site → route, and what stands in files. Must not check what `check.rs` has checked.
+//! Inheritance: `[defaults]` → site → route, and what stands in files. Must not check what `check.rs` has
+//! checked.
 
 mod content;
 mod inherit;
@@ -17,10 +18,10 @@ use bytes::Bytes;
 use content::Contents;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use std::{collections::BTreeMap, fmt, time::Duration};
-use weir_policy::CacheRules;
+use weir_policy::{CacheRules, RangeRules};
 
-/// The default of `stale_after`.
-const STALE_AFTER: Duration = Duration::from_secs(2);
+/// The default of `revalidation_wait`.
+const REVALIDATION_WAIT: Duration = Duration::from_secs(2);
 
 /// A site after inheritance.
 #[derive(Debug, Clone)]
@@ -53,7 +54,7 @@ pub struct ResolvedRoute {
     /// The caching rules.
     pub cache: CacheRules,
     /// How long a request waits for a revalidation before what is stale goes out where it may.
-    pub stale_after: Duration,
+    pub revalidation_wait: Duration,
     /// How ranges are fetched that are not held.
     pub range: RangeRules,
     /// Whether `Cache-Status` names the key.
@@ -70,34 +71,6 @@ pub struct ResolvedRoute {
     pub error_pages: Vec<(PageFor, PageContent)>,
     /// While this is there, all requests are answered 503.
     pub maintenance: Option<Closed>,
-}
-
-/// How ranges are fetched that are not held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RangeRules {
-    /// A range is fetched to the end of the chunk in which it ends, in bytes.
-    pub chunk_bytes: u64,
-    /// Whether the rest of the object is fetched in the background.
-    pub fills_whole: bool,
-    /// Whether parts are kept that do not say which version they are of, each by itself.
-    pub keeps_alone: bool,
-    /// How far ahead of a reader what is missing is asked for, in bytes.
-    pub ahead_bytes: u64,
-    /// How many origin requests a response has under way for what it is missing.
-    pub parallel: usize,
-}
-
-/// The defaults.
-impl Default for RangeRules {
-    fn default() -> RangeRules {
-        RangeRules {
-            chunk_bytes: 1 << 20,
-            fills_whole: false,
-            keeps_alone: false,
-            ahead_bytes: 8 << 20,
-            parallel: 4,
-        }
-    }
 }
 
 /// How fast the body of a response goes out; all that is given holds.
@@ -315,7 +288,7 @@ impl<'a> Resolver<'a> {
             conditions: conditions(route),
             action: self.action(route, rules, layers),
             cache: rules.cache_rules(),
-            stale_after: rules.stale_after.map_or(STALE_AFTER, |after| after.0),
+            revalidation_wait: rules.revalidation_wait.map_or(REVALIDATION_WAIT, |after| after.0),
             range: rules.range_rules(),
             show_key: rules.show_key.unwrap_or(false),
             purgers: rules.purge.iter().flat_map(|purge| purge.allow.clone()).collect(),

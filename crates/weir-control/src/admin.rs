@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use http::header::HOST;
+use http::header::{ACCEPT, HOST};
 use http::request::Parts;
 use http::uri::Authority;
 use http::{Method, StatusCode, Uri};
@@ -17,30 +17,36 @@ use crate::plane::Phase;
 use crate::{query, socket};
 
 const INDEX: &str = "\
-/metrics       counters and gauges, OpenMetrics
+/metrics       counters and gauges, for Prometheus or as OpenMetrics
 /status        the same and more, JSON
 /sites         the accounts of sites, JSON; ?format=csv a line for each site and day; ?site=NAME, ?since=2026-11, ?days=1
 /health/live   200 while the process answers
 /health/ready  200 while requests are taken, 503 while draining";
 
 /// Answers a request of the admin listener.
-pub(crate) fn answer(control: &Arc<Control>, method: &Method, uri: &Uri) -> Answer {
-    if method != Method::GET && method != Method::HEAD {
+pub(crate) fn answer(control: &Arc<Control>, head: &Parts) -> Answer {
+    let Parts { method, uri, headers, .. } = head;
+    if *method != Method::GET && *method != Method::HEAD {
         return answer::method_not_allowed("GET, HEAD");
     }
     match uri.path() {
         "/" => answer::text(StatusCode::OK, INDEX),
-        "/metrics" => match metrics::text(control) {
-            Ok(text) => answer::typed(StatusCode::OK, metrics::CONTENT_TYPE, text),
-            Err(error) => answer::text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
-        },
+        "/metrics" => {
+            let accept = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+            let form = metrics::Form::for_accept(accept);
+            match metrics::text(control, form) {
+                Ok(text) => answer::typed(StatusCode::OK, form.content_type(), text),
+                Err(error) => answer::text(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+            }
+        }
         "/status" => answer::json(StatusCode::OK, &control.status()),
         query::SITES => socket::sites(control, uri.query().unwrap_or_default()),
         _ => answer::text(StatusCode::NOT_FOUND, "not found; see /"),
     }
 }
 
-/// Answers a request for health, which is asked for by whatever name: it says nothing of anybody. Never blocks.
+/// Answers a request for health, which is asked for by whatever name: it says nothing of anybody. Never
+/// blocks.
 pub(crate) fn health(control: &Arc<Control>, method: &Method, uri: &Uri) -> Option<Answer> {
     let answer = match uri.path() {
         "/health/live" => answer::text(StatusCode::OK, "live"),
@@ -54,8 +60,8 @@ pub(crate) fn health(control: &Arc<Control>, method: &Method, uri: &Uri) -> Opti
     Some(if is_read { answer } else { answer::method_not_allowed("GET, HEAD") })
 }
 
-/// Whether the request names this listener: by an address, as `localhost`, or by a name of `[admin] hosts`. A web page that has its
-/// own name lead to this address (DNS rebinding) names itself, and is told nothing.
+/// Whether the request names this listener: by an address, as `localhost`, or by a name of `[admin] hosts`. A
+/// web page that has its own name lead to this address (DNS rebinding) names itself, and is told nothing.
 pub(crate) fn is_for_us(control: &Control, head: &Parts) -> bool {
     let mut hosts = head.headers.get_all(HOST).iter();
     let (Some(host), None) = (hosts.next(), hosts.next()) else { return false };

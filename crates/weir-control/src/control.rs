@@ -11,11 +11,12 @@ use weir_config::value::HostPattern;
 use weir_observe::Snapshot;
 
 use crate::clock;
+use crate::metrics::Seen;
 use crate::plane::{
     DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, Purged, Question, SwapError,
     UpgradeOrder, Upgraded, Verified,
 };
-use crate::sites::{Holding, Sites, SitesOrder};
+use crate::sites::{Sites, SitesOrder};
 use crate::status::{LastReload, Status};
 
 /// Where the configuration came from.
@@ -223,19 +224,23 @@ impl Control {
         self.plane.snapshot()
     }
 
-    pub(crate) fn held(&self) -> Vec<(String, Holding)> {
-        self.plane.held()
-    }
-
     pub(crate) fn inventory(&self) -> Inventory {
         self.plane.inventory()
     }
 
-    /// Reloads done and refused, and seconds since the Unix epoch at the start.
-    pub(crate) fn history(&self) -> (u64, u64, f64) {
+    /// What a scrape of the metrics sees.
+    pub(crate) fn seen(&self) -> Seen {
         let reloads = self.reloads.lock();
+        let reloads = (reloads.done, reloads.refused);
         let since_epoch = self.started.1.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        (reloads.done, reloads.refused, since_epoch.as_secs_f64())
+        Seen {
+            snapshot: self.snapshot(),
+            inventory: self.inventory(),
+            held: self.plane.held(),
+            reloads,
+            started_s: since_epoch.as_secs_f64(),
+            is_serving: self.phase() == Phase::Serving,
+        }
     }
 
     fn file(&self) -> Option<&Path> {

@@ -1,12 +1,16 @@
-//! `/metrics`: the merged snapshot and the inventory as OpenMetrics text, made anew for each scrape.
+//! `/metrics`: what is counted and what there is, as the Prometheus text format or as OpenMetrics, made for
+//! each scrape.
 //!
-//! Units are seconds and bytes; names are the glossary's words. Each label has a bounded set of values: outcomes, static
-//! words, and what the configuration names.
+//! Units are seconds and bytes; names are the glossary's words. Each label has a bounded set of values:
+//! outcomes, reasons, and what the configuration names. Every family is a row of a table: what all workers
+//! count in `weir-observe`'s `counts`, everything else in `metrics/table`; the guide's page is printed from
+//! the same rows.
 
-mod below;
+#[cfg(test)]
+mod page;
+mod table;
 
 use std::fmt;
-use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
@@ -14,25 +18,103 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use weir_observe::{Latency, Outcome, SiteSnapshot, Snapshot, bounds_us};
+use weir_observe::{Latency, Snapshot, bounds_us};
 
 use crate::control::Control;
-use crate::plane::{Inventory, OriginState, Phase};
+use crate::plane::Inventory;
 use crate::sites::Holding;
 
-/// The content type of the text.
-pub(crate) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
-/// All metrics of a Weir as text.
-pub(crate) fn text(control: &Arc<Control>) -> Result<String, fmt::Error> {
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(Scrape(control.clone())));
-    let mut out = String::with_capacity(32 << 10);
-    prometheus_client::encoding::text::encode(&mut out, &registry)?;
-    Ok(out)
+/// A form of the text, by what the scraper accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    /// The text format of Prometheus, version 0.0.4: what `promtool check metrics` and most others read.
+    Prometheus,
+    /// OpenMetrics, for a scraper that names it.
+    OpenMetrics,
 }
 
-struct Scrape(Arc<Control>);
+impl Form {
+    /// The form for an `Accept` field.
+    pub(crate) fn for_accept(accept: &str) -> Form {
+        if accept.contains("application/openmetrics-text") { Form::OpenMetrics } else { Form::Prometheus }
+    }
+
+    /// Its content type.
+    pub(crate) fn content_type(self) -> &'static str {
+        match self {
+            Form::Prometheus => "text/plain; version=0.0.4; charset=utf-8",
+            Form::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// All that a scrape sees.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    pub(crate) snapshot: Snapshot,
+    pub(crate) inventory: Inventory,
+    pub(crate) held: Vec<(String, Holding)>,
+    /// Reloads that were done, and refused.
+    pub(crate) reloads: (u64, u64),
+    /// Seconds since the Unix epoch.
+    pub(crate) started_s: f64,
+    pub(crate) is_serving: bool,
+}
+
+/// A metric with its series.
+#[derive(Clone, Debug)]
+struct Family<'a> {
+    /// Without `_total`.
+    name: &'static str,
+    help: &'static str,
+    labels: &'static [&'static str],
+    series: Series<'a>,
+}
+
+/// Values, each with those of the labels.
+#[derive(Clone, Debug)]
+enum Series<'a> {
+    Counts(Vec<(Vec<&'a str>, u64)>),
+    Levels(Vec<(Vec<&'a str>, f64)>),
+    Histograms(Vec<(Vec<&'a str>, &'a Latency)>),
+}
+
+/// All metrics of a Weir as text.
+pub(crate) fn text(control: &Control, form: Form) -> Result<String, fmt::Error> {
+    encode(control.seen(), form)
+}
+
+fn encode(seen: Seen, form: Form) -> Result<String, fmt::Error> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Scrape(seen)));
+    let mut out = String::with_capacity(32 << 10);
+    prometheus_client::encoding::text::encode(&mut out, &registry)?;
+    Ok(match form {
+        Form::OpenMetrics => out,
+        Form::Prometheus => in_prometheus_form(&out),
+    })
+}
+
+/// OpenMetrics names a counter without `_total` in its comments and ends with `# EOF`; the older format does
+/// neither.
+fn in_prometheus_form(text: &str) -> String {
+    let is_counter = |name: &str| text.contains(&format!("# TYPE {name} counter\n"));
+    let mut out = String::with_capacity(text.len() + 4096);
+    for line in text.lines().filter(|line| *line != "# EOF") {
+        let comment = line.strip_prefix("# ").and_then(|rest| {
+            let mut words = rest.splitn(3, ' ');
+            Some((words.next()?, words.next()?, words.next()?)).filter(|(_, name, _)| is_counter(name))
+        });
+        match comment {
+            Some((what, name, rest)) => out.push_str(&format!("# {what} {name}_total {rest}")),
+            None => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    out
+}
+
+struct Scrape(Seen);
 
 impl fmt::Debug for Scrape {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -41,72 +123,57 @@ impl fmt::Debug for Scrape {
 }
 
 impl Collector for Scrape {
-    fn encode(&self, encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
-        let snapshot = self.0.snapshot();
-        let mut out = Out(encoder);
-        process(&mut out, &self.0)?;
-        requests(&mut out, &snapshot)?;
-        sites(&mut out, &snapshot)?;
-        held(&mut out, &self.0.held())?;
-        transfers(&mut out, &snapshot)?;
-        words(&mut out, &snapshot)?;
-        let inventory = self.0.inventory();
-        holdings(&mut out, &inventory)?;
-        origins(&mut out, &inventory)
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), fmt::Error> {
+        for (_, families) in table::sections(&self.0) {
+            families.iter().try_for_each(|family| family.encode(&mut encoder))?;
+        }
+        Ok(())
     }
 }
 
-/// Label names and values of one series.
-type Labels<'a> = Vec<(&'a str, &'a str)>;
-
-struct Out<'a>(DescriptorEncoder<'a>);
-
-impl Out<'_> {
-    fn counter(&mut self, name: &str, help: &str, value: u64) -> fmt::Result {
-        ConstCounter::new(value).encode(self.0.encode_descriptor(name, help, None, MetricType::Counter)?)
-    }
-
-    fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
-        ConstGauge::new(value).encode(self.0.encode_descriptor(name, help, None, MetricType::Gauge)?)
-    }
-
-    fn counters<'v>(
-        &mut self,
-        name: &str,
-        help: &str,
-        series: impl IntoIterator<Item = (Labels<'v>, u64)>,
-    ) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (labels, value) in series {
-            ConstCounter::new(value).encode(family.encode_family(&labels)?)?;
+impl<'a> Family<'a> {
+    fn is_empty(&self) -> bool {
+        match &self.series {
+            Series::Counts(series) => series.is_empty(),
+            Series::Levels(series) => series.is_empty(),
+            Series::Histograms(series) => series.is_empty(),
         }
-        Ok(())
     }
 
-    fn gauges<'v>(
-        &mut self,
-        name: &str,
-        help: &str,
-        series: impl IntoIterator<Item = (Labels<'v>, f64)>,
-    ) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (labels, value) in series {
-            ConstGauge::new(value).encode(family.encode_family(&labels)?)?;
+    fn kind(&self) -> MetricType {
+        match self.series {
+            Series::Counts(_) => MetricType::Counter,
+            Series::Levels(_) => MetricType::Gauge,
+            Series::Histograms(_) => MetricType::Histogram,
         }
-        Ok(())
     }
 
-    fn histograms<'v, 'l>(
-        &mut self,
-        name: &str,
-        help: &str,
-        series: impl IntoIterator<Item = (Labels<'l>, &'v Latency)>,
-    ) -> fmt::Result {
-        let mut family = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for (labels, latency) in series {
-            histogram(latency, family.encode_family(&labels)?)?;
+    /// A family without a series is left out.
+    fn encode(&self, encoder: &mut DescriptorEncoder) -> fmt::Result {
+        if self.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        let mut family = encoder.encode_descriptor(self.name, self.help, None, self.kind())?;
+        match (&self.series, self.labels) {
+            // With an empty set of labels there would be braces.
+            (Series::Counts(series), []) => return ConstCounter::new(series[0].1).encode(family),
+            (Series::Levels(series), []) => return ConstGauge::new(series[0].1).encode(family),
+            _ => {}
+        }
+        let labelled = |values: &[&'a str]| -> Vec<(&'a str, &'a str)> {
+            self.labels.iter().copied().zip(values.iter().copied()).collect()
+        };
+        match &self.series {
+            Series::Counts(series) => series.iter().try_for_each(|(values, count)| {
+                ConstCounter::new(*count).encode(family.encode_family(&labelled(values))?)
+            }),
+            Series::Levels(series) => series.iter().try_for_each(|(values, level)| {
+                ConstGauge::new(*level).encode(family.encode_family(&labelled(values))?)
+            }),
+            Series::Histograms(series) => series.iter().try_for_each(|(values, latency)| {
+                histogram(latency, family.encode_family(&labelled(values))?)
+            }),
+        }
     }
 }
 
@@ -125,223 +192,5 @@ fn histogram(latency: &Latency, mut out: MetricEncoder) -> fmt::Result {
     out.encode_histogram::<NoLabelSet>(latency.sum_us as f64 / 1e6, count, &buckets, None)
 }
 
-fn process(out: &mut Out, control: &Control) -> fmt::Result {
-    let (done, refused, started_s) = control.history();
-    let ready = if control.phase() == Phase::Serving { 1.0 } else { 0.0 };
-    out.gauges(
-        "weir_build_info",
-        "the version that runs",
-        [(vec![("version", env!("CARGO_PKG_VERSION"))], 1.0)],
-    )?;
-    out.gauge("weir_start_time_seconds", "when it was started, in seconds since the Unix epoch", started_s)?;
-    out.gauge("weir_ready", "1 while requests are taken, 0 while draining", ready)?;
-    out.counters(
-        "weir_reloads",
-        "reloads of the configuration",
-        [(vec![("result", "done")], done), (vec![("result", "refused")], refused)],
-    )
-}
-
-fn by_outcome<T: Copy>(values: &[T]) -> impl Iterator<Item = (Labels<'static>, T)> {
-    Outcome::ALL.iter().zip(values).map(|(outcome, value)| (vec![("outcome", outcome.word())], *value))
-}
-
-fn requests(out: &mut Out, snapshot: &Snapshot) -> fmt::Result {
-    out.counters("weir_requests", "finished requests by outcome", by_outcome(&snapshot.requests))?;
-    let classes = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
-    out.counters(
-        "weir_responses",
-        "finished requests by the class of the status on the wire",
-        classes.iter().zip(snapshot.statuses).map(|(class, count)| (vec![("status", *class)], count)),
-    )?;
-    out.gauge("weir_requests_running", "requests under way", snapshot.requests_running as f64)?;
-    let cuts = [(vec![("by", "weir")], snapshot.cut), (vec![("by", "client")], snapshot.client_gone)];
-    out.counters("weir_responses_unfinished", "responses that did not end whole, by who ended them", cuts)?;
-    let first: Vec<&Latency> = snapshot.first_byte.iter().collect();
-    out.histograms(
-        "weir_first_byte_seconds",
-        "from the request's head to the first byte of the response",
-        by_outcome(&first),
-    )?;
-    let total: Vec<&Latency> = snapshot.total.iter().collect();
-    out.histograms(
-        "weir_request_seconds",
-        "from the request's head to the end of the response",
-        by_outcome(&total),
-    )
-}
-
-fn sites(out: &mut Out, snapshot: &Snapshot) -> fmt::Result {
-    let requests = snapshot.sites.iter().flat_map(|site| {
-        let by_outcome = Outcome::ALL.iter().zip(site.requests).filter(|(_, count)| *count > 0);
-        by_outcome.map(|(outcome, count)| (vec![("site", &*site.name), ("outcome", outcome.word())], count))
-    });
-    out.counters("weir_site_requests", "finished requests by site and outcome", requests)?;
-    let bytes = snapshot.sites.iter().filter(|site| site.requests.iter().any(|count| *count > 0));
-    type Count = fn(&SiteSnapshot) -> u64;
-    let counts: [(&str, &str, Count); 3] = [
-        ("weir_site_written_bytes", "bytes written to clients by site, heads and framing included", |site| {
-            site.client_bytes
-        }),
-        ("weir_site_origin_requests", "requests written to origins by site, retries included", |site| {
-            site.origin_requests
-        }),
-        ("weir_site_origin_bytes", "bytes read from origins by site, heads and framing included", |site| {
-            site.origin_bytes
-        }),
-    ];
-    for (name, help, count) in counts {
-        let counted = snapshot.sites.iter().filter(|site| count(site) > 0);
-        out.counters(name, help, counted.map(|site| (vec![("site", &*site.name)], count(site))))?;
-    }
-    out.counters(
-        "weir_site_client_bytes",
-        "body bytes sent to clients by site",
-        bytes.map(|site| (vec![("site", &*site.name)], site.body_bytes)),
-    )
-}
-
-fn held(out: &mut Out, held: &[(String, Holding)]) -> fmt::Result {
-    let each = held.iter().flat_map(|(site, held)| {
-        let tiers = [("memory", held.memory), ("volume", held.volume), ("both", held.total)];
-        tiers.map(|(tier, stock)| (vec![("site", site.as_str()), ("tier", tier)], stock))
-    });
-    let each: Vec<_> = each.collect();
-    let objects = each.iter().map(|(labels, stock)| (labels.clone(), stock.objects as f64));
-    out.gauges(
-        "weir_site_held_objects",
-        "objects that are held of a site; purged ones on volumes until swept",
-        objects,
-    )?;
-    let bytes = each.iter().map(|(labels, stock)| (labels.clone(), stock.bytes as f64));
-    out.gauges(
-        "weir_site_held_bytes",
-        "bytes of bodies that are held of a site; purged ones on volumes until swept",
-        bytes,
-    )
-}
-
-fn transfers(out: &mut Out, snapshot: &Snapshot) -> fmt::Result {
-    for (name, help, value) in [
-        ("weir_client_bytes", "body bytes sent to clients", snapshot.client_bytes),
-        ("weir_cached_bytes", "body bytes sent to clients that came from the cache", snapshot.cached_bytes),
-        ("weir_origin_bytes", "body bytes received from origins", snapshot.origin_bytes),
-        ("weir_origin_requests", "requests sent to origins", snapshot.origin_requests),
-        ("weir_connections_accepted", "clients' connections accepted", snapshot.connections_accepted),
-        ("weir_connections_refused", "clients' connections turned away", snapshot.connections_refused),
-        (
-            "weir_connections_displaced",
-            "clients' idle connections closed so that others had their place",
-            snapshot.connections_displaced,
-        ),
-        ("weir_tunnels_opened", "upgraded connections that became tunnels", snapshot.tunnels_opened),
-        ("weir_stored", "responses that were stored", snapshot.stored),
-        ("weir_fills", "origin transfers into the cache", snapshot.fills_begun),
-        (
-            "weir_fills_failed",
-            "origin transfers into the cache that did not end whole",
-            snapshot.fills_failed,
-        ),
-        ("weir_collapsed", "requests that joined another's fill", snapshot.collapsed),
-        ("weir_retries", "requests to origins that were tried again", snapshot.retries),
-        ("weir_panics", "requests and fills whose handling panicked", snapshot.panics),
-        ("weir_log_lost", "log records that were lost", snapshot.log_lost),
-        ("weir_events", "events that were told", snapshot.events),
-        ("weir_events_lost", "events that were lost", snapshot.events_lost),
-    ] {
-        out.counter(name, help, value)?;
-    }
-    out.gauge("weir_connections_open", "clients' connections open now", snapshot.connections_open as f64)?;
-    out.gauge("weir_tunnels_open", "tunnels open now", snapshot.tunnels_open as f64)?;
-    out.gauge(
-        "weir_fills_running",
-        "origin transfers into the cache running now",
-        snapshot.fills_running as f64,
-    )
-}
-
-fn words(out: &mut Out, snapshot: &Snapshot) -> fmt::Result {
-    for (name, help, counts) in [
-        ("weir_not_stored", "responses that were not stored, by reason", &snapshot.not_stored),
-        ("weir_request_details", "requests that were no hit, by reason", &snapshot.details),
-        ("weir_errors", "errors, by word", &snapshot.errors),
-    ] {
-        out.counters(name, help, counts.iter().map(|(word, count)| (vec![("reason", *word)], *count)))?;
-    }
-    Ok(())
-}
-
-fn holdings(out: &mut Out, inventory: &Inventory) -> fmt::Result {
-    let cache = &inventory.cache;
-    for (name, help, value) in [
-        ("weir_plan", "the number of the configuration in force", inventory.plan),
-        ("weir_sites", "sites in the configuration in force", inventory.sites as u64),
-        ("weir_routes", "routes in the configuration in force", inventory.routes as u64),
-        ("weir_workers", "worker threads", inventory.workers as u64),
-        ("weir_cache_objects", "objects in the cache", cache.objects),
-        ("weir_cache_memory_bytes", "bytes of the cache's memory in use", cache.memory_bytes),
-        ("weir_cache_memory_bytes_max", "the ceiling of the cache's memory", cache.memory_bytes_max),
-        ("weir_ledger_number", "the number of the newest purge or invalidation", inventory.ledger.number),
-        ("weir_ledger_durable", "all purges up to this number are on disk", inventory.ledger.durable),
-        ("weir_ledger_marks", "purges and invalidations that are kept", inventory.ledger.marks),
-    ] {
-        out.gauge(name, help, value as f64)?;
-    }
-    let is_well = if inventory.ledger.failure.is_none() { 1.0 } else { 0.0 };
-    out.gauge("weir_ledger_well", "1 while purges can be written", is_well)?;
-    out.counter("weir_cache_evicted", "objects that made room for others", cache.evicted)?;
-    let help = "objects that stayed in memory, not asked for often enough for the drives";
-    out.counter("weir_cache_not_admitted", help, cache.not_admitted)?;
-    let accounts = &inventory.accounts;
-    let is_well = if accounts.failure.is_none() { 1.0 } else { 0.0 };
-    out.gauge("weir_accounts_well", "1 while the accounts of sites can be written", is_well)?;
-    out.counter("weir_accounts_write_errors", "writes of the accounts that failed", accounts.failed)?;
-    let help = "files of the accounts of which not all can be read";
-    out.gauge("weir_accounts_unsound_files", help, accounts.unsound as f64)?;
-    out.counter("weir_accounts_written_bytes", "bytes written for the accounts", accounts.written_bytes)?;
-    below::volumes(out, &inventory.volumes)
-}
-
-fn origins(out: &mut Out, inventory: &Inventory) -> fmt::Result {
-    type Count = fn(&OriginState) -> u64;
-    let counts: [(&str, &str, Count); 7] = [
-        ("weir_origin_asked", "requests sent to the origin, retries included", |origin| origin.requests),
-        ("weir_origin_failures", "requests that failed by the origin's fault", |origin| origin.failures),
-        ("weir_origin_retries", "requests tried anew after failing at the origin", |origin| origin.retries),
-        ("weir_origin_connects", "connections made to the origin", |origin| origin.connections_opened),
-        ("weir_origin_reuses", "requests sent on a connection that had served before", |origin| {
-            origin.connections_reused
-        }),
-        ("weir_origin_busy", "requests turned away because all connections were in use", |origin| {
-            origin.busy
-        }),
-        ("weir_origin_ejections", "times that the origin was left out after failures", |origin| {
-            origin.ejections
-        }),
-    ];
-    for (name, help, value) in counts {
-        out.counters(name, help, each_origin(inventory).map(|(labels, origin)| (labels, value(origin))))?;
-    }
-    type Level = fn(&OriginState) -> f64;
-    let levels: [(&str, &str, Level); 5] = [
-        ("weir_origin_available", "1 while the origin takes its share of requests", |origin| {
-            if origin.available { 1.0 } else { 0.0 }
-        }),
-        ("weir_origin_connections_open", "connections open now", |origin| origin.connections_open as f64),
-        ("weir_origin_connections_idle", "connections idle now", |origin| origin.connections_idle as f64),
-        ("weir_origin_streams", "tunnels and event streams open now", |origin| origin.streams as f64),
-        ("weir_origin_waiting", "requests waiting for a connection now", |origin| origin.queued as f64),
-    ];
-    for (name, help, value) in levels {
-        out.gauges(name, help, each_origin(inventory).map(|(labels, origin)| (labels, value(origin))))?;
-    }
-    Ok(())
-}
-
-fn each_origin(inventory: &Inventory) -> impl Iterator<Item = (Labels<'_>, &OriginState)> {
-    inventory.upstreams.iter().flat_map(|upstream| {
-        upstream.origins.iter().map(|origin| {
-            (vec![("upstream", upstream.name.as_str()), ("origin", origin.name.as_str())], origin)
-        })
-    })
-}
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,9 @@
-//! Places for connections of one server of the control plane. Nobody waits for one: where all are taken the connection that has
-//! been idle longest is closed, and where none is idle there are some more, on which health alone is answered.
+//! Places for connections of one server of the control plane. Nobody waits for one: where all are taken the
+//! connection that has been idle longest is closed, and where none is idle there are some more, on which
+//! health alone is answered.
 //!
-//! A connection is idle while no request of it is being answered: before its first request came whole, between two, and while
-//! its client is slow to take a response.
+//! A connection is idle while no request of it is being answered: before its first request came whole,
+//! between two, and while its client is slow to take a response.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};

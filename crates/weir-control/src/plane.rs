@@ -1,5 +1,7 @@
 //! What the control plane asks of the data plane, and the plain values it gets. The binary joins the two.
 
+mod explained;
+
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -9,7 +11,10 @@ use weir_observe::Snapshot;
 
 use crate::sites::{AccountsUse, Holding, Sites, SitesOrder};
 
-/// The data plane as the control plane sees it. Every call may block for a short time and comes from a thread that may.
+pub use self::explained::{Explained, OriginRequest, Question, SelectingField, Setting, StoredVariant};
+
+/// The data plane as the control plane sees it. Every call may block for a short time and comes from a thread
+/// that may.
 pub trait DataPlane: Send + Sync {
     /// Puts a configuration in force for all requests that begin from now on.
     ///
@@ -29,14 +34,16 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the question is not a request.
     fn explain(&self, question: &Question) -> Result<Explained, String>;
 
-    /// Purges at once. `done` is called when that is durable, with the number of the mark, or has failed to become so; it may
-    /// be called from any thread, before this returns as well.
+    /// Purges at once. `done` is called when that is durable, with the number of the mark, or has failed to
+    /// become so; it may be called from any thread, before this returns as well.
     ///
     /// # Errors
-    /// A sentence, when the order names nothing that there could be; then nothing is purged, and `done` is not called.
+    /// A sentence, when the order names nothing that there could be; then nothing is purged, and `done` is
+    /// not called.
     fn purge(&self, order: &PurgeOrder, done: PurgeDone) -> Result<(), String>;
 
-    /// Goes through all that the volume holds, checks every byte and drops what is wrong. Blocks for as long as that takes.
+    /// Goes through all that the volume holds, checks every byte and drops what is wrong. Blocks for as long
+    /// as that takes.
     ///
     /// # Errors
     /// A sentence, where there is no volume, or its drive fails.
@@ -54,7 +61,8 @@ pub trait DataPlane: Send + Sync {
     /// A sentence, when the question names nothing that there could be, or they cannot be read.
     fn sites(&self, order: &SitesOrder) -> Result<Sites, String>;
 
-    /// What is held of each site of the configuration, what is purged and not swept yet on volumes included. May block for a while.
+    /// What is held of each site of the configuration, what is purged and not swept yet on volumes included.
+    /// May block for a while.
     fn held(&self) -> Vec<(String, Holding)>;
 
     /// The names that the admin listener answers to, beside its addresses and `localhost`: `[admin] hosts`.
@@ -290,8 +298,8 @@ pub struct VolumeUse {
     /// Which one it is, in hexadecimal digits; empty where it could not be opened yet.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
-    /// `up`; `full`: it serves and does not fill; `read-only`: it serves what it has; `slow`: it is not waited for; `ejected`: it
-    /// is not asked; `probing`: it is being opened.
+    /// `up`; `full`: it serves and does not fill; `read-only`: it serves what it has; `slow`: it is not
+    /// waited for; `ejected`: it is not asked; `probing`: it is being opened.
     pub state: String,
     /// Why, where it is not up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -348,7 +356,7 @@ pub struct VolumeUse {
     /// Files that went since nothing in them was of use any more.
     #[serde(default)]
     pub segments_freed: u64,
-    /// Objects that were written anew because they were still wanted.
+    /// Objects that were written again because they were still wanted.
     #[serde(default)]
     pub reinserted: u64,
     /// Objects that went because their site was at its quota.
@@ -357,7 +365,7 @@ pub struct VolumeUse {
     /// Sweeps that ended with marks dropped.
     #[serde(default)]
     pub sweeps: u64,
-    /// Sweeps that could not go on; they are begun anew.
+    /// Sweeps that could not go on; they are begun again.
     #[serde(default)]
     pub sweeps_failed: u64,
     /// The catalogue; absent where the volume is walked instead.
@@ -429,7 +437,7 @@ pub struct OriginState {
     pub requests: u64,
     /// Requests that failed by its fault.
     pub failures: u64,
-    /// Requests tried anew after failing here.
+    /// Requests tried again after failing here.
     pub retries: u64,
     /// Connections opened.
     pub connections_opened: u64,
@@ -447,148 +455,4 @@ pub struct OriginState {
     pub queued: usize,
     /// Tunnels and event streams now.
     pub streams: usize,
-}
-
-/// A request to be explained.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Question {
-    /// The method.
-    pub method: String,
-    /// An absolute URL, `http://host/path`.
-    pub url: String,
-    /// Fields of the request, in their order.
-    #[serde(default)]
-    pub headers: Vec<(String, String)>,
-}
-
-/// What would happen to a request. Absent is what does not apply.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Explained {
-    /// The site that answers for the host.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub site: Option<String>,
-    /// The route.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub route: Option<String>,
-    /// Where the route stands in the configuration.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub defined_at: Option<String>,
-    /// What the configuration sets for the route, inherited or its own.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub settings: Vec<Setting>,
-    /// Where the request would go.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub upstream: Option<String>,
-    /// The key, readable.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub key: Option<String>,
-    /// What of the query is neither in the key nor sent to the origin.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub query_dropped: Vec<String>,
-    /// Fields of the request that are not in the key and select no variant.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub not_in_key: Vec<String>,
-    /// What the origin would be asked for, were it asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub origin_request: Option<OriginRequest>,
-    /// What would be done: `hit`, `stale`, `revalidate`, `miss`, `pass`, `local` or `gateway-timeout`.
-    pub verdict: String,
-    /// Why, in the word of the access log; empty for a hit.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub reason: String,
-    /// Why, in a sentence.
-    pub explanation: String,
-    /// What `Cache-Status` would say; what the origin answers is added to it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub cache_status: Option<String>,
-    /// Why responses to this key were not stored of late.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub not_stored: Option<String>,
-    /// Why the origin gave no response for this key a moment ago.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub failed: Option<String>,
-    /// What is stored under the key.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub stored: Vec<StoredVariant>,
-    /// Why what is stored may not be what one hoped for.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
-    /// What sends a request past the cache here.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub bypass: Vec<String>,
-    /// What makes a request here fetch anew.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub refresh: Vec<String>,
-}
-
-/// One value of the configuration and where it stands.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Setting {
-    /// The key.
-    pub key: String,
-    /// The value as written.
-    pub value: String,
-    /// `route`, `site` or `defaults`.
-    pub from: String,
-    /// File and line.
-    pub place: String,
-}
-
-/// A request to an origin.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct OriginRequest {
-    /// Method, path and query.
-    pub line: String,
-    /// Its fields, without those that are made anew for each request.
-    pub headers: Vec<(String, String)>,
-}
-
-/// One stored variant under a key.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct StoredVariant {
-    /// Whether this one fits the request.
-    pub selected: bool,
-    /// The status.
-    pub status: u16,
-    /// The age in seconds (RFC 9111 §4.2.3).
-    pub age_s: u64,
-    /// The lifetime in seconds.
-    pub lifetime_s: u64,
-    /// Where the lifetime comes from.
-    pub source: String,
-    /// Seconds of freshness left; negative when stale.
-    pub ttl_left_s: i64,
-    /// Seconds after expiry in which it goes out while it is refreshed.
-    pub while_revalidate_s: u64,
-    /// Seconds after expiry in which it goes out where the origin fails.
-    pub if_error_s: u64,
-    /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`, `suspect`.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub flags: Vec<String>,
-    /// The fields that select it, with what they were in the request it was made for.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub vary: Vec<SelectingField>,
-    /// Its tags.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub tags: Vec<String>,
-    /// The body's length, if it is known.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub body_bytes: Option<u64>,
-    /// Bytes of the body that are held.
-    pub held_bytes: u64,
-    /// The entity tag.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub etag: Option<String>,
-}
-
-/// A field that a response varies on.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct SelectingField {
-    /// The field.
-    pub field: String,
-    /// Its value; none where the request had none.
-    pub value: Option<String>,
 }

@@ -1,7 +1,7 @@
 //! The connections of the admin listener and the control socket, on one thread with its own runtime.
 //!
-//! A connection has time and size limits, and a place of its server ([`Places`]); what may block runs beside the runtime, and
-//! health is answered at once, whoever holds connections and whatever works.
+//! A connection has time and size limits, and a place of its server ([`Places`]); what may block runs beside
+//! the runtime, and health is answered at once, whoever holds connections and whatever works.
 
 use std::convert::Infallible;
 use std::fs::Permissions;
@@ -169,8 +169,8 @@ pub struct ControlThread(Arc<Counter>);
 /// What the thread's servers share.
 #[derive(Debug)]
 struct Counter {
-    /// Connections of the admin listener and of the control socket. Each has its own, so that scrapers cannot keep the
-    /// commands out.
+    /// Connections of the admin listener and of the control socket. Each has its own, so that scrapers cannot
+    /// keep the commands out.
     shown: Arc<Places>,
     told: Arc<Places>,
     /// No more connections are taken.
@@ -219,8 +219,8 @@ impl ControlThread {
         Ok(ControlThread(counter))
     }
 
-    /// Takes no more connections; what waits for being taken is left to other holders of the sockets. Blocks until no
-    /// more is taken, at most for the patience.
+    /// Takes no more connections; what waits for being taken is left to other holders of the sockets. Blocks
+    /// until no more is taken, at most for the patience.
     pub fn close(&self, patience: Duration) -> bool {
         self.0.closes.notify_one();
         wait_for(patience, || self.0.is_closed.load(Ordering::Acquire))
@@ -372,7 +372,7 @@ async fn respond(
 
 fn act(control: &Arc<Control>, paths: Paths, head: &http::request::Parts, body: &Bytes) -> Answer {
     match paths {
-        Paths::Admin(_) => admin::answer(control, &head.method, &head.uri),
+        Paths::Admin(_) => admin::answer(control, head),
         Paths::Socket => socket::answer(control, &head.method, &head.uri, body),
     }
 }

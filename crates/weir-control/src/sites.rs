@@ -1,5 +1,5 @@
-//! The accounts of sites as they are asked for and shown: for people, as JSON, and as CSV (RFC 4180) to bill by. All numbers
-//! are exact; days are days of UTC.
+//! The accounts of sites as they are asked for and shown: for people, as JSON, and as CSV (RFC 4180) to bill
+//! by. All numbers are exact; days are days of UTC.
 
 use std::fmt::Write;
 

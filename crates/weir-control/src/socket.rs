@@ -1,6 +1,5 @@
-//! The control socket's paths: `GET /status`, `GET /volumes`, `GET /objects`, `GET /sites`, `POST /reload`, `POST /explain`, `POST /purge`,
-//! `POST /verify`, `POST /upgrade`. Who may open the socket may do
-//! all of it.
+//! The control socket's paths: `GET /status`, `GET /volumes`, `GET /objects`, `GET /sites`, `POST /reload`,
+//! `POST /explain`, `POST /purge`, `POST /verify`, `POST /upgrade`. Who may open the socket may do all of it.
 
 use std::sync::Arc;
 

@@ -1,7 +1,8 @@
-//! The state folder: one for each Weir, mode 0700, with the lock that keeps a second Weir out and the control socket.
+//! The state folder: one for each Weir, mode 0700, with the lock that keeps a second Weir out and the control
+//! socket.
 //!
-//! The lock is `flock` on the file `lock`, which holds the pid; the kernel releases it however the process ends, so a
-//! socket found under a lock that could be taken is a leftover and is removed.
+//! The lock is `flock` on the file `lock`, which holds the pid; the kernel releases it however the process
+//! ends, so a socket found under a lock that could be taken is a leftover and is removed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File, OpenOptions, TryLockError};
@@ -95,8 +96,8 @@ impl StateFolder {
         Ok(StateFolder { path: path.to_owned(), folder, socket_made: AtomicBool::new(false), lock })
     }
 
-    /// The folder of the process before this one, with the lock, which is held without a gap: it belongs to whoever has the
-    /// file open. The folder is this process's once [`StateFolder::take`] is called.
+    /// The folder of the process before this one, with the lock, which is held without a gap: it belongs to
+    /// whoever has the file open. The folder is this process's once [`StateFolder::take`] is called.
     ///
     /// # Errors
     /// When it cannot be used.
@@ -200,7 +201,8 @@ pub fn default_path(variable: &dyn Fn(&str) -> Option<OsString>, user: User) -> 
     set("HOME").map(|home| PathBuf::from(home).join(".local/state/weir")).ok_or(StateError::Nowhere)
 }
 
-/// The control socket of a state folder, as a path that fits into a socket address, and what must stay open meanwhile.
+/// The control socket of a state folder, as a path that fits into a socket address, and what must stay open
+/// meanwhile.
 pub(crate) fn socket_of(path: &Path) -> io::Result<(PathBuf, File)> {
     let folder = File::open(path)?;
     Ok((reachable(&socket_in(path), &folder), folder))
@@ -281,7 +283,8 @@ fn lock(path: &Path) -> Result<File, StateError> {
     Ok(file)
 }
 
-/// Never empty for who reads meanwhile. Where it cannot be written, on a full disk, the lock says nobody's pid.
+/// Never empty for who reads meanwhile. Where it cannot be written, on a full disk, the lock says nobody's
+/// pid.
 fn write_pid(lock: &File) {
     let line = format!("{}\n", std::process::id());
     let written = lock.write_all_at(line.as_bytes(), 0).and_then(|()| lock.set_len(line.len() as u64));

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 use serde::{Deserialize, Serialize};
-use weir_observe::{Latency, Outcome, Snapshot};
+use weir_observe::{Count, Latency, Level, Outcome, SiteCount, Snapshot};
 
 use crate::plane::{CacheUse, Inventory, LedgerState, Phase, UpstreamState, VolumeUse};
 
@@ -58,10 +58,9 @@ pub struct Status {
     pub upstreams: Vec<UpstreamState>,
     /// Errors by word.
     pub errors: BTreeMap<String, u64>,
-    /// Log records that were dropped.
-    pub log_dropped: u64,
-    /// Requests whose handling panicked.
-    pub panics: u64,
+    /// Everything that is counted, by the name of its metric without `_total`; what is counted of each site
+    /// is the sum here.
+    pub counters: BTreeMap<String, u64>,
 }
 
 /// The latest reload.
@@ -176,32 +175,31 @@ impl Status {
             listeners: inventory.listeners,
             workers: inventory.workers,
             connections: Connections {
-                open: snapshot.connections_open,
-                accepted: snapshot.connections_accepted,
-                refused: snapshot.connections_refused,
-                displaced: snapshot.connections_displaced,
-                tunnels: snapshot.tunnels_open,
+                open: snapshot.now(&Level::CONNECTIONS),
+                accepted: snapshot.counts[Count::ConnectionsAccepted],
+                refused: snapshot.counts[Count::ConnectionsRefused],
+                displaced: snapshot.counts[Count::ConnectionsDisplaced],
+                tunnels: snapshot.now(&Level::TUNNELS),
             },
             requests: Requests::of(snapshot),
             body_bytes: Bytes {
-                clients: snapshot.client_bytes,
-                cached: snapshot.cached_bytes,
-                origins: snapshot.origin_bytes,
+                clients: snapshot.counts[Count::ClientBodyBytes],
+                cached: snapshot.counts[Count::CachedBodyBytes],
+                origins: snapshot.counts[Count::OriginBodyBytes],
             },
             cache: inventory.cache,
             volumes: inventory.volumes,
             ledger: inventory.ledger,
             fills: Fills {
-                running: snapshot.fills_running,
-                begun: snapshot.fills_begun,
-                failed: snapshot.fills_failed,
-                collapsed: snapshot.collapsed,
-                retries: snapshot.retries,
+                running: snapshot.now(&Level::FILLS),
+                begun: snapshot.counts[Count::Fills],
+                failed: snapshot.counts[Count::FillsFailed],
+                collapsed: snapshot.counts[Count::Collapsed],
+                retries: snapshot.counts[Count::ForwardedRetries],
             },
             upstreams: inventory.upstreams,
             errors: words(&snapshot.errors),
-            log_dropped: snapshot.log_lost,
-            panics: snapshot.panics,
+            counters: counters(snapshot),
         }
     }
 }
@@ -219,7 +217,7 @@ impl Requests {
         });
         let statuses = snapshot.statuses.iter().enumerate().filter(|(_, count)| **count > 0);
         Requests {
-            running: snapshot.requests_running,
+            running: snapshot.now(&Level::REQUESTS),
             finished: snapshot.requests.iter().sum(),
             outcomes: outcomes.collect(),
             statuses: statuses
@@ -228,11 +226,19 @@ impl Requests {
                 })
                 .collect(),
             hit_ratio: Outcome::hit_ratio(&snapshot.requests),
-            cut: snapshot.cut,
-            client_gone: snapshot.client_gone,
+            cut: snapshot.counts[Count::Cut],
+            client_gone: snapshot.counts[Count::ClientGone],
             not_stored: words(&snapshot.not_stored),
         }
     }
+}
+
+/// The rows of `weir-observe`.
+fn counters(snapshot: &Snapshot) -> BTreeMap<String, u64> {
+    let all = Count::ALL.iter().map(|count| (count.row().name, snapshot.counts[*count]));
+    let of_sites = SiteCount::ALL.iter().map(|count| (count.row().name, snapshot.over_sites(*count)));
+    let named = all.chain(of_sites).filter(|(name, _)| !name.is_empty());
+    named.map(|(name, count)| (name.to_owned(), count)).collect()
 }
 
 fn words(counts: &BTreeMap<&'static str, u64>) -> BTreeMap<String, u64> {

@@ -262,7 +262,7 @@ fn the_accounts_are_shown_by_both_servers() {
     assert_eq!(sites.sites[0].days[0].used.requests, 3);
     assert!(sites.sweep_pending && sites.unsound.len() == 1);
     let metrics = running.admin("GET /metrics").1;
-    assert!(metrics.contains("\nweir_site_held_bytes{site=\"a\",tier=\"both\"} 7.0\n"), "{metrics}");
+    assert!(metrics.contains("\nweir_site_held_bytes{site=\"a\",tier=\"total\"} 7.0\n"), "{metrics}");
     let (status, csv) = running.admin("GET /sites?site=a&format=csv");
     assert_eq!(status, 200);
     assert!(
@@ -375,25 +375,24 @@ fn metrics_show_what_was_counted() {
     let (status, text) = running.admin("GET /metrics");
     assert_eq!(status, 200);
     for line in [
-        "# TYPE weir_requests counter",
+        "# TYPE weir_requests_total counter",
         "weir_requests_total{outcome=\"hit\"} 3",
         "weir_requests_total{outcome=\"pass\"} 1",
         "weir_responses_total{status=\"2xx\"} 4",
         "weir_site_requests_total{site=\"a \\\"quoted\\\" site\",outcome=\"hit\"} 3",
-        "weir_client_bytes_total 3000",
-        "weir_cached_bytes_total 3000",
-        "weir_not_stored_total{reason=\"set-cookie\"} 1",
+        "weir_client_body_bytes_total 3000",
+        "weir_cached_body_bytes_total 3000",
+        "weir_responses_not_stored_total{reason=\"set-cookie\"} 1",
         "weir_connections_open 1.0",
-        "weir_first_byte_seconds_bucket{le=\"0.000128\",outcome=\"hit\"} 1",
-        "weir_first_byte_seconds_bucket{le=\"+Inf\",outcome=\"hit\"} 3",
-        "weir_first_byte_seconds_count{outcome=\"hit\"} 3",
-        "weir_origin_asked_total{upstream=\"main\",origin=\"http://127.0.0.1:1\"} 7",
-        "weir_cache_memory_bytes_max 268435456.0",
+        "weir_request_first_byte_seconds_bucket{le=\"0.000128\",outcome=\"hit\"} 1",
+        "weir_request_first_byte_seconds_bucket{le=\"+Inf\",outcome=\"hit\"} 3",
+        "weir_request_first_byte_seconds_count{outcome=\"hit\"} 3",
+        "weir_origin_requests_total{upstream=\"main\",origin=\"http://127.0.0.1:1\"} 7",
+        "weir_cache_memory_limit_bytes 268435456.0",
         "weir_reloads_total{result=\"done\"} 0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\n{text}");
     }
-    assert!(text.ends_with("# EOF\n"));
     let status: Status = serde_json::from_str(&running.admin("GET /status").1).unwrap();
     assert_eq!(status.requests.hit_ratio, Some(0.75));
     assert_eq!(status.requests.outcomes["hit"].count, 3);

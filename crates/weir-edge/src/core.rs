@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use weir_observe::Observer;
 
+use crate::fill::means::Means;
 use crate::plane::{Plane, Running};
 
 /// The running plan as a request holds it: counted by this core alone, so that no request writes to a
@@ -19,6 +20,8 @@ pub(crate) struct Core {
     pub(crate) number: usize,
     pub(crate) plane: Arc<Plane>,
     pub(crate) observer: Observer,
+    /// What its fills and readers work with.
+    pub(crate) means: Arc<Means>,
     /// The key of the request being looked up.
     pub(crate) key: RefCell<Vec<u8>>,
     running: RefCell<HeldPlan>,
@@ -26,9 +29,11 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(number: usize, plane: Arc<Plane>) -> Core {
+        let means = plane.means(number);
         Core {
             number,
-            observer: plane.observatory.observer(number),
+            observer: means.observer.clone(),
+            means: Arc::new(means),
             running: RefCell::new(Rc::new(plane.running.load_full())),
             key: RefCell::default(),
             plane,

@@ -16,6 +16,7 @@ use weir_store::Stamp;
 use weir_wire::Target;
 
 use crate::core::{Core, HeldPlan};
+use crate::fill::witness::Witness;
 use crate::parts::Refill;
 use crate::plan::{Route, Site};
 use crate::present::Reader;
@@ -132,6 +133,11 @@ impl<'c, 'k> Exchange<'c, 'k> {
     /// The client that it is of, where that can be known.
     pub(crate) fn client(&self) -> Option<Peer> {
         client_of(self.request.peer.peer, &self.running.trusted, &self.request.headers)
+    }
+
+    /// The client as a witness of what its requests meet.
+    pub(crate) fn witness(&self) -> Witness {
+        Witness::of(self.client().and_then(|client| client.sharer()))
     }
 
     /// Whose share of what everybody needs it takes; none where that cannot be known, and of a proxy itself.

@@ -5,24 +5,31 @@ mod question;
 mod wording;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use http::HeaderMap;
+use http::{HeaderMap, HeaderValue};
 use weir_policy::{
-    Ask, AskKind, Consult, Freshness, MissReason, PassReason, Selecting, StaleUse, Stored, StoredFlags,
-    Verdict, accept_encoding, conditional, consult, freshness, matches, verdict, write_key,
+    Ask, AskKind, Failure, Freshness, Interval, Now, PassReason, Reusable, Selecting, StaleRules, Stored,
+    StoredFlags, accept_encoding, conditional, error_reusable, freshness, matches, unreachable_window,
+    write_key,
 };
 use weir_store::{Found, Generation};
 
 use self::question::Request;
 use self::wording::{Dropped, dropped, not_in_key, tags, triggers};
+use crate::decide::{self, Beside, Consulted, Decision};
+use crate::fetch::stale::word;
+use crate::local::{Placed, Reply, Routed, placed};
 use crate::lookup;
 use crate::plan::Route;
 use crate::plane::Plane;
 use crate::route::Via;
 use crate::told::Told;
+use crate::transform::client::X_FORWARDED_FOR;
 use crate::transform::request::{self, From, X_REQUEST_ID};
 use weir_clock as clock;
 use weir_front::Trust;
+use weir_observe::Outcome;
 
 /// A request to explain.
 #[derive(Clone, Debug)]
@@ -44,6 +51,8 @@ pub struct StoredVariant {
     pub status: u16,
     /// How fresh it is.
     pub freshness: Freshness,
+    /// For how long past its freshness it goes out where the origin gives no answer at all, by this route.
+    pub if_unreachable: Duration,
     /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`, `suspect`.
     pub marks: Vec<&'static str>,
     /// Its body's length in bytes.
@@ -112,33 +121,36 @@ pub struct Explanation {
 pub(crate) fn explain(plane: &Plane, question: &Question) -> Result<Explanation, String> {
     let request = Request::parse(question)?;
     let running = plane.running.load_full();
-    let plan = &running.plan;
-    let path = request.view().path().to_owned();
-    if plan.is_health(&path) {
-        return Ok(local(Explanation::default(), "health", "the health path answers on every site".into()));
+    let view = request.view();
+    let Placed { site, route, to } = placed(plane, &running.plan, &request.host, view.path(), &view);
+    let mut explanation =
+        Explanation { site: site.map(|site| site.name.to_string()), ..Explanation::default() };
+    if let Some(route) = route {
+        explanation.route = Some(route.name.to_string());
+        explanation.place = Some(route.place.clone());
+        explanation.upstream = route.upstream.as_ref().map(ToString::to_string);
     }
-    if request::is_loop(&request.headers, &plane.own_id) {
-        let because = "508: this request has been here before".into();
-        return Ok(local(Explanation::default(), "loop", because));
-    }
-    let Some(site) = plan.site(request.host.name()) else {
-        return Ok(local(Explanation::default(), "unknown-host", "421: no site has this host".into()));
+    let route = match to {
+        Routed::To(route) => route,
+        Routed::Purge(_) => return Ok(local(explanation, "purge", wording::PURGE.into())),
+        Routed::Local(reply) => {
+            let because = said_by(&reply);
+            return Ok(local(explanation, reply.word, because));
+        }
     };
-    let mut explanation = Explanation { site: Some(site.name.to_string()), ..Explanation::default() };
-    let Some(route) = site.route(&request.method, request.scheme(), &path) else {
-        return Ok(local(explanation, "no-route", "404: no route of this site takes this path".into()));
-    };
-    explanation.route = Some(route.name.to_string());
-    explanation.place = Some(route.place.clone());
-    explanation.upstream = route.upstream.as_ref().map(ToString::to_string);
-    if let Some(answer) = route.answer(&request.view()) {
-        let because = format!("{} by the route itself", answer.status.as_u16());
-        return Ok(local(explanation, answer.word, because));
-    }
-    explanation.bypass = triggers(&route.rules.bypass, &request.view());
-    explanation.refresh = triggers(&route.rules.refresh, &request.view());
+    explanation.bypass = triggers(&route.rules.bypass, &view);
+    explanation.refresh = triggers(&route.rules.refresh, &view);
     explanation.bypass.extend(wording::everywhere(&route.rules));
-    Ok(judge(plane, (site.mark, route), &request, explanation))
+    Ok(judge(plane, (site.map_or(0, |site| site.mark), route), &request, explanation))
+}
+
+/// What is answered here, in a sentence.
+fn said_by(reply: &Reply) -> String {
+    let status = reply.status.as_u16();
+    match reply.outcome {
+        Outcome::Refused => String::from_utf8_lossy(&reply.body).trim_end().to_owned(),
+        _ => format!("{status} by Weir itself"),
+    }
 }
 
 fn local(explanation: Explanation, reason: &'static str, because: String) -> Explanation {
@@ -173,40 +185,69 @@ fn judge(
     let found = found.or_else(|| generations.iter().find(is_usable).cloned());
     for generation in &generations {
         let selected = found.as_ref().is_some_and(|found| Arc::ptr_eq(found, generation));
-        explanation.stored.push(variant(generation, selected, now));
+        explanation.stored.push(variant(generation, selected, &route.rules.stale, now));
     }
     explanation.hint = found.as_ref().and_then(|found| uncoded(route, found, view.headers));
     explanation.not_in_key = not_in_key(&route.rules.key, &view, &explanation.stored);
-    let ask = match consult(&view, &route.rules) {
-        _ if request.is_upgrade() => {
-            let because = "the client asks for another protocol".into();
+    let beside = Beside { is_upgrade: request.is_upgrade(), ..Beside::default() };
+    let ask = match decide::consulted(&view, &route.rules, beside) {
+        Consulted::LookUp(ask) => ask,
+        Consulted::Pass(reason) => {
             explanation.asked = Some(asked(route, request, &target, Towards::Pass));
-            return passes(explanation, "upgrade", because, Told::upgrade());
+            return passes(explanation, wording::of_pass(reason), Told::pass(reason));
         }
-        Consult::Pass(reason) => {
+        Consulted::Upgrade => {
             explanation.asked = Some(asked(route, request, &target, Towards::Pass));
-            let because = wording::of_pass(reason).into();
-            return passes(explanation, reason.word(), because, Told::pass(reason));
+            return passes(explanation, wording::UPGRADE, Told::upgrade());
         }
-        Consult::Use(ask) => ask,
+        // A question has no content.
+        Consulted::TooLarge => return local(explanation, "body-too-large", String::new()),
     };
-    let head = found.as_ref().map(|generation| generation.head());
-    let judged = verdict(&ask, head.as_ref().map(|head| &head.stored), now);
+    let has_siblings = generations.iter().any(|held| lookup::is_usable(held));
+    let judged = decide::decide(&view, &ask, found.as_deref(), has_siblings, now);
     let validated = match &judged {
-        Verdict::Revalidate(why) if why.why == weir_policy::RevalidateReason::Refresh => None,
+        Decision::Revalidate(why) if why.why == weir_policy::RevalidateReason::Refresh => None,
         _ => found.as_ref(),
     };
     explanation.asked = Some(asked(route, request, &target, Towards::Fill(validated)));
-    let others = match generations.iter().any(|held| lookup::is_usable(held)) {
-        true => MissReason::Vary,
-        false => MissReason::Uri,
-    };
-    let mut explanation = conclude(explanation, &ask, &judged, others);
-    let is_purged = head.is_some_and(|head| head.stored.facts.flags.has(StoredFlags::PURGED));
+    let mut explanation = conclude(explanation, &ask, &judged);
+    let outage = route.upstream.as_deref().and_then(|name| plane.desk.upstreams.outage(name, now.mono));
+    if let (Decision::Revalidate(why), Some(held), Some(failure)) = (&judged, validated, outage)
+        && let Some((reusable, word)) = in_an_outage(failure, &ask, held, &route.rules.stale, now)
+    {
+        explanation = stale_in_an_outage(explanation, Told::revalidate(why.why), &reusable, word);
+    }
+    let is_purged = found
+        .as_ref()
+        .map(|found| found.head())
+        .is_some_and(|head| head.stored.facts.flags.has(StoredFlags::PURGED));
     if explanation.verdict == "stale" && is_purged {
         explanation.because += "; it was purged softly";
     }
     explanation
+}
+
+/// What of a stored response goes out at once while its upstream gives no answer, and the word for why.
+fn in_an_outage(
+    failure: Failure,
+    ask: &Ask,
+    held: &Generation,
+    rules: &StaleRules,
+    now: Now,
+) -> Option<(Reusable, &'static str)> {
+    let (reusable, excuse) = error_reusable(ask, &held.head().stored, failure, rules, now)?;
+    held.is_whole().then(|| (reusable, word(failure, excuse)))
+}
+
+fn stale_in_an_outage(
+    explanation: Explanation,
+    told: Told,
+    reusable: &Reusable,
+    word: &'static str,
+) -> Explanation {
+    let told = told.stale_because(word, reusable.freshness().left_s());
+    let because = wording::OUTAGE.into();
+    Explanation { verdict: "stale", reason: word, because, cache_status: Some(printed(told)), ..explanation }
 }
 
 /// What is found at once, or after the volume was asked. Blocks.
@@ -236,25 +277,20 @@ fn uncoded(route: &Route, found: &Generation, request: &HeaderMap) -> Option<&'s
     (is_text && !is_coded && takes && route.via() == Via::Sent).then_some(wording::UNCODED)
 }
 
-/// Puts the verdict into words; `miss` is why nothing was found, where nothing was.
-fn conclude(mut explanation: Explanation, ask: &Ask, judged: &Verdict, miss: MissReason) -> Explanation {
-    let (verdict, reason, because, told) = match judged {
-        Verdict::Hit(reusable) => {
-            ("hit", "", format!("{} s left", reusable.freshness().left_s()), Told::hit(reusable))
-        }
-        Verdict::Stale(reusable, how) => {
-            let because = match how {
-                StaleUse::WhileRevalidate => "it goes out stale and is refreshed without a client",
-                StaleUse::MaxStale => "the client takes it stale (max-stale)",
-            };
-            ("stale", "stale", because.into(), Told::stale(reusable))
-        }
-        Verdict::Revalidate(revalidation) => {
+/// Puts the decision into words.
+fn conclude(mut explanation: Explanation, ask: &Ask, judged: &Decision) -> Explanation {
+    let (verdict, because, told) = match judged {
+        Decision::Serve(reuse) => match reuse.stale {
+            None => ("hit", format!("{} s left", reuse.reusable.freshness().left_s()), reuse.told),
+            Some(how) => ("stale", wording::of_stale(how).into(), reuse.told),
+        },
+        Decision::Complete(reuse) => ("miss", wording::PART.into(), reuse.told.completed()),
+        Decision::Revalidate(revalidation) => {
             let because = wording::of_revalidation(revalidation.why).into();
-            ("revalidate", revalidation.why.word(), because, Told::revalidate(revalidation.why))
+            ("revalidate", because, Told::revalidate(revalidation.why))
         }
-        Verdict::Miss(_) => ("miss", miss.word(), wording::of_miss(miss).into(), Told::miss(miss)),
-        Verdict::GatewayTimeout => {
+        Decision::Fetch(reason) => ("miss", wording::of_miss(*reason).into(), Told::miss(*reason)),
+        Decision::GatewayTimeout => {
             explanation.verdict = "gateway-timeout";
             explanation.reason = "only-if-cached";
             explanation.because =
@@ -262,19 +298,14 @@ fn conclude(mut explanation: Explanation, ask: &Ask, judged: &Verdict, miss: Mis
             return explanation;
         }
     };
-    let is_fetched = matches!(verdict, "miss" | "revalidate");
+    let is_fetched = matches!(judged, Decision::Fetch(_) | Decision::Revalidate(_));
     // What is remembered of the key speaks before a fill is begun; it does not for a fill that none may join.
     if is_fetched && explanation.not_stored.is_some() && !ask.is_authenticated() {
-        let because = wording::of_pass(PassReason::Uncacheable).into();
-        return passes(
-            explanation,
-            PassReason::Uncacheable.word(),
-            because,
-            Told::pass(PassReason::Uncacheable),
-        );
+        let reason = PassReason::Uncacheable;
+        return passes(explanation, wording::of_pass(reason), Told::pass(reason));
     }
     explanation.verdict = verdict;
-    explanation.reason = reason;
+    explanation.reason = told.detail();
     explanation.because = because;
     if is_fetched && ask.kind == AskKind::Head {
         explanation.because += "; a HEAD is passed on and not stored";
@@ -283,7 +314,8 @@ fn conclude(mut explanation: Explanation, ask: &Ask, judged: &Verdict, miss: Mis
     explanation
 }
 
-fn passes(explanation: Explanation, reason: &'static str, because: String, told: Told) -> Explanation {
+fn passes(explanation: Explanation, because: &str, told: Told) -> Explanation {
+    let (reason, because) = (told.detail(), because.to_owned());
     Explanation { verdict: "pass", reason, because, cache_status: Some(printed(told)), ..explanation }
 }
 
@@ -291,11 +323,10 @@ fn passes(explanation: Explanation, reason: &'static str, because: String, told:
 fn printed(told: Told) -> String {
     let mut out = Vec::new();
     told.print(&mut out, None);
-    let text = String::from_utf8_lossy(&out);
-    text.trim_end().trim_start_matches("cache-status: ").to_owned()
+    String::from_utf8_lossy(&out).into_owned()
 }
 
-fn variant(generation: &Generation, selected: bool, now: weir_policy::Now) -> StoredVariant {
+fn variant(generation: &Generation, selected: bool, rules: &StaleRules, now: Now) -> StoredVariant {
     let head = generation.head();
     let stored = &head.stored;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -312,6 +343,7 @@ fn variant(generation: &Generation, selected: bool, now: weir_policy::Now) -> St
         selected,
         status: stored.status.as_u16(),
         freshness: freshness(stored, now),
+        if_unreachable: unreachable_window(stored, rules),
         marks: marks
             .iter()
             .filter(|(flag, _)| {
@@ -320,11 +352,21 @@ fn variant(generation: &Generation, selected: bool, now: weir_policy::Now) -> St
             .map(|(_, word)| *word)
             .collect(),
         length: generation.length(),
-        held_bytes: generation.held_bytes(),
+        held_bytes: held_bytes(generation),
         etag: stored.headers.get(http::header::ETAG).map(|etag| text(etag.as_bytes())),
         selecting: stored.variant.selecting.iter().map(selecting).collect(),
         tags: tags(&stored.headers),
     }
+}
+
+/// Bytes of the body that need not be fetched, in memory or on a volume.
+fn held_bytes(generation: &Generation) -> u64 {
+    let Some(length) = generation.length() else { return generation.held_bytes() };
+    if generation.is_whole() {
+        return length;
+    }
+    let gaps = generation.gaps(Interval::new(0, length), usize::MAX);
+    length - gaps.iter().map(|gap| gap.length()).sum::<u64>()
 }
 
 /// What a request to the origin is for.
@@ -359,9 +401,9 @@ fn asked(route: &Route, of: &Request, target: &str, towards: Towards<'_>) -> Ask
         headers.insert(http::header::HOST, host.clone());
     }
     route.edit_request(&mut headers);
-    for made in [X_REQUEST_ID.as_str(), "via", "cdn-loop", "x-forwarded-for"] {
-        headers.remove(made);
-    }
+    // What is another for each request or client stands there by its name.
+    headers.insert(X_REQUEST_ID, HeaderValue::from_static("(made for each request)"));
+    headers.insert(X_FORWARDED_FOR, HeaderValue::from_static("(the client's address)"));
     let text = |value: &http::HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     let headers = headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
     Asked { line: format!("{method} {target}"), headers }

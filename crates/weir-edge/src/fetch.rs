@@ -81,7 +81,7 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
     }
     let told = job.told;
     let mut have_failed = false;
-    let who = (job.core.number, Witness::of(job.client()));
+    let who = (job.core.number, job.witness());
     for _ in 0..PLANS_MAX {
         let (desk, ledger) = (&job.core.plane.desk, job.core.plane.store.ledger());
         let plan = match job.ask.is_authenticated() {
@@ -126,7 +126,8 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
     passed(job).await
 }
 
-/// Goes past the cache with what the cache may answer: where the origin gives no response, what is held may do.
+/// Goes past the cache with what the cache may answer: where the origin gives no response, what is held may
+/// do.
 async fn passed(job: &mut Job<'_, '_, '_>) -> Response {
     match pass::try_pass(job.exchange, job.route, job.told).await {
         Ok(response) => response,

@@ -9,6 +9,7 @@
 
 mod chunks;
 mod core;
+mod decide;
 mod deliver;
 mod edge;
 mod exchange;

@@ -10,14 +10,15 @@ use weir_clock as clock;
 use weir_front::listen::Peer;
 use weir_front::{ContentError, Done, Refused};
 use weir_observe::{Completion, Description, Facts, Outcome};
-use weir_policy::ContentRange;
-use weir_wire::{Refusal, Target};
+use weir_policy::{ContentRange, RequestView};
+use weir_wire::{Host, Refusal, Target};
 
 use crate::core::Core;
 use crate::exchange::Exchange;
 use crate::fill::OriginFailure;
 use crate::late::Late;
-use crate::plan::{Answered, Route, Site};
+use crate::plan::{Answered, Plan, Route, Site};
+use crate::plane::Plane;
 use crate::purge;
 use crate::response::{self, Response};
 use crate::told::Told;
@@ -94,61 +95,78 @@ pub(crate) enum Routed<'r> {
     Purge(&'r Arc<Route>),
 }
 
-/// Finds the route of a request, or what is answered without one.
+/// A request with its place in the configuration.
+pub(crate) struct Placed<'r> {
+    pub(crate) site: Option<&'r Arc<Site>>,
+    pub(crate) route: Option<&'r Arc<Route>>,
+    pub(crate) to: Routed<'r>,
+}
+
+/// Finds the route of a request, or what is answered without one; notes both.
 pub(crate) fn route<'r>(exchange: &mut Exchange<'r, '_>) -> Routed<'r> {
-    let plan = &exchange.running.plan;
     let path = match &exchange.request.target {
         Target::Path(path) => path.path(),
         Target::Asterisk => "*",
     };
+    let Placed { site, route, to } =
+        placed(&exchange.core.plane, &exchange.running.plan, &exchange.request.host, path, &exchange.view());
+    if let Some(site) = site {
+        exchange.site = Some(site);
+        exchange.facts.site = site.id;
+        exchange.client.count_for(site.id);
+    }
+    exchange.route = route;
+    to
+}
+
+/// Where a request goes; for the walk and for whoever explains it.
+pub(crate) fn placed<'r>(
+    plane: &Plane,
+    plan: &'r Plan,
+    host: &Host,
+    path: &str,
+    view: &RequestView<'_>,
+) -> Placed<'r> {
+    let local = |reply| Placed { site: None, route: None, to: local(reply) };
     if plan.is_health(path) {
-        return Routed::Local(Box::new(health(exchange.core)));
+        return local(health(plane));
     }
-    if is_loop(&exchange.request.headers, &exchange.core.plane.own_id) {
+    if is_loop(view.headers, &plane.own_id) {
         let text = "this request has been here before";
-        return local(
-            Reply::error(StatusCode::LOOP_DETECTED, "loop", text).proxy_status("proxy_loop_detected"),
-        );
+        let reply = Reply::error(StatusCode::LOOP_DETECTED, "loop", text);
+        return local(reply.proxy_status("proxy_loop_detected"));
     }
-    if ends_here(&exchange.request.method, &exchange.request.headers) {
+    if ends_here(view.method, view.headers) {
         return local(options());
     }
-    let Some(site) = plan.site(exchange.request.host.name()) else {
-        return local(Reply::error(StatusCode::MISDIRECTED_REQUEST, "unknown-host", "no site has this host"));
+    let Some(site) = plan.site(host.name()) else {
+        let text = "no site has this host";
+        return local(Reply::error(StatusCode::MISDIRECTED_REQUEST, "unknown-host", text));
     };
-    exchange.site = Some(site);
-    exchange.facts.site = site.id;
-    exchange.client.count_for(site.id);
-    if let Some(route) = purged_by(site, exchange, path) {
-        exchange.route = Some(route);
-        return Routed::Purge(route);
+    if let Some(route) = purged_by(site, view, path) {
+        return Placed { site: Some(site), route: Some(route), to: Routed::Purge(route) };
     }
-    let Some(route) = site.route(&exchange.request.method, exchange.scheme, path) else {
-        return local(Reply::error(
-            StatusCode::NOT_FOUND,
-            "no-route",
-            "no route of this site takes this path",
-        ));
+    let Some(route) = site.route(view.method, view.scheme, path) else {
+        let reply = Reply::error(StatusCode::NOT_FOUND, "no-route", "no route of this site takes this path");
+        return Placed { site: Some(site), ..local(reply) };
     };
-    exchange.route = Some(route);
-    let view = exchange.view();
-    match route.answer(&view) {
+    let to = match route.answer(view) {
         Some(answered) => Routed::Local(Box::new(of_route(answered))),
         None => Routed::To(route),
-    }
+    };
+    Placed { site: Some(site), route: Some(route), to }
 }
 
 /// The route of what a `PURGE` is about; none where the request is none, or a route's `method` asks for it.
-fn purged_by<'r>(site: &'r Site, exchange: &Exchange<'_, '_>, path: &str) -> Option<&'r Arc<Route>> {
-    let method = &exchange.request.method;
-    if !purge::is_purge(method) {
+fn purged_by<'r>(site: &'r Site, view: &RequestView<'_>, path: &str) -> Option<&'r Arc<Route>> {
+    if !purge::is_purge(view.method) {
         return None;
     }
-    let own = site.route(method, exchange.scheme, path);
-    if own.is_some_and(|route| route.names(method)) {
+    let own = site.route(view.method, view.scheme, path);
+    if own.is_some_and(|route| route.names(view.method)) {
         return None;
     }
-    site.route(&Method::GET, exchange.scheme, path)
+    site.route(&Method::GET, view.scheme, path)
 }
 
 fn local(reply: Reply) -> Routed<'static> {
@@ -170,8 +188,8 @@ fn options() -> Reply {
 }
 
 /// What a balancer in front is told.
-fn health(core: &Core) -> Reply {
-    if core.plane.is_draining() {
+fn health(plane: &Plane) -> Reply {
+    if plane.is_draining() {
         return Reply::error(StatusCode::SERVICE_UNAVAILABLE, "draining", "draining").outcome(Outcome::Local);
     }
     Reply::line(StatusCode::OK, "health", "ok\n")

@@ -4,14 +4,17 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
+use http::header::CONTENT_ENCODING;
+use weir_policy::{CacheRules, RangeRules};
+use weir_store::Generation;
 use weir_upstream::InterimSender;
 
 use crate::exchange::{Exchange, forwarded};
 use crate::fill::again::Again;
+use crate::fill::settings::Settings;
 use crate::fill::tally;
 use crate::fill::task::{Errand, Sharing};
 use crate::fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place, PlacesMax};
-use crate::fill::witness::Witness;
 use crate::plan::Route;
 use crate::transform::request;
 
@@ -31,6 +34,25 @@ pub(crate) fn for_fill(exchange: &Exchange<'_, '_>, route: &Route) -> HeaderMap 
     headers
 }
 
+impl Settings for Route {
+    fn rules(&self) -> &CacheRules {
+        &self.rules
+    }
+
+    fn range(&self) -> &RangeRules {
+        &self.range
+    }
+
+    fn for_nobody(&self, fields: &HeaderMap, generation: &Generation) -> HeaderMap {
+        let head = generation.head();
+        let coding = head.stored.headers.get(CONTENT_ENCODING);
+        let variant = &head.stored.variant;
+        let mut headers = request::of_nobody(fields, &generation.key().full, variant, coding);
+        self.towards_origin(&mut headers);
+        headers
+    }
+}
+
 /// Where the client may be sent interim responses: HTTP/1.0 knows none (RFC 9110 §15.2).
 pub(crate) fn interim_sender(exchange: &Exchange<'_, '_>, sender: InterimSender) -> Option<InterimSender> {
     exchange.request.takes_interim.then_some(sender)
@@ -44,7 +66,7 @@ pub(crate) fn again(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option<A
         target: forwarded(route, exchange.path_and_query()).into_owned(),
         headers: for_fill(exchange, route),
         tally: tally::of_site(&exchange.core.observer, exchange.facts.site),
-        witness: Witness::of(exchange.client()),
+        witness: exchange.witness(),
         client: exchange.sharer(),
     }))
 }
@@ -65,16 +87,14 @@ pub(crate) fn errand(
     (again, place): (Arc<Again>, Place),
 ) -> Errand {
     Errand {
-        plane: exchange.core.plane.clone(),
-        observer: exchange.core.observer.clone(),
-        core: exchange.core.number,
-        route: route.clone(),
+        means: exchange.core.means.clone(),
+        settings: route.clone(),
         again,
         scheme: exchange.scheme,
         host: exchange.request.host.as_str().into(),
         path_and_query: exchange.path_and_query().to_owned(),
         client_headers: exchange.request.headers.clone(),
-        client: Witness::of(exchange.client()),
+        client: exchange.witness(),
         validating: None,
         shared,
         cold: None,

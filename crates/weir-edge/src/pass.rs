@@ -29,7 +29,6 @@ use crate::exchange::{Exchange, forwarded};
 use crate::fill::again::strong;
 use crate::fill::judge::strip_of_part;
 use crate::fill::tally;
-use crate::fill::witness::Witness;
 use crate::fill::{Concern, NO_ANSWER, OriginFailure};
 use crate::late::Late;
 use crate::plan::Route;
@@ -157,7 +156,7 @@ fn request(exchange: &Exchange<'_, '_>, route: &Route, body: OutBody) -> OriginR
         prefer: None,
         upgrade: exchange.request.upgrade.clone(),
         tally: Some(tally::of_site(&exchange.core.observer, exchange.facts.site)),
-        witness: Some(Witness::of(exchange.client()).number()),
+        witness: Some(exchange.witness().number()),
         client: exchange.sharer(),
         share: Share::Bounded,
     }

@@ -10,6 +10,7 @@ use weir_store::Store;
 use weir_upstream::Upstream;
 
 use crate::fill::desk::Desk;
+use crate::fill::means::Means;
 use crate::fill::waiters::Bells;
 use crate::hold::HoldRoom;
 use crate::plan::{Plan, Route};
@@ -65,6 +66,17 @@ impl Plane {
             observatory,
             own_id: format!("weir-{:08x}", fastrand::u32(..)).into(),
             draining: AtomicBool::new(false),
+        }
+    }
+
+    /// What the fills and readers of a core work with.
+    pub(crate) fn means(&self, core: usize) -> Means {
+        Means {
+            store: self.store.clone(),
+            desk: self.desk.clone(),
+            observatory: self.observatory.clone(),
+            observer: self.observatory.observer(core),
+            core,
         }
     }
 

@@ -11,7 +11,6 @@ use crate::exchange::Exchange;
 use crate::fetch;
 use crate::fill::desk::Plan;
 use crate::fill::task::{self, Sharing};
-use crate::fill::witness::Witness;
 use crate::job::Job;
 use crate::lookup;
 use crate::outgoing;
@@ -44,7 +43,7 @@ pub(crate) fn in_background(job: &Job<'_, '_, '_>) {
     let whole = Interval::new(0, u64::MAX);
     let (core, now) = (job.core, job.now.mono);
     let key = (generation.key(), core.plane.store.ledger());
-    let who = (core.number, Witness::of(job.client()));
+    let who = (core.number, job.witness());
     let Plan::Lead(lead) = core.plane.desk.plan(who, key, whole, headers, now) else { return };
     let found = lookup::at_hand(job, job.route).generation;
     if found.is_none_or(|found| !Arc::ptr_eq(&found, generation) || is_fresh(job, &found)) {

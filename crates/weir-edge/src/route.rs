@@ -34,7 +34,7 @@ pub struct Route {
     /// The caching rules.
     pub rules: CacheRules,
     /// How long a request waits for a revalidation before what is stale goes out where it may.
-    pub stale_after: Duration,
+    pub revalidation_wait: Duration,
     /// How ranges are fetched that are not held.
     pub range: RangeRules,
     /// Whether `Cache-Status` names the key.
@@ -113,7 +113,7 @@ impl Route {
             place: resolved.place.to_string(),
             print_id,
             rules: resolved.cache.clone(),
-            stale_after: resolved.stale_after,
+            revalidation_wait: resolved.revalidation_wait,
             range: resolved.range,
             show_key: resolved.show_key,
             purgers: peers(&resolved.purgers),

@@ -11,11 +11,11 @@ use weir_policy::{Answer, ContentRange, Freshness, Interval, Reusable, answer};
 use weir_store::{Generation, Head as HeldHead, Printed};
 
 use crate::deliver::multipart::{Form, Multipart};
-use crate::deliver::source::{Held, Source};
+use crate::deliver::source::Source;
 use crate::exchange::Exchange;
 use crate::fill::Seat;
 use crate::fill::again::Again;
-use crate::fill::tail::Tail;
+use crate::fill::reader::{self, Filled};
 use crate::job::Job;
 use crate::late::Late;
 use crate::limit;
@@ -140,16 +140,18 @@ fn source(
 ) -> Source {
     let refill = exchange.refill.take();
     match from {
-        From::Held if generation.blocks().is_some() => Source::Held(Held::new(generation, interval, None)),
+        From::Held if generation.blocks().is_some() => {
+            Source::Held(reader::Reader::new(generation, interval, None))
+        }
         From::Held => {
             let refill = refill.or_else(|| parts::refill(exchange, route, &generation));
-            Source::Held(Held::new(generation, interval, refill))
+            Source::Held(reader::Reader::new(generation, interval, refill))
         }
         From::Fill(seat, again) => {
             let store = exchange.core.plane.store.clone();
             let refill = parts::refill(exchange, route, &generation);
-            let tail = Tail::new(seat, generation.clone(), interval, again, store);
-            Source::Held(Held::filling(generation, interval, tail, refill))
+            let filled = Filled::new(seat, generation, again, store);
+            Source::Held(reader::Reader::filling(filled, interval, refill))
         }
     }
 }

@@ -3,14 +3,27 @@
 
 use std::collections::HashMap;
 use std::future::Future;
+use std::rc::Rc;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
 
 use tokio::sync::{mpsc, watch};
 use weir_policy::Now;
 use weir_store::{Scope, Store, Usage};
 use weir_upstream::Upstream;
 
+use weir_front::{
+    Body as _, Client, ContentError, Done, End, LocalFuture, Part, Request, Sent, Service as _,
+};
+use weir_observe::SiteId;
+
+use crate::response::Response;
+
+use crate::core::Core;
 use crate::edge::StartError;
 use crate::explain::{self, Explanation, Question};
 use crate::plan::Plan;
@@ -44,17 +57,7 @@ impl House {
             bound.extend(bind(address, 1)?.into_iter().map(|bound| (number, bound)));
             manners.push(Manner { greeting: *greeting });
         }
-        let mut upstreams = HashMap::new();
-        for settings in plan.upstreams() {
-            let name = settings.name.clone();
-            let made = Upstream::new(settings);
-            let upstream = made.map_err(|source| StartError::Upstream { name: name.clone(), source })?;
-            upstreams.insert(name, upstream);
-        }
-        let store = Store::new(plan.memory_bytes());
-        let (limits, trusted) = (Arc::new(plan.limits()), Arc::new(plan.trusted()));
-        let running = Running { limits, trusted, plan: Arc::new(plan), upstreams };
-        let plane = Arc::new(Plane::new(store, 1, running, observatory));
+        let plane = plane(plan, observatory)?;
         let (orders, receiver) = mpsc::unbounded_channel();
         let (count, held) = watch::channel(0);
         // Invariant: there is one seat for one worker.
@@ -104,6 +107,125 @@ impl House {
     pub fn explain(&self, question: &Question) -> Result<Explanation, String> {
         explain::explain(&self.plane, question)
     }
+}
+
+/// A data plane that nobody can connect to: a request goes in as a value, and its response comes out as one. It shows that
+/// whatever speaks another protocol is one more caller of the walk, and no change of it.
+pub struct Alone {
+    plane: Arc<Plane>,
+    core: Rc<Core>,
+}
+
+/// What came of a request.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status; `None` where there was no response.
+    pub status: Option<StatusCode>,
+    /// All fields.
+    pub headers: HeaderMap,
+    /// The body as far as it came.
+    pub body: Vec<u8>,
+    /// Why it broke off, where it did.
+    pub cut: Option<&'static str>,
+}
+
+impl Alone {
+    /// Makes the plan's upstreams and no listener. Called within a `LocalSet`, which answers what comes of it.
+    ///
+    /// # Errors
+    /// An upstream that cannot be made.
+    pub fn begin(plan: Plan, observatory: Arc<Observatory>) -> Result<Alone, StartError> {
+        let plane = plane(plan, observatory)?;
+        Ok(Alone { core: service::of_worker(0, plane.clone()), plane })
+    }
+
+    /// Has a request answered that has come to an end already: `content` is all of it.
+    pub async fn ask(&self, mut request: Request, content: Bytes) -> Answer {
+        let (core, plan) = (&*self.core, self.core.plan());
+        let mut client = Nobody { content: Some(content).filter(|content| !content.is_empty()) };
+        let (response, note) = core.call(&plan, &mut request, &mut client).await;
+        let Response { head, late, mut body, .. } = response;
+        let status = head.status();
+        let headers = head.fields(&late);
+        let (mut bytes, mut cut) = (Vec::new(), None);
+        loop {
+            match body.next(PIECE_BYTES_MAX).await {
+                Ok(Some(piece)) => bytes.extend_from_slice(&piece),
+                Ok(None) => break,
+                Err(broken) => {
+                    cut = Some(broken.word);
+                    break;
+                }
+            }
+        }
+        let end = cut.map_or(End::Whole, End::Cut);
+        let sent = Sent { body_bytes: bytes.len() as u64, first_byte: None, last_byte: None, end };
+        core.done(note, &Done { status, sent, ended: clock::mono() });
+        Answer { status, headers, body: bytes, cut }
+    }
+
+    /// What would happen to a request. Blocks.
+    ///
+    /// # Errors
+    /// A sentence, where the question is not a request.
+    pub fn explain(&self, question: &Question) -> Result<Explanation, String> {
+        explain::explain(&self.plane, question)
+    }
+
+    /// What was counted so far.
+    pub fn snapshot(&self) -> Snapshot {
+        self.plane.observatory.snapshot()
+    }
+}
+
+/// Bytes of a body that are asked for at a time.
+const PIECE_BYTES_MAX: usize = 64 << 10;
+
+/// A client that has sent all and waits for as long as it takes.
+struct Nobody {
+    content: Option<Bytes>,
+}
+
+impl Client for Nobody {
+    fn poll_gone(&mut self, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+
+    fn content(&mut self) -> LocalFuture<'_, Result<Part, ContentError>> {
+        let part = self.content.take().map_or(Part::End, Part::Data);
+        Box::pin(std::future::ready(Ok(part)))
+    }
+
+    fn interim<'f>(
+        &'f mut self,
+        _: StatusCode,
+        _: &'f HeaderMap,
+    ) -> LocalFuture<'f, Result<(), ContentError>> {
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn has_ended(&self) -> bool {
+        false
+    }
+
+    fn moved(&mut self) {}
+
+    fn count_for(&mut self, _: SiteId) {}
+}
+
+/// The shared parts of a data plane of one core.
+fn plane(plan: Plan, observatory: Arc<Observatory>) -> Result<Arc<Plane>, StartError> {
+    let mut upstreams = HashMap::new();
+    for settings in plan.upstreams() {
+        let name = settings.name.clone();
+        let made = Upstream::new(settings);
+        let upstream = made.map_err(|source| StartError::Upstream { name: name.clone(), source })?;
+        upstreams.insert(name, upstream);
+    }
+    let store = Store::new(plan.memory_bytes());
+    let (limits, trusted) = (Arc::new(plan.limits()), Arc::new(plan.trusted()));
+    let running = Running { limits, trusted, plan: Arc::new(plan), upstreams };
+    Ok(Arc::new(Plane::new(store, 1, running, observatory)))
 }
 
 /// Both clocks as this thread has them.

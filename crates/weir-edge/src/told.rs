@@ -84,6 +84,11 @@ impl Told {
         Told::new(Outcome::Miss, why.word(), Some(why.into()))
     }
 
+    /// Why it was not simply a hit, in the log's word.
+    pub(crate) fn detail(&self) -> &'static str {
+        self.detail
+    }
+
     /// Whether the request passes only because of what is remembered of its key.
     pub(crate) fn is_of_memory(&self) -> bool {
         self.detail == PassReason::Uncacheable.word()

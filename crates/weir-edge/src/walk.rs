@@ -4,10 +4,11 @@
 use std::sync::Arc;
 
 use weir_front::{Client, Request};
-use weir_policy::{Consult, MissReason, Reusable, StaleUse, Verdict, consult, verdict};
+use weir_policy::{MissReason, Reusable, StaleUse};
 use weir_store::Generation;
 
 use crate::core::{Core, HeldPlan};
+use crate::decide::{self, Beside, Consulted, Decision, Reuse, decide};
 use crate::exchange::{Exchange, Note};
 use crate::job::Job;
 use crate::local::{self, Routed};
@@ -39,53 +40,51 @@ pub(crate) async fn walk<'c>(
 
 /// Answers a request that a route sends to an upstream.
 async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> Response {
-    if exchange.request.is_too_large() {
-        return local::too_large(exchange);
-    }
-    if exchange.request.upgrade.is_some() {
-        return pass::pass(exchange, route, Told::upgrade()).await;
-    }
-    let ask = match consult(&exchange.view(), &route.rules) {
-        Consult::Use(ask) => ask,
-        Consult::Pass(reason) => return pass::pass(exchange, route, Told::pass(reason)).await,
+    let request = exchange.request;
+    let beside = Beside { is_too_large: request.is_too_large(), is_upgrade: request.upgrade.is_some() };
+    let ask = match decide::consulted(&exchange.view(), &route.rules, beside) {
+        Consulted::LookUp(ask) => ask,
+        Consulted::Pass(reason) => return pass::pass(exchange, route, Told::pass(reason)).await,
+        Consulted::Upgrade => return pass::pass(exchange, route, Told::upgrade()).await,
+        Consulted::TooLarge => return local::too_large(exchange),
     };
     let Held { generation, has_siblings } = lookup::find(exchange, route).await;
-    let head = generation.as_ref().map(|generation| generation.head());
-    let verdict = verdict(&ask, head.as_ref().map(|head| &head.stored), exchange.now);
-    drop(head);
-    // A verdict about a generation is only reached with one.
+    let decision = decide(&exchange.view(), &ask, generation.as_deref(), has_siblings, exchange.now);
     let told = Told::miss(MissReason::Gone);
     let mut job = Job { exchange, route, ask, validating: None, told };
-    match (verdict, generation) {
-        (Verdict::Hit(reusable), Some(generation)) => {
-            job.told = Told::hit(&reusable);
-            reuse(&mut job, generation, reusable).await
+    match (decision, generation) {
+        (Decision::Serve(reuse), Some(generation)) => {
+            refresh(&mut job, &generation, &reuse);
+            serve::held(&mut job, generation, reuse.reusable)
         }
-        (Verdict::Stale(reusable, how), Some(generation)) => {
-            if how == StaleUse::WhileRevalidate {
-                job.validating = Some(generation.clone());
-                revalidate::in_background(&job);
-            }
-            job.told = Told::stale(&reusable);
-            reuse(&mut job, generation, reusable).await
+        (Decision::Complete(reuse), Some(generation)) => {
+            refresh(&mut job, &generation, &reuse);
+            complete(&mut job, generation, reuse.reusable).await
         }
-        (Verdict::Revalidate(revalidation), Some(generation)) => {
+        (Decision::Revalidate(revalidation), Some(generation)) => {
             revalidate::now(&mut job, generation, revalidation).await
         }
-        (Verdict::GatewayTimeout, _) => local::only_if_cached(job.exchange),
-        (Verdict::Miss(reason), _) => {
-            job.told = Told::miss(if has_siblings { MissReason::Vary } else { reason });
+        (Decision::GatewayTimeout, _) => local::only_if_cached(job.exchange),
+        (Decision::Fetch(reason), _) => {
+            job.told = Told::miss(reason);
             fetch::fetch(&mut job).await
         }
+        // What is held is only decided about where it is.
         (_, None) => fetch::fetch(&mut job).await,
     }
 }
 
-/// Serves what is held, once it is certain that what is missing of it can be had.
-async fn reuse(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reusable: Reusable) -> Response {
-    if generation.is_whole() {
-        return serve::held(job, generation, reusable);
+/// What is served stale in its window is asked about without a client (RFC 5861 §3).
+fn refresh(job: &mut Job<'_, '_, '_>, generation: &Arc<Generation>, reuse: &Reuse) {
+    job.told = reuse.told;
+    if reuse.stale == Some(StaleUse::WhileRevalidate) {
+        job.validating = Some(generation.clone());
+        revalidate::in_background(job);
     }
+}
+
+/// Serves what is held, once it is certain that what is missing of it can be had.
+async fn complete(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reusable: Reusable) -> Response {
     match parts::confirm(job.exchange, job.route, &job.ask, &generation).await {
         Confirmed::Held => serve::held(job, generation, reusable),
         Confirmed::Coming => {

@@ -9,11 +9,11 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use tokio::io::{AsyncRead, AsyncWrite};
 use weir_clock::Now;
 use weir_observe::{Observer, SiteId};
-use weir_wire::{Host, Refusal, Target, print};
+use weir_wire::{Framing, Host, Refusal, RequestHead, Target, Version, print};
 
 use crate::limits::ClientLimits;
 use crate::listen::{Clients, Peer, Trusted};
@@ -80,6 +80,21 @@ pub struct Request {
 }
 
 impl Request {
+    /// That of an HTTP/1 head.
+    pub fn of_head(head: RequestHead, peer: Rc<PeerInfo>, at: Now) -> Request {
+        let RequestHead { method, target, host, version, headers, framing, upgrade, .. } = head;
+        let (takes_interim, protocol) = match version {
+            Version::Http10 => (false, "HTTP/1.0"),
+            Version::Http11 => (true, "HTTP/1.1"),
+        };
+        let content = match framing {
+            Framing::None => Length::None,
+            Framing::Length(length) => Length::Known(length),
+            Framing::Chunked | Framing::Close => Length::Unknown,
+        };
+        Request { method, target, host, headers, content, upgrade, takes_interim, protocol, peer, at }
+    }
+
     /// Whether there is content at all.
     pub fn has_content(&self) -> bool {
         !matches!(self.content, Length::None | Length::Known(0))
@@ -258,6 +273,24 @@ impl Prepared {
     pub fn text(&self) -> &Bytes {
         &self.text
     }
+
+    /// The fields by name; values are not copied.
+    pub fn fields(&self) -> HeaderMap {
+        let mut fields = HeaderMap::new();
+        let mut at = 0;
+        while let Some(length) = memchr::memchr(b'\n', &self.text[at..]) {
+            // Invariant: every line ends with CRLF, and what stands there was a field before. The status line has no such name.
+            let line = self.text.slice(at..at + length.saturating_sub(1));
+            at += length + 1;
+            let Some(colon) = memchr::memchr(b':', &line) else { continue };
+            let name = HeaderName::from_bytes(&line[..colon]);
+            let value = HeaderValue::from_maybe_shared(line.slice((colon + 2).min(line.len())..));
+            if let (Ok(name), Ok(value)) = (name, value) {
+                fields.append(name, value);
+            }
+        }
+        fields
+    }
 }
 
 /// Status and fields of a response; what differs from response to response is said by a [`Late`].
@@ -278,6 +311,29 @@ impl Head {
             Head::Prepared(prepared) => Some(prepared.status),
             Head::Made(status, _) => Some(*status),
             Head::None => None,
+        }
+    }
+
+    /// All fields by name, `late` among them: for a protocol that encodes fields one by one.
+    pub fn fields(self, late: &impl Late) -> HeaderMap {
+        let mut fields = match self {
+            Head::Prepared(prepared) => prepared.fields(),
+            Head::Made(_, fields) => fields,
+            Head::None => HeaderMap::new(),
+        };
+        late.write(&mut ByName(&mut fields));
+        fields
+    }
+}
+
+struct ByName<'m>(&'m mut HeaderMap);
+
+impl Fields for ByName<'_> {
+    fn add(&mut self, name: &'static str, value: impl FnOnce(&mut Vec<u8>)) {
+        let mut text = Vec::new();
+        value(&mut text);
+        if let Ok(value) = HeaderValue::try_from(text) {
+            self.0.append(HeaderName::from_static(name), value);
         }
     }
 }
@@ -409,3 +465,6 @@ pub trait Service: Sized + 'static {
     /// Whether the process is going down: no further request on any connection.
     fn is_draining(&self) -> bool;
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,13 +1,15 @@
 //! What one worker has counted: cells that this worker alone writes and the control plane reads.
 //!
-//! A cell is a relaxed load and a relaxed store, no locked instruction; the whole is aligned so that two workers never
-//! write to one cache line. If two threads ever write the same cells, counts are lost; nothing worse happens.
+//! A cell is a relaxed load and a relaxed store, no locked instruction; the whole is aligned so that two
+//! workers never write to one cache line. If two threads ever write the same cells, counts are lost; nothing
+//! worse happens.
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use parking_lot::Mutex;
 
+use super::counts::{Cells, Count, SiteCount, bump};
 use super::latency::LatencyCells;
 use super::reasons;
 use super::record::{Completion, Facts, Outcome, Storing};
@@ -20,19 +22,11 @@ const SITE_CHUNKS: usize = 256;
 /// Words counted one by one in each table; those beyond are counted as `other`.
 const WORDS_MAX: usize = 192;
 
-/// Adds to a cell that one thread alone writes.
-pub(super) fn bump(cell: &AtomicU64, by: u64) {
-    cell.store(cell.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
-}
-
 /// The cells of one site.
 #[derive(Debug, Default)]
 pub(super) struct SiteCells {
     pub(super) requests: [AtomicU64; Outcome::ALL.len()],
-    pub(super) body_bytes: AtomicU64,
-    pub(super) client_bytes: AtomicU64,
-    pub(super) origin_requests: AtomicU64,
-    pub(super) origin_bytes: AtomicU64,
+    pub(super) counts: Cells<{ SiteCount::ALL.len() }>,
 }
 
 /// How often each static word was seen.
@@ -67,33 +61,12 @@ impl Words {
 pub struct Counters {
     pub(super) requests: [AtomicU64; Outcome::ALL.len()],
     pub(super) statuses: [AtomicU64; 6],
-    pub(super) client_bytes: AtomicU64,
-    pub(super) cached_bytes: AtomicU64,
-    pub(super) cut: AtomicU64,
-    pub(super) client_gone: AtomicU64,
+    pub(super) counts: Cells<{ Count::ALL.len() }>,
     pub(super) first_byte: [LatencyCells; Outcome::ALL.len()],
     pub(super) total: [LatencyCells; Outcome::ALL.len()],
-    pub(super) stored: AtomicU64,
     pub(super) not_stored: Words,
     pub(super) details: Words,
     pub(super) errors: Words,
-    pub(super) connections_accepted: AtomicU64,
-    pub(super) connections_closed: AtomicU64,
-    pub(super) connections_refused: AtomicU64,
-    pub(super) connections_displaced: AtomicU64,
-    pub(super) requests_begun: AtomicU64,
-    pub(super) requests_ended: AtomicU64,
-    pub(super) tunnels_opened: AtomicU64,
-    pub(super) tunnels_closed: AtomicU64,
-    pub(super) origin_requests: AtomicU64,
-    pub(super) origin_bytes: AtomicU64,
-    pub(super) fills_begun: AtomicU64,
-    pub(super) fills_ended: AtomicU64,
-    pub(super) fills_failed: AtomicU64,
-    pub(super) collapsed: AtomicU64,
-    pub(super) retries: AtomicU64,
-    pub(super) panics: AtomicU64,
-    pub(super) log_lost: AtomicU64,
     sites: [OnceLock<Box<[SiteCells]>>; SITE_CHUNKS],
     /// What no site can be named for.
     pub(super) nowhere: SiteCells,
@@ -101,40 +74,38 @@ pub struct Counters {
 
 impl Counters {
     pub(super) fn new() -> Self {
-        let zero = || AtomicU64::new(0);
         Counters {
             requests: Default::default(),
             statuses: Default::default(),
-            client_bytes: zero(),
-            cached_bytes: zero(),
-            cut: zero(),
-            client_gone: zero(),
+            counts: Cells::default(),
             first_byte: std::array::from_fn(|_| LatencyCells::new()),
             total: std::array::from_fn(|_| LatencyCells::new()),
-            stored: zero(),
             not_stored: Words::default(),
             details: Words::default(),
             errors: Words::default(),
-            connections_accepted: zero(),
-            connections_closed: zero(),
-            connections_refused: zero(),
-            connections_displaced: zero(),
-            requests_begun: zero(),
-            requests_ended: zero(),
-            tunnels_opened: zero(),
-            tunnels_closed: zero(),
-            origin_requests: zero(),
-            origin_bytes: zero(),
-            fills_begun: zero(),
-            fills_ended: zero(),
-            fills_failed: zero(),
-            collapsed: zero(),
-            retries: zero(),
-            panics: zero(),
-            log_lost: zero(),
             sites: [const { OnceLock::new() }; SITE_CHUNKS],
             nowhere: SiteCells::default(),
         }
+    }
+
+    /// Counts one of a row.
+    pub fn count(&self, count: Count) {
+        self.add(count, 1);
+    }
+
+    /// Counts several of a row.
+    pub fn add(&self, count: Count, by: u64) {
+        self.counts.add(count as usize, by);
+    }
+
+    /// Counts one of a row of a site.
+    pub fn count_site(&self, site: SiteId, count: SiteCount) {
+        self.add_site(site, count, 1);
+    }
+
+    /// Counts several of a row of a site.
+    pub fn add_site(&self, site: SiteId, count: SiteCount, by: u64) {
+        self.site(site).counts.add(count as usize, by);
     }
 
     /// Counts a finished request.
@@ -142,9 +113,9 @@ impl Counters {
         let outcome = facts.outcome as usize;
         bump(&self.requests[outcome], 1);
         bump(&self.statuses[usize::from(facts.status / 100).min(5)], 1);
-        bump(&self.client_bytes, facts.body_bytes);
+        self.add(Count::ClientBodyBytes, facts.body_bytes);
         if facts.outcome.is_from_cache() {
-            bump(&self.cached_bytes, facts.body_bytes);
+            self.add(Count::CachedBodyBytes, facts.body_bytes);
         }
         if let Some(first_byte) = facts.first_byte {
             self.first_byte[outcome].add(first_byte);
@@ -152,12 +123,17 @@ impl Counters {
         self.total[outcome].add(facts.total);
         match facts.completion {
             Completion::Whole => {}
-            Completion::Cut => bump(&self.cut, 1),
-            Completion::ClientGone => bump(&self.client_gone, 1),
+            Completion::Cut => {
+                self.count(Count::Cut);
+                if facts.detail == reasons::SEND_STALL {
+                    self.count_site(facts.site, SiteCount::SendStallCuts);
+                }
+            }
+            Completion::ClientGone => self.count(Count::ClientGone),
         }
         match facts.storing {
             Storing::NotAsked => {}
-            Storing::Stored { .. } => bump(&self.stored, 1),
+            Storing::Stored { .. } => self.count(Count::Stored),
             Storing::NotStored(word) => self.not_stored.add(word),
         }
         if !facts.detail.is_empty() && facts.outcome != Outcome::Hit {
@@ -165,7 +141,7 @@ impl Counters {
         }
         let site = self.site(facts.site);
         bump(&site.requests[outcome], 1);
-        bump(&site.body_bytes, facts.body_bytes);
+        site.counts.add(SiteCount::ClientBodyBytes as usize, facts.body_bytes);
     }
 
     fn site(&self, id: SiteId) -> &SiteCells {
@@ -176,17 +152,17 @@ impl Counters {
 
     /// A request for this site was written to an origin.
     pub fn origin_sent(&self, site: SiteId) {
-        bump(&self.site(site).origin_requests, 1);
+        self.count_site(site, SiteCount::OriginRequests);
     }
 
     /// Bytes for this site were read from an origin.
     pub fn origin_read(&self, site: SiteId, bytes: u64) {
-        bump(&self.site(site).origin_bytes, bytes);
+        self.add_site(site, SiteCount::OriginBytes, bytes);
     }
 
     /// Bytes were written to a client of this site.
     pub fn client_bytes(&self, site: SiteId, bytes: u64) {
-        bump(&self.site(site).client_bytes, bytes);
+        self.add_site(site, SiteCount::ClientBytes, bytes);
     }
 
     /// The cells of a site, if this worker has ever counted something near it.
@@ -196,77 +172,77 @@ impl Counters {
 
     /// A client's connection was accepted.
     pub fn connection_accepted(&self) {
-        bump(&self.connections_accepted, 1);
+        self.count(Count::ConnectionsAccepted);
     }
 
     /// An accepted connection has ended.
     pub fn connection_closed(&self) {
-        bump(&self.connections_closed, 1);
+        self.count(Count::ConnectionsClosed);
     }
 
     /// A client's connection was turned away: a limit, or a bad PROXY header.
     pub fn connection_refused(&self) {
-        bump(&self.connections_refused, 1);
+        self.count(Count::ConnectionsRefused);
     }
 
     /// A client's idle connection was closed so that another could have its place.
     pub fn connection_displaced(&self) {
-        bump(&self.connections_displaced, 1);
+        self.count(Count::ConnectionsDisplaced);
     }
 
     /// A request's head has been read.
     pub fn request_begun(&self) {
-        bump(&self.requests_begun, 1);
+        self.count(Count::RequestsBegun);
     }
 
     /// A request that was begun is done with.
     pub fn request_ended(&self) {
-        bump(&self.requests_ended, 1);
+        self.count(Count::RequestsEnded);
     }
 
     /// An upgraded connection became a tunnel.
     pub fn tunnel_opened(&self) {
-        bump(&self.tunnels_opened, 1);
+        self.count(Count::TunnelsOpened);
     }
 
     /// A tunnel has ended.
     pub fn tunnel_closed(&self) {
-        bump(&self.tunnels_closed, 1);
+        self.count(Count::TunnelsClosed);
     }
 
     /// A request was sent to an origin.
     pub fn origin_asked(&self) {
-        bump(&self.origin_requests, 1);
+        self.count(Count::ForwardedRequests);
     }
 
     /// Body bytes arrived from an origin.
     pub fn origin_bytes(&self, bytes: u64) {
-        bump(&self.origin_bytes, bytes);
+        self.add(Count::OriginBodyBytes, bytes);
     }
 
     /// A fill has begun.
     pub fn fill_begun(&self) {
-        bump(&self.fills_begun, 1);
+        self.count(Count::Fills);
     }
 
     /// A fill has ended whole.
     pub fn fill_ended(&self) {
-        bump(&self.fills_ended, 1);
+        self.count(Count::FillsEnded);
     }
 
     /// A fill has ended without being whole.
     pub fn fill_failed(&self) {
-        bump(&self.fills_failed, 1);
+        self.count(Count::FillsFailed);
     }
 
     /// A request joined the fill of another.
     pub fn collapsed(&self) {
-        bump(&self.collapsed, 1);
+        self.count(Count::Collapsed);
     }
 
     /// A request to an origin was tried again.
     pub fn retried(&self) {
-        bump(&self.retries, 1);
+        self.count(Count::ForwardedRetries);
     }
 
     /// Something went wrong between Weir and an origin, or inside Weir; the word names it.
@@ -276,6 +252,6 @@ impl Counters {
 
     /// A walk or a fill panicked.
     pub fn panicked(&self) {
-        bump(&self.panics, 1);
+        self.count(Count::Panics);
     }
 }

@@ -1,8 +1,8 @@
 //! Events: what happens to what is stored, as JSON lines to a file or to who listens on a unix socket.
 //!
-//! While nobody listens an event costs one relaxed load. While somebody does it goes into a bounded queue; what does not fit is
-//! counted, and told once there is room. The thread `weir-events` formats and writes; nobody waits for it, however slow or dead
-//! the other side is.
+//! While nobody listens an event costs one relaxed load. While somebody does it goes into a bounded queue;
+//! what does not fit is counted, and told once there is room. The thread `weir-events` formats and writes;
+//! nobody waits for it, however slow or dead the other side is.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -87,7 +87,7 @@ pub struct Event {
 /// Where events go.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventTarget {
-    /// A file, appended to, made with mode 0640 if missing, opened anew by [`Events::reopen`].
+    /// A file, appended to, made with mode 0640 if missing, opened again by [`Events::reopen`].
     File(PathBuf),
     /// A unix socket on which somebody listens.
     Socket(PathBuf),
@@ -104,7 +104,8 @@ pub struct EventSettings {
     pub kinds: u32,
 }
 
-/// Says how things stand: a kind, names with their values, and a state. Asked four times a second while somebody listens.
+/// Says how things stand: a kind, names with their values, and a state. Asked four times a second while
+/// somebody listens.
 pub type States = Box<dyn Fn() -> Vec<(EventKind, Vec<(&'static str, String)>, String)> + Send + Sync>;
 
 /// The events of a process.
@@ -171,7 +172,7 @@ impl Events {
         let _ = self.shared.states.set(states);
     }
 
-    /// Opens the file anew, after a rotation.
+    /// Opens the file again, after a rotation.
     pub fn reopen(&self) {
         self.shared.reopen.fetch_add(1, Ordering::Relaxed);
     }
@@ -181,7 +182,8 @@ impl Events {
         (self.shared.written.load(Ordering::Relaxed), self.shared.lost_all.load(Ordering::Relaxed))
     }
 
-    /// Tells events in this way from now on, or not at all. What waits to be told in the old way still is, where it can be.
+    /// Tells events in this way from now on, or not at all. What waits to be told in the old way still is,
+    /// where it can be.
     ///
     /// # Errors
     /// The file cannot be opened, or the thread not be started; then nothing has changed.
@@ -261,8 +263,8 @@ impl Out {
         Ok(())
     }
 
-    /// Writes all lines, and takes away those that are written whole. What a connection that broke had of a line is told anew on
-    /// the next; a file goes on where it was.
+    /// Writes all lines, and takes away those that are written whole. What a connection that broke had of a
+    /// line is told again on the next; a file goes on where it was.
     fn write(&mut self, lines: &mut Vec<u8>) -> io::Result<()> {
         if self.sink.is_none() {
             self.open()?;

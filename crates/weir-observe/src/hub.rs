@@ -9,7 +9,8 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use parking_lot::Mutex;
 
-use super::counters::{Counters, SITES_MAX, bump};
+use super::counters::{Counters, SITES_MAX};
+use super::counts::Count;
 use super::events::Events;
 use super::log::{Command, LogError, LogSettings, LogThread, OpenLogs, Shared};
 use super::record::{Description, Facts, Record};
@@ -87,7 +88,8 @@ impl Observatory {
         }
     }
 
-    /// The number under which a site is counted; the same for the same name. `SiteId::NONE` beyond 16,384 names.
+    /// The number under which a site is counted; the same for the same name. `SiteId::NONE` beyond 16,384
+    /// names.
     pub fn site(&self, name: &str) -> SiteId {
         let mut sites = self.sites.lock();
         if let Some(id) = sites.ids.get(name) {
@@ -109,9 +111,9 @@ impl Observatory {
         for (counters, _) in &self.workers {
             sum.merge(counters);
         }
-        sum.log_lost += self.shared.unwritten.load(Ordering::Relaxed);
-        (sum.events, sum.events_lost) = self.events.counts();
-        sum.settle();
+        sum.counts[Count::LogDropped] += self.shared.unwritten.load(Ordering::Relaxed);
+        let (written, dropped) = self.events.counts();
+        (sum.counts[Count::Events], sum.counts[Count::EventsDropped]) = (written, dropped);
         sum
     }
 
@@ -121,7 +123,7 @@ impl Observatory {
         snapshot::sites(self.workers.iter().map(|(counters, _)| &**counters), &names)
     }
 
-    /// Opens the log files anew, after a rotation.
+    /// Opens the log files again, after a rotation.
     pub fn reopen(&self) {
         self.events.reopen();
         self.tell(Command::Reopen);
@@ -175,7 +177,8 @@ impl Observer {
         self.shared.wanted.load(Ordering::Relaxed)
     }
 
-    /// Counts a finished request and, when a log is wanted, hands it on. `describe` is called only then. Never waits.
+    /// Counts a finished request and, when a log is wanted, hands it on. `describe` is called only then.
+    /// Never waits.
     pub fn record(&self, facts: &Facts, describe: impl FnOnce() -> Description) {
         self.counters.finished(facts);
         if !self.wants_records() {
@@ -185,12 +188,15 @@ impl Observer {
         match self.queue.try_send(record) {
             Ok(()) if self.shared.asleep.load(Ordering::SeqCst) => self.thread.unpark(),
             Ok(()) => {}
-            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => bump(&self.counters.log_lost, 1),
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                self.counters.count(Count::LogDropped)
+            }
         }
     }
 }
 
-/// Received bytes as a text for a [`Description`]: what is not UTF-8 is replaced, what passes 2 KiB is left out.
+/// Received bytes as a text for a [`Description`]: what is not UTF-8 is replaced, what passes 2 KiB is left
+/// out.
 pub fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(&bytes[..bytes.len().min(TEXT_BYTES_MAX)]).into_owned()
 }

@@ -1,7 +1,8 @@
-//! A histogram of durations: four buckets to a power of two, from 1 µs to 134 s, so a quantile is off by 12 % at most.
+//! A histogram of durations: four buckets to a power of two, from 1 µs to 134 s, so a quantile is off by 12 %
+//! at most.
 //!
-//! One worker writes; anyone may read a copy. The boundaries shown outside are powers of two of a microsecond, where the
-//! counts are exact.
+//! One worker writes; anyone may read a copy. The boundaries shown outside are powers of two of a
+//! microsecond, where the counts are exact.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -30,8 +31,8 @@ impl LatencyCells {
     /// Counts one duration. Called by one thread only.
     pub(super) fn add(&self, duration: Duration) {
         let us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-        super::counters::bump(&self.buckets[bucket(us)], 1);
-        super::counters::bump(&self.sum_us, us);
+        super::counts::bump(&self.buckets[bucket(us)], 1);
+        super::counts::bump(&self.sum_us, us);
     }
 }
 
@@ -67,7 +68,8 @@ impl Latency {
         bounds_us().map(|bound| self.buckets[..bucket(bound)].iter().sum()).collect()
     }
 
-    /// The duration below which the share `quantile` (0 to 1) of all lies, in microseconds; `None` when nothing was counted.
+    /// The duration below which the share `quantile` (0 to 1) of all lies, in microseconds; `None` when
+    /// nothing was counted.
     pub fn quantile_us(&self, quantile: f64) -> Option<u64> {
         let count = self.count();
         if count == 0 {

@@ -1,13 +1,14 @@
 //! What is seen of Weir's work: a record of each finished request, counters per worker, the access log.
 //!
-//! The data plane hands values in and never asks a question back. Nothing in here waits: a counter is a plain store to a
-//! cell that one worker alone writes, a record goes into a bounded queue and is counted as lost when that is full.
-//! Formatting and writing happen on the thread `weir-log`.
+//! The data plane hands values in and never asks a question back. Nothing in here waits: a counter is a plain
+//! store to a cell that one worker alone writes, a record goes into a bounded queue and is counted as lost
+//! when that is full. Formatting and writing happen on the thread `weir-log`.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod counters;
+mod counts;
 mod events;
 mod hub;
 mod latency;
@@ -19,6 +20,7 @@ mod site;
 mod snapshot;
 
 pub use counters::Counters;
+pub use counts::{Count, Counts, Level, Row, SiteCount, SiteCounts, Sums};
 pub use events::{Event, EventKind, EventSettings, EventTarget, Events, States};
 pub use hub::{Observatory, Observer, text};
 pub use latency::{Latency, bounds_us};

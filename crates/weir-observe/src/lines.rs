@@ -1,4 +1,5 @@
-//! A record as a line: JSON, the combined format, or the columns a person reads on a terminal. Pure; the caller writes.
+//! A record as a line: JSON, the combined format, or the columns a person reads on a terminal. Pure; the
+//! caller writes.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -30,7 +31,8 @@ pub(super) fn json(object: &impl Serialize, out: &mut Vec<u8>) {
     }
 }
 
-/// JSON in which all that steers a terminal is escaped, beyond what must be: of clients' fields a line is shown as it is.
+/// JSON in which all that steers a terminal is escaped, beyond what must be: of clients' fields a line is
+/// shown as it is.
 struct Escaping;
 
 impl Formatter for Escaping {
@@ -45,7 +47,8 @@ impl Formatter for Escaping {
     }
 }
 
-/// Whether a character moves the cursor, ends a line or turns the direction of writing. None is beyond U+FFFF.
+/// Whether a character moves the cursor, ends a line or turns the direction of writing. None is beyond
+/// U+FFFF.
 fn steers(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
@@ -79,7 +82,8 @@ fn or_dash(text: &str) -> &str {
     if text.is_empty() { "-" } else { text }
 }
 
-/// Text inside double quotes: quotes, backslashes and all that is not visible ASCII as `\xHH`, so that a line stays a line.
+/// Text inside double quotes: quotes, backslashes and all that is not visible ASCII as `\xHH`, so that a line
+/// stays a line.
 fn quoted(text: &str, out: &mut Vec<u8>) {
     for &byte in text.as_bytes() {
         match byte {

@@ -1,7 +1,7 @@
 //! The access log's thread: takes records from the workers' queues, formats them, writes them.
 //!
-//! It sleeps while nothing comes and gathers for 10 ms while something does, so that a worker wakes it at most once a
-//! burst. A log that cannot be written loses lines, which are counted; nobody waits for it.
+//! It sleeps while nothing comes and gathers for 10 ms while something does, so that a worker wakes it at
+//! most once a burst. A log that cannot be written loses lines, which are counted; nobody waits for it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -51,7 +51,7 @@ pub enum LogTarget {
     Stdout,
     /// Standard error.
     Stderr,
-    /// A file, appended to, made with mode 0640 if missing, opened anew by `Observatory::reopen`.
+    /// A file, appended to, made with mode 0640 if missing, opened again by `Observatory::reopen`.
     File(PathBuf),
 }
 
@@ -157,7 +157,7 @@ impl Sink {
     fn reopen(&mut self) {
         if let Out::File(path, file) = &mut self.out {
             match open(path) {
-                Ok(anew) => *file = anew,
+                Ok(again) => *file = again,
                 Err(error) => {
                     tracing::error!(path = %path.display(), %error, "cannot reopen the access log; the old file stays in use");
                 }

@@ -1,8 +1,8 @@
-//! Every reason that the log, `Cache-Status` and the metrics say, with what it means: one table, from which the guide's page is
-//! printed. It must not decide anything.
+//! Every reason that the log, `Cache-Status` and the metrics say, with what it means: one table, from which
+//! the guide's page is printed. It must not decide anything.
 //!
-//! A word that has no row fails the test beside this file, which looks for words in the rooms that say them, and every scenario
-//! that meets it: what is counted is asserted to have a row in a debug build.
+//! A word that has no row fails the test beside this file, which looks for words in the rooms that say them,
+//! and every scenario that meets it: what is counted is asserted to have a row in a debug build.
 
 use std::fmt::Write;
 
@@ -15,7 +15,8 @@ pub enum ReasonFor {
     NotHit,
     /// Weir answered by itself.
     Local,
-    /// The request was not understood, or passed a limit; or the origin's response was malformed in the same way.
+    /// The request was not understood, or passed a limit; or the origin's response was malformed in the same
+    /// way.
     Message,
     /// The origin gave no response, or not all of one.
     Origin,
@@ -37,6 +38,9 @@ pub struct Reason {
 const fn row(of: ReasonFor, word: &'static str, meaning: &'static str) -> Reason {
     Reason { word, of, meaning }
 }
+
+/// A client took no byte for `limits.send_stall`.
+pub(crate) const SEND_STALL: &str = "send-stall";
 
 /// All of them, in the order of the page.
 pub const REASONS: &[Reason] = {
@@ -145,7 +149,7 @@ pub const REASONS: &[Reason] = {
             "request",
             "The client wants it validated: `no-cache`, `max-age` or `min-fresh` in its request.",
         ),
-        row(NotHit, "refresh", "The route's `refresh` fetches it anew."),
+        row(NotHit, "refresh", "The route's `refresh` fetches it again."),
         row(
             NotHit,
             "stale-if-error",
@@ -158,8 +162,8 @@ pub const REASONS: &[Reason] = {
         ),
         row(
             NotHit,
-            "stale-after",
-            "The origin took longer than `stale_after`, and what is held went out stale.",
+            "revalidation-wait",
+            "The origin took longer than `revalidation_wait`, and what is held went out stale.",
         ),
         row(NotHit, "method", "Past the cache: only GET and HEAD are answered from it."),
         row(NotHit, "body", "Past the cache: the request has a body, which is in no key."),
@@ -353,7 +357,7 @@ pub const REASONS: &[Reason] = {
         row(Origin, "no-validator", "The rest of a part could not be asked for: it has no strong `ETag`."),
         row(Origin, "no-length", "The rest of a part could not be asked for: its length is not known."),
         row(Origin, "no-range", "The rest of a part could not be asked for: there is no range to name."),
-        row(Cut, "send-stall", "The client took no byte for `limits.send_stall`."),
+        row(Cut, SEND_STALL, "The client took no byte for `limits.send_stall`."),
         row(Cut, "read-rate", "The client took less than `limits.read_rate`."),
         row(
             Cut,
@@ -408,9 +412,9 @@ pub fn markdown() -> String {
 
 const HEAD: &str = "# Reasons
 
-Why something was not stored, not a hit, refused or cut is said by a word, the same in the access log (`detail`, `not_stored`), in
-`Cache-Status` (`detail`), in `weir status`, in `weir explain` and in the metrics. This page is printed from the program's own table
-(`crates/weir-observe/src/reasons.rs`), and a test fails where a word is missing.
+Why something was not stored, not a hit, refused or cut is said by a word, the same in the access log (`detail`,
+`not_stored`), in `Cache-Status` (`detail`), in `weir status`, in `weir explain` and in the metrics. This page is
+printed from the program's own table (`crates/weir-observe/src/reasons.rs`), and a test fails where a word is missing.
 ";
 
 const SECTIONS: [(ReasonFor, &str, &str); 6] = [

@@ -1,7 +1,8 @@
-//! One finished request as plain values: the numbers that are always counted and the texts that only a log wants.
+//! One finished request as plain values: the numbers that are always counted and the texts that only a log
+//! wants.
 //!
-//! The status is the one that was on the wire. Reasons are static words, the same in the log, in `Cache-Status` and in the
-//! metrics (RFC 9211 §2.2 and the project's glossary).
+//! The status is the one that was on the wire. Reasons are static words, the same in the log, in
+//! `Cache-Status` and in the metrics (RFC 9211 §2.2 and the project's glossary).
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -53,8 +54,8 @@ impl Outcome {
         self.is_from_cache() || matches!(self, Outcome::Miss | Outcome::Pass)
     }
 
-    /// The share *from the cache*: of the requests for content of an origin, those that the cache answered. `None` where there
-    /// were none. The counts are in the order of [`Outcome::ALL`].
+    /// The share *from the cache*: of the requests for content of an origin, those that the cache answered.
+    /// `None` where there were none. The counts are in the order of [`Outcome::ALL`].
     pub fn hit_ratio(counts: &[u64; Outcome::ALL.len()]) -> Option<f64> {
         let sum = |is_counted: fn(Outcome) -> bool| -> u64 {
             let counted = Outcome::ALL.iter().zip(counts).filter(|(outcome, _)| is_counted(**outcome));

@@ -245,14 +245,18 @@ fn workers_are_summed() {
     assert_eq!(sum.requests_of(Outcome::Hit), 2);
     assert_eq!(sum.requests, [2, 0, 1, 0, 1, 0, 1]);
     assert_eq!(sum.statuses, [0, 0, 4, 0, 0, 1]);
-    assert_eq!((sum.connections_accepted, sum.connections_open), (2, 1));
-    assert_eq!((sum.requests_begun, sum.requests_running), (2, 1));
-    assert_eq!((sum.fills_begun, sum.fills_running, sum.fills_failed), (2, 1, 1));
-    assert_eq!(sum.client_bytes, 3 * 18_432 + 2_100);
-    assert_eq!(sum.cached_bytes, 2 * 18_432);
-    assert_eq!((sum.stored, sum.not_stored["set-cookie"], sum.errors["connection_refused"]), (1, 1, 1));
+    assert_eq!((sum.counts[Count::ConnectionsAccepted], sum.now(&Level::CONNECTIONS)), (2, 1));
+    assert_eq!((sum.counts[Count::RequestsBegun], sum.now(&Level::REQUESTS)), (2, 1));
+    let failed = sum.counts[Count::FillsFailed];
+    assert_eq!((sum.counts[Count::Fills], sum.now(&Level::FILLS), failed), (2, 1, 1));
+    assert_eq!(sum.counts[Count::ClientBodyBytes], 3 * 18_432 + 2_100);
+    assert_eq!(sum.counts[Count::CachedBodyBytes], 2 * 18_432);
+    assert_eq!(
+        (sum.counts[Count::Stored], sum.not_stored["set-cookie"], sum.errors["connection_refused"]),
+        (1, 1, 1)
+    );
     assert_eq!(sum.sites[0].requests[Outcome::Hit as usize], 2);
-    assert_eq!(sum.sites[1].body_bytes, 18_432);
+    assert_eq!(sum.sites[1].counts[SiteCount::ClientBodyBytes], 18_432);
     assert_eq!((&*sum.sites[2].name, sum.sites[2].requests), ("-", [0, 0, 0, 0, 1, 0, 1]));
     assert_eq!(sum.first_byte[Outcome::Hit as usize].count(), 2);
     hub.finish(Duration::from_secs(5));
@@ -280,8 +284,12 @@ fn sites_and_words_are_bounded() {
     let sum = hub.snapshot();
     let (site, nowhere) = (&sum.sites[16_383], &sum.sites[16_384]);
     assert_eq!(site.requests[Outcome::Hit as usize], 1);
-    assert_eq!((site.client_bytes, site.origin_requests, site.origin_bytes), (7, 1, 11));
-    assert_eq!((nowhere.client_bytes, nowhere.requests[Outcome::Hit as usize]), (9, 1));
+    let of = |count| site.counts[count];
+    assert_eq!(
+        (of(SiteCount::ClientBytes), of(SiteCount::OriginRequests), of(SiteCount::OriginBytes)),
+        (7, 1, 11)
+    );
+    assert_eq!((nowhere.counts[SiteCount::ClientBytes], nowhere.requests[Outcome::Hit as usize]), (9, 1));
     assert!(sum.errors.len() <= 194);
     assert_eq!(sum.errors.values().sum::<u64>(), 1_000);
     assert!(sum.errors["other"] > 800);
@@ -337,7 +345,7 @@ fn records_reach_files_and_follow_a_rotation() {
     say("/four");
     hub.finish(Duration::from_secs(5));
     assert!(holds(&path, "/four"));
-    assert_eq!(hub.snapshot().log_lost, 0);
+    assert_eq!(hub.snapshot().counts[Count::LogDropped], 0);
 }
 
 #[test]
@@ -362,7 +370,7 @@ fn a_log_that_cannot_be_written_loses_records_and_blocks_nobody() {
         observer.record(&hit(), || record("/", hit()).description);
     }
     hub.finish(Duration::from_secs(5));
-    assert_eq!(hub.snapshot().log_lost, 20_000);
+    assert_eq!(hub.snapshot().counts[Count::LogDropped], 20_000);
 }
 
 #[test]

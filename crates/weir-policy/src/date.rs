@@ -1,5 +1,5 @@
-//! Dates in fields, read as a recipient should (RFC 9110 §5.6.7): all three forms, whatever the case of their names and
-//! of their zone (RFC 9111 §4.2). It must not read a clock.
+//! Dates in fields, read as a recipient should (RFC 9110 §5.6.7): all three forms, whatever the case of their
+//! names and of their zone (RFC 9111 §4.2). It must not read a clock.
 
 use http::HeaderValue;
 use std::time::{Duration, SystemTime};

@@ -184,8 +184,8 @@ pub(crate) fn initial_age(headers: &HeaderMap, requested: Now, received: Now) ->
     apparent.max(said + response_delay)
 }
 
-/// The field Age in seconds (RFC 9111 §5.1): zero where there is none. Of a list, over however many lines, the first
-/// member counts; one that is not a non-negative integer is ignored.
+/// The field Age in seconds (RFC 9111 §5.1): zero where there is none. Of a list, over however many lines,
+/// the first member counts; one that is not a non-negative integer is ignored.
 pub fn age_s(headers: &HeaderMap) -> u32 {
     let lines = headers.get_all(header::AGE).iter();
     let members = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));

@@ -50,7 +50,7 @@ pub use range::{Asked, range_from_front, wanted_cold};
 pub use request::RequestView;
 pub use rules::{
     CacheRules, ClientDirectives, CloseDelimited, Errors, HeaderTrigger, Heuristics, KeyRules, QueryOrder,
-    QueryRule, SetCookie, StaleRules, Surrogate, Triggers,
+    QueryRule, RangeRules, SetCookie, StaleRules, Surrogate, Triggers,
 };
 pub use storable::{BodyEnd, NotStored, Storable, storable};
 pub use stored::{ETag, Facts, Stored, StoredFlags, Validators};

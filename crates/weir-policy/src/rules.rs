@@ -6,14 +6,15 @@ use std::time::Duration;
 /// The caching rules of one route. `Default` is Weir's safe default for every choice.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CacheRules {
-    /// The lifetime where the origin names none (`ttl`), of errors and redirects a minute at most. `None`: then only
-    /// Last-Modified gives one.
+    /// The lifetime where the origin names none (`ttl`), of errors and redirects a minute at most. `None`:
+    /// then only Last-Modified gives one.
     pub ttl: Option<Duration>,
-    /// The lifetime of 200 and 203 whatever the origin names (`ttl_override`). It never makes storable what no-store, private,
-    /// Set-Cookie, Authorization or the status forbid, and `no-cache` still asks for validation.
+    /// The lifetime of 200 and 203 whatever the origin names (`ttl_override`). It never makes storable what
+    /// no-store, private, Set-Cookie, Authorization or the status forbid, and `no-cache` still asks for
+    /// validation.
     pub ttl_override: Option<Duration>,
-    /// The lifetime told to browsers (`browser_ttl`) in place of the origin's max-age and Expires, where the status is
-    /// [`is_of_content`](crate::is_of_content).
+    /// The lifetime told to browsers (`browser_ttl`) in place of the origin's max-age and Expires, where the
+    /// status is [`is_of_content`](crate::is_of_content).
     pub browser_ttl: Option<Duration>,
     /// Windows in which a stale response may be used.
     pub stale: StaleRules,
@@ -37,9 +38,9 @@ pub struct CacheRules {
     pub key: KeyRules,
 }
 
-/// Grace windows of a route (RFC 5861), each counted from the moment the response turns stale. `None` leaves it
-/// to the origin's directives. What the origin forbids (must-revalidate, proxy-revalidate, s-maxage, no-cache)
-/// stays forbidden.
+/// Grace windows of a route (RFC 5861), each counted from the moment the response turns stale. `None` leaves
+/// it to the origin's directives. What the origin forbids (must-revalidate, proxy-revalidate, s-maxage,
+/// no-cache) stays forbidden.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StaleRules {
     /// stale-while-revalidate in place of the origin's.
@@ -84,11 +85,12 @@ pub enum CloseDelimited {
     Store,
 }
 
-/// For which statuses a lifetime is guessed from Last-Modified (RFC 9111 §4.2.2) or taken from the route's `ttl`.
+/// For which statuses a lifetime is guessed from Last-Modified (RFC 9111 §4.2.2) or taken from the route's
+/// `ttl`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Heuristics {
-    /// 200, 203, 204, 300, 301, 308, 404, 405, 410: those of RFC 9110 §15.1 that one client's odd request cannot
-    /// bring about for all others.
+    /// 200, 203, 204, 300, 301, 308, 404, 405, 410: those of RFC 9110 §15.1 that one client's odd request
+    /// cannot bring about for all others.
     #[default]
     Safe,
     /// All of RFC 9110 §15.1, with 414, which is never stored otherwise, and 501.
@@ -100,7 +102,8 @@ pub enum Heuristics {
 /// Whether a 5xx or a 400 may be stored. By heuristics or a route's `ttl` none ever is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Errors {
-    /// A 5xx where the origin itself gives it a lifetime; a 400 never, since one client's odd request brings it about.
+    /// A 5xx where the origin itself gives it a lifetime; a 400 never, since one client's odd request brings
+    /// it about.
     #[default]
     Explicit,
     /// Neither.
@@ -152,8 +155,8 @@ pub struct KeyRules {
     pub cookies: Vec<String>,
 }
 
-/// Which query parameters are part of the key; what is not is dropped from the origin's request too. Names are
-/// compared as received, without decoding; `*` in a pattern stands for any run of characters.
+/// Which query parameters are part of the key; what is not is dropped from the origin's request too. Names
+/// are compared as received, without decoding; `*` in a pattern stands for any run of characters.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum QueryRule {
     /// All.
@@ -175,4 +178,32 @@ pub enum QueryOrder {
     Received,
     /// Sorted by name, parameters of one name in the order received; so towards the origin, too.
     Sorted,
+}
+
+/// How ranges are fetched that are not held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RangeRules {
+    /// A range is fetched to the end of the chunk in which it ends, in bytes.
+    pub chunk_bytes: u64,
+    /// Whether the rest of the object is fetched in the background.
+    pub fills_whole: bool,
+    /// Whether parts are kept that do not say which version they are of, each by itself.
+    pub keeps_alone: bool,
+    /// How far ahead of a reader what is missing is asked for, in bytes.
+    pub ahead_bytes: u64,
+    /// How many origin requests a response has under way for what it is missing.
+    pub parallel: usize,
+}
+
+/// The defaults.
+impl Default for RangeRules {
+    fn default() -> RangeRules {
+        RangeRules {
+            chunk_bytes: 1 << 20,
+            fills_whole: false,
+            keeps_alone: false,
+            ahead_bytes: 8 << 20,
+            parallel: 4,
+        }
+    }
 }

@@ -216,7 +216,7 @@ pub enum Failure {
     NoAnswer,
     /// What it sent is no response, or Weir itself could not ask it.
     Unusable,
-    /// It has not answered yet, and the route's `stale_after` is over.
+    /// It has not answered yet, and the route's `revalidation_wait` is over.
     Slow,
 }
 
@@ -229,8 +229,8 @@ pub enum Excuse {
     Unreachable,
 }
 
-/// Whether what is held may go out because the origin gave no good answer about it (stale-if-error, RFC 5861 §4;
-/// disconnected, RFC 9111 §4.2.4), and what lets it. Where not, the failure is passed on.
+/// Whether what is held may go out because the origin gave no good answer about it (stale-if-error, RFC 5861
+/// §4; disconnected, RFC 9111 §4.2.4), and what lets it. Where not, the failure is passed on.
 pub fn error_reusable(
     ask: &Ask,
     stored: &Stored,
@@ -269,10 +269,11 @@ pub fn error_reusable(
     is_within.then_some((reusable, Excuse::Unreachable))
 }
 
-/// For how long past its freshness a response goes out where the origin gives no answer at all: zero where a directive
-/// forbids that (RFC 9111 §4.2.4).
+/// For how long past its freshness a response goes out where the origin gives no answer at all: zero where a
+/// directive forbids that (RFC 9111 §4.2.4).
 ///
-/// What the origin says by stale-if-error is the most, "absent other information" (RFC 5861 §4): that is the route's own key.
+/// What the origin says by stale-if-error is the most, "absent other information" (RFC 5861 §4): that is the
+/// route's own key.
 pub fn unreachable_window(stored: &Stored, rules: &StaleRules) -> Duration {
     let flags = stored.facts.flags;
     let bonds = [StoredFlags::MUST_REVALIDATE, StoredFlags::NO_CACHE, StoredFlags::DOUBTED];

@@ -60,6 +60,7 @@ pub use shelf::Lag;
 pub use stocks::{Live, SiteStocks, Stock};
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
 pub use tier::{Ask, Emptied, Gone, Place, Seating, Standing, SweepUsage, Twice};
+pub use volume::Writing;
 pub use volumes::{AttachError, Attached, VolumeState};
 pub use watch::{Evicted, Eviction, VolumeWatcher, Watcher};
 pub use writer::{Full, Unsealed, Writer};

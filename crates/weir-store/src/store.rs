@@ -3,6 +3,8 @@
 //! It knows what is held, not what it means: which generation answers a request is the caller's to say (`select`), and
 //! no header is ever read here.
 
+mod below;
+
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -24,9 +26,9 @@ use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, 
 use crate::listing::{Listing, Page, Unlisted, list};
 use crate::shelf::Shelf;
 use crate::stocks::{Live, SiteStocks, live, share_quotas, stocks};
+use crate::tier::{Ask, Gone, Place, Seating, Stowing, digest_below};
 #[cfg(test)]
-use crate::tier::Outdone;
-use crate::tier::{Ask, Gone, Place, Seating, Standing, Stowing, Tier, digest_below};
+use crate::tier::{Outdone, Tier};
 use crate::volume::{ReadError, Volume};
 use crate::watch::{VolumeWatcher, Watcher};
 use crate::writer::{Kind, Writer};
@@ -450,33 +452,6 @@ impl Store {
         });
         writer.stow(stowing);
         Some(writer)
-    }
-
-    /// Whether a generation is still being written to the volume: what is not found of it may be in a moment.
-    pub fn is_going_down(&self, generation: &Generation) -> bool {
-        // What does not keep up is not waited for.
-        let keeps_up = |tier: &Tier| !matches!(tier.standing(), Standing::Slow | Standing::Ejected);
-        generation.home().is_some_and(|tier| keeps_up(&tier) && tier.is_going_down(generation))
-    }
-
-    /// What the volume has by now at `offset` of a body that memory keeps only a window of, as [`Generation::fetch`].
-    ///
-    /// # Errors
-    /// [`Gone`] where it has nothing there, or not yet.
-    ///
-    /// # Cancel safety
-    /// Safe: nothing was taken.
-    pub async fn fetch_below(
-        &self,
-        generation: &Generation,
-        place: &mut Place,
-        offset: u64,
-        max: usize,
-    ) -> Result<Option<Piece>, Gone> {
-        if let Some(tier) = generation.home() {
-            tier.attach(generation);
-        }
-        generation.fetch(place, offset, max).await
     }
 
     /// Gives a generation the head that a 304 made of its old one (RFC 9111 §4.3.4); `stamp` is the ledger's number

@@ -43,7 +43,7 @@ use crate::head::{Head, detached, head_bytes};
 use crate::ledger::{Judged, Ledger, Stamp};
 use crate::shelf::Shelf;
 use crate::volume::codec;
-use crate::volume::put::Fate;
+use crate::volume::put::{Fate, Writing};
 use crate::volume::{Health, Named, Put, ReadError, Record, Verified, Volume, VolumeUsage};
 
 /// Two heads of one object are written down at least so far apart.
@@ -367,11 +367,16 @@ impl Tier {
 
     /// Whether a generation is still being written, so that what is not found of it may be found in a moment.
     pub(crate) fn is_going_down(&self, generation: &Generation) -> bool {
-        let going_down = self.going_down.lock();
-        going_down
-            .get(&generation.object())
-            .and_then(|going| going.fate.upgrade())
-            .is_some_and(|fate| fate.ended().is_none())
+        self.fate(generation).is_some_and(|fate| fate.ended().is_none())
+    }
+
+    /// A wait for more of a generation that is still being written.
+    pub(crate) fn writing(&self, generation: &Generation) -> Option<Writing> {
+        self.fate(generation)?.writing()
+    }
+
+    fn fate(&self, generation: &Generation) -> Option<Arc<Fate>> {
+        self.going_down.lock().get(&generation.object())?.fate.upgrade()
     }
 
     /// Takes an object out.

@@ -56,7 +56,7 @@ pub(crate) use index::KeyHash;
 pub(crate) use log::{LOG_BEGIN, Logged};
 pub use purse::DayBudget;
 pub(crate) use purse::Spent;
-pub use put::Ended;
+pub use put::{Ended, Writing};
 pub use reader::{Candidate, Checked, FIRST_READ_BYTES, Part, Position, ReadError, Record};
 pub(crate) use record::Place;
 pub use recover::{OpenError, Recovered};

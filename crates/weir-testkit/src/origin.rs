@@ -33,7 +33,8 @@ struct House {
     running: AtomicUsize,
     running_peak: AtomicUsize,
     stopped: AtomicBool,
-    sockets: Mutex<Vec<Socket>>,
+    /// A second handle of each open connection, by its number.
+    sockets: Mutex<HashMap<usize, Socket>>,
 }
 
 /// A running origin; it stops when it is dropped.
@@ -240,7 +241,7 @@ impl Origin {
 
     /// Closes every connection, as an origin does that restarts; it goes on listening.
     pub fn drop_connections(&self) {
-        for socket in self.house.sockets.lock().unwrap().drain(..) {
+        for (_, socket) in self.house.sockets.lock().unwrap().drain() {
             socket.shutdown(Shutdown::Both);
         }
     }
@@ -254,23 +255,33 @@ impl Drop for Origin {
     }
 }
 
-fn serve(house: &Arc<House>, socket: Socket) {
+fn serve(house: &Arc<House>, mut socket: Socket) {
     let number = house.connections.fetch_add(1, Ordering::SeqCst) + 1;
     let _ = socket.patience(2 * PATIENCE);
-    house.sockets.lock().unwrap().extend(socket.handle());
+    house.sockets.lock().unwrap().extend(socket.handle().map(|handle| (number, handle)));
     let house = house.clone();
-    let job = move || converse(&house, socket, number);
+    let job = move || {
+        let after = converse(&house, &mut socket, number);
+        // While there is another handle of it, a connection is neither closed nor reset.
+        drop(house.sockets.lock().unwrap().remove(&number));
+        match after {
+            After::Next => {}
+            After::Close => socket.shutdown(Shutdown::Both),
+            After::Reset => socket.reset(),
+        }
+    };
     std::thread::Builder::new().stack_size(256 * 1024).spawn(job).unwrap();
 }
 
-fn converse(house: &House, mut socket: Socket, number: usize) {
+/// Answers the requests of a connection, one after another, and says how it ends.
+fn converse(house: &House, socket: &mut Socket, number: usize) -> After {
     let mut buf = Vec::new();
-    while let Some(raw) = read_head(&mut socket, &mut buf) {
+    while let Some(raw) = read_head(socket, &mut buf) {
         let request = Request::parse(raw, number);
         house.seen.lock().unwrap().push(Seen { request: request.clone() });
         let running = house.running.fetch_add(1, Ordering::SeqCst) + 1;
         house.running_peak.fetch_max(running, Ordering::SeqCst);
-        let mut exchange = Exchange::new(&request, &mut socket, &mut buf);
+        let mut exchange = Exchange::new(&request, socket, &mut buf);
         match handler(house, &request) {
             Some(script) => script(&mut exchange),
             None => {
@@ -280,12 +291,11 @@ fn converse(house: &House, mut socket: Socket, number: usize) {
         }
         let after = exchange.finish();
         house.running.fetch_sub(1, Ordering::SeqCst);
-        match after {
-            After::Next => {}
-            After::Close => return socket.shutdown(Shutdown::Both),
-            After::Reset => return socket.reset(),
+        if after != After::Next {
+            return after;
         }
     }
+    After::Next
 }
 
 fn handler(house: &House, request: &Request) -> Option<Handler> {

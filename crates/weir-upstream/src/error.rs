@@ -250,8 +250,9 @@ impl OriginError {
         )
     }
 
-    /// Whether there was no answer at all: the origin could not be reached, or was silent until its time ran out, or the
-    /// connection ended before a whole head. What Weir's own bounds refuse is never asked, and what is malformed is an answer.
+    /// Whether there was no answer at all: the origin could not be reached, or was silent until its time ran
+    /// out, or the connection ended before a whole head. What Weir's own bounds refuse is never asked, and
+    /// what is malformed is an answer.
     pub fn is_no_answer(&self) -> bool {
         match self {
             Self::Lookup { .. }

@@ -14,7 +14,7 @@ use weir_control::state::ACCOUNTS;
 use weir_control::{AccountsUse, Holding, SiteAccount, Sites, SitesOrder, Stock, UnsoundFile, Used, UsedIn};
 use weir_edge::Edge;
 use weir_edge::plan::site_hash;
-use weir_observe::{Observatory, Outcome, SiteSnapshot};
+use weir_observe::{Observatory, Outcome, SiteCount, SiteSnapshot};
 
 /// Opens the accounts in the state folder, and keeps them from now on.
 ///
@@ -37,9 +37,9 @@ fn counted(site: SiteSnapshot) -> Counted {
         passes: of(Outcome::Pass),
         local: of(Outcome::Local),
         refused: of(Outcome::Refused),
-        client_bytes: site.client_bytes,
-        origin_requests: site.origin_requests,
-        origin_bytes: site.origin_bytes,
+        client_bytes: site.counts[SiteCount::ClientBytes],
+        origin_requests: site.counts[SiteCount::OriginRequests],
+        origin_bytes: site.counts[SiteCount::OriginBytes],
     };
     Counted { name: site.name, flows }
 }

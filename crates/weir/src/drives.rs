@@ -382,9 +382,9 @@ impl Inner {
                 self.let_go(slot, &why, true);
             }
             Some(Act::Pass) => {
-                let most = slot.wanted.read_ms_max;
-                slot.why = Some(format!("something took longer than {most} ms"));
-                tracing::warn!("volume {} is slow: something took longer than {most} ms", slot.path());
+                let most = slot.wanted.read_timeout.0;
+                slot.why = Some(format!("something took longer than {most:?}"));
+                tracing::warn!("volume {} is slow: something took longer than {most:?}", slot.path());
                 slot.attached().inspect(|attached| attached.set_slow(true));
             }
             Some(Act::Await) => {

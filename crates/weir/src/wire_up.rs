@@ -481,6 +481,7 @@ fn variant(variant: weir_edge::StoredVariant) -> StoredVariant {
         ttl_left_s: variant.freshness.left_s(),
         while_revalidate_s: variant.freshness.while_revalidate.as_secs(),
         if_error_s: variant.freshness.if_error.as_secs(),
+        if_unreachable_s: variant.if_unreachable.as_secs(),
         flags: variant.marks.into_iter().map(str::to_owned).collect(),
         vary: selecting.map(|(field, value)| SelectingField { field, value }).collect(),
         tags: variant.tags,

@@ -35,7 +35,7 @@ pub enum WithoutValidator {
     Pass,
     /// It is kept as it came, up to 1 MiB, and answers the ranges that lie in it. It is never put together with another. The
     /// origin is asked for just what the client asks for.
-    Alone,
+    Separate,
 }
 
 /// What is fetched beside what is asked for.

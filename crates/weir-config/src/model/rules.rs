@@ -38,7 +38,7 @@ pub struct Rules {
     /// How long a request waits for the origin to confirm what is stale; then that goes out where `stale` or the origin
     /// allows it, and the origin's answer is for the next. Default: 2 s.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub stale_after: Option<Duration>,
+    pub revalidation_wait: Option<Duration>,
     /// How ranges of objects are fetched that are not held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub range: Option<Range>,
@@ -102,12 +102,14 @@ pub struct Stale {
     /// Answered at once, while they are fetched anew in the background.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub while_revalidate: Option<Duration>,
-    /// Answered when the origin fails: an error (500, 502, 503, 504), or none that can be read, or no answer at all.
+    /// Answered when the origin fails: an error (500, 502, 503, 504), or none that can be read, or no answer
+    /// at all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_error: Option<Duration>,
-    /// Answered when the origin gives no answer at all: it cannot be reached, closes the connection, or is silent until the time for an
-    /// answer is over. Not what `must-revalidate`, `proxy-revalidate`, `s-maxage` or `no-cache` forbids. Of this and `if_error` the longer
-    /// counts. Default: 1 h, or where the origin says `stale-if-error`, that. `"0s"`: never.
+    /// Answered when the origin gives no answer at all: it cannot be reached, closes the connection, or is
+    /// silent until the time for an answer is over. Not what `must-revalidate`, `proxy-revalidate`,
+    /// `s-maxage` or `no-cache` forbids. Of this and `if_error` the longer counts. Default: 1 h, or where the
+    /// origin says `stale-if-error`, that. `"0s"`: never.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub if_unreachable: Option<Duration>,
 }

@@ -26,7 +26,7 @@ impl Rules {
                 if_error: near.if_error.or(far.if_error),
                 if_unreachable: near.if_unreachable.or(far.if_unreachable),
             }),
-            stale_after: self.stale_after.or(base.stale_after),
+            revalidation_wait: self.revalidation_wait.or(base.revalidation_wait),
             range: joined(&self.range, &base.range, |near, far| Range {
                 chunk: near.chunk.or(far.chunk),
                 fill: near.fill.or(far.fill),
@@ -65,7 +65,7 @@ impl Rules {
         let default = RangeRules::default();
         RangeRules {
             chunk_bytes: range.chunk.map_or(default.chunk_bytes, |size| size.0),
-            keeps_alone: range.without_validator == Some(WithoutValidator::Alone),
+            keeps_alone: range.without_validator == Some(WithoutValidator::Separate),
             fills_whole: range.fill == Some(RangeFill::Whole),
             ahead_bytes: range.ahead.map_or(default.ahead_bytes, |size| size.0),
             parallel: range.parallel.map_or(default.parallel, usize::from),

@@ -11,7 +11,7 @@ origins = [\"https://app.example:8443\"]
 host = \"origin\"
 [defaults]
 ttl = \"1m\"
-stale = { while_revalidate = \"1m\", if_error = \"1h\" }
+stale = { while_revalidate = \"1m\", if_error = \"1h\", if_unreachable = \"3h\" }
 response_headers = { set = { X-A = \"defaults\", X-B = \"defaults\", X-C = \"defaults\" }, remove = [\"Server\"] }
 error_pages = { \"*\" = \"<p>all\", \"502\" = \"defaults\" }
 [[site]]
@@ -29,7 +29,7 @@ fn the_nearest_layer_wins() {
 prefix = \"/a\"
 host = \"b.example\"
 ttl = \"0s\"
-stale_after = \"5s\"
+revalidation_wait = \"5s\"
 stale = {{ if_error = \"2h\" }}
 key = {{ headers = [\"Accept\"] }}
 response_headers = {{ remove = [\"X-B\"] }}
@@ -41,7 +41,11 @@ error_pages = {{ \"502\" = \"route\" }}
     assert_eq!((route.cache.ttl, rest.cache.ttl), (Some(Duration::ZERO), Some(Duration::from_secs(60))));
     assert_eq!(route.cache.stale.while_revalidate, Some(Duration::from_secs(60)));
     assert_eq!(route.cache.stale.if_error, Some(Duration::from_secs(7200)));
-    assert_eq!((route.stale_after, rest.stale_after), (Duration::from_secs(5), Duration::from_secs(2)));
+    assert_eq!(route.cache.stale.if_unreachable, Some(Duration::from_secs(3 * 3600)));
+    assert_eq!(
+        (route.revalidation_wait, rest.revalidation_wait),
+        (Duration::from_secs(5), Duration::from_secs(2))
+    );
     assert_eq!(route.cache.key.query, QueryRule::Drop(vec!["utm_*".into()]));
     assert_eq!(route.cache.key.order, QueryOrder::Sorted);
     assert_eq!(route.cache.key.headers, ["accept"]);

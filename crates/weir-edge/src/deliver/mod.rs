@@ -6,20 +6,7 @@ pub(crate) mod source;
 
 use weir_store::Piece;
 
-/// A body broke off: the connection is cut, never ended clean.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("body cut: {word}")]
-pub(crate) struct Cut {
-    /// The word for the log.
-    pub(crate) word: &'static str,
-}
-
-/// A piece's bytes.
-pub(crate) fn bytes_of(piece: &Piece) -> &[u8] {
-    match piece {
-        Piece::Bytes(bytes) => bytes,
-    }
-}
+pub(crate) use crate::fill::reader::{Cut, bytes_of};
 
 /// Bytes of a response in order.
 pub(crate) trait Body {

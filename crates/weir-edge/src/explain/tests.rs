@@ -1,7 +1,7 @@
 //! What `explain` must say, by example.
 
 use http::{HeaderName, HeaderValue, Method};
-use weir_policy::{CacheRules, HeaderTrigger, RequestView, Triggers};
+use weir_policy::{CacheRules, HeaderTrigger, MissReason, RequestView, Triggers};
 
 use super::wording::{Dropped, dropped, everywhere, tags, triggers};
 use super::*;

@@ -3,7 +3,7 @@
 use http::{HeaderMap, header};
 use weir_policy::{
     CacheRules, ClientDirectives, Consult, KeyRules, MissReason, PassReason, RequestView, RevalidateReason,
-    Triggers, consult,
+    StaleUse, Triggers, consult,
 };
 
 use super::StoredVariant;
@@ -14,6 +14,9 @@ const TAGS_SHOWN_MAX: usize = 64;
 /// What is said of text that came uncoded although the request takes codings.
 pub(super) const UNCODED: &str = "text that the origin did not compress, though this request takes it compressed: nginx compresses nothing for a \
      request with Via, unless gzip_proxied allows it (upstream: `via = false` leaves it out)";
+
+/// What is said while an upstream is left alone.
+pub(super) const OUTAGE: &str = "the upstream gave no answer a moment ago, and is asked without a client";
 
 /// What the key leaves out of a query.
 #[derive(Debug, PartialEq, Eq)]
@@ -107,6 +110,23 @@ pub(super) fn everywhere(rules: &CacheRules) -> Vec<String> {
         ClientDirectives::Ignore => {}
     }
     all
+}
+
+/// What is said of a request for another protocol.
+pub(super) const UPGRADE: &str = "the client asks for another protocol";
+
+/// What is said of a `PURGE`.
+pub(super) const PURGE: &str =
+    "a PURGE is answered here, where the route's `purge` allows this client; else with 405";
+
+/// What is said where a part is held, and not all that is wanted.
+pub(super) const PART: &str = "a part is held, and the origin is asked for what is missing of it";
+
+pub(super) fn of_stale(how: StaleUse) -> &'static str {
+    match how {
+        StaleUse::WhileRevalidate => "it goes out stale and is refreshed without a client",
+        StaleUse::MaxStale => "the client takes it stale (max-stale)",
+    }
 }
 
 pub(super) fn of_pass(reason: PassReason) -> &'static str {

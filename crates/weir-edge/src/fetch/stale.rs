@@ -1,5 +1,5 @@
-//! What is held, in place of what is waited for or has failed (RFC 5861 §4; RFC 9111 §4.2.4). It must not decide what may
-//! go out: that is the policy's.
+//! What is held, in place of what is waited for or has failed (RFC 5861 §4; RFC 9111 §4.2.4). It must not
+//! decide what may go out: that is the policy's.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,10 +13,11 @@ use crate::response::Response;
 use crate::{parts, serve};
 use weir_clock as clock;
 
-/// Why what is stale goes out: the origin failed, gave no answer at all, or has not answered within the route's `stale_after`.
+/// Why what is stale goes out: the origin failed, gave no answer at all, or has not answered within the
+/// route's `revalidation_wait`.
 const STALE_IF_ERROR: &str = "stale-if-error";
 const STALE_IF_UNREACHABLE: &str = "stale-if-unreachable";
-const STALE_AFTER: &str = "stale-after";
+const REVALIDATION_WAIT: &str = "revalidation-wait";
 
 /// What goes out in place of an answer.
 pub(crate) struct Instead {
@@ -29,7 +30,7 @@ pub(crate) struct Instead {
 /// The word for why what is held goes out because of a failure.
 pub(crate) fn word(failure: Failure, excuse: Excuse) -> &'static str {
     match (failure, excuse) {
-        (Failure::Slow, _) => STALE_AFTER,
+        (Failure::Slow, _) => REVALIDATION_WAIT,
         (_, Excuse::Error) => STALE_IF_ERROR,
         (_, Excuse::Unreachable) => STALE_IF_UNREACHABLE,
     }
@@ -77,5 +78,5 @@ pub(crate) fn instead_of_asking(job: &Job<'_, '_, '_>) -> Option<Instead> {
 /// From when on what is held may go out in place of what is waited for; never, where nothing held may.
 pub(super) fn slow_at(job: &Job<'_, '_, '_>, fill: &Fill) -> Option<Instant> {
     usable(job, Failure::Slow)?;
-    Some(fill.begun() + job.route.stale_after)
+    Some(fill.begun() + job.route.revalidation_wait)
 }

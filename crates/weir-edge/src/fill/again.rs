@@ -1,5 +1,6 @@
-//! Asking an origin for the rest of a body that is here in part (RFC 9110 §14.2, §13.1.5). Two versions of a body are
-//! never mixed: without a strong validator nothing is asked, and what comes must be the same version to its end.
+//! Asking an origin for the rest of a body that is here in part (RFC 9110 §14.2, §13.1.5). Two versions of a
+//! body are never mixed: without a strong validator nothing is asked, and what comes must be the same version
+//! to its end.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -11,12 +12,11 @@ use weir_store::Generation;
 use weir_upstream::Length;
 use weir_upstream::{OriginBody, OriginRequest, OriginResponse, Share, Tally, Upstream};
 
+use super::settings::Settings;
 use super::witness::Witness;
 
-use crate::plan::Route;
-use crate::transform::request;
-
-/// What is read over of an origin that sends the whole where a part was asked for: 1 MiB, or as much as it brings.
+/// What is read over of an origin that sends the whole where a part was asked for: 1 MiB, or as much as it
+/// brings.
 const SKIP_BYTES_MAX: u64 = 1 << 20;
 
 /// How to ask the origin for the rest.
@@ -71,6 +71,16 @@ impl Again {
     }
 }
 
+/// How a part is asked for, and how much is read over of an origin that sends the whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadOver {
+    /// By its range; no more than is worth it.
+    Little,
+    /// By the whole, of an origin whose parts are of no use: all that comes before, and all that comes behind
+    /// is kept. For readers whose head has gone out already.
+    All,
+}
+
 /// A part of a body.
 pub(crate) struct Part {
     pub(crate) body: OriginBody,
@@ -85,9 +95,11 @@ pub(crate) struct Part {
 pub(crate) enum NoPart {
     /// The origin has another version by now: it has shown its entity tag.
     Changed,
-    /// The origin answers as if it had another version by now, or none. This may be for the request that was sent.
+    /// The origin answers as if it had another version by now, or none. This may be for the request that was
+    /// sent.
     Unlike,
-    /// The origin has the same version, and does not send parts of it, or not such that one can tell. This, too.
+    /// The origin has the same version, and does not send parts of it, or not such that one can tell. This,
+    /// too.
     Unable,
     /// The origin does not answer this request. Of the version nothing was learnt.
     Refused,
@@ -113,8 +125,8 @@ impl Again {
     }
 
     /// The same without any field that a client has chosen, as far as what is stored does not depend on it.
-    pub(crate) fn without_client(&self, generation: &Generation, route: &Route) -> Again {
-        let headers = for_nobody(&self.headers, generation, route);
+    pub(crate) fn without_client(&self, generation: &Generation, settings: &dyn Settings) -> Again {
+        let headers = settings.for_nobody(&self.headers, generation);
         Again { headers, ..self.clone() }
     }
 
@@ -125,15 +137,22 @@ impl Again {
     ///
     /// # Cancel safety
     /// Dropped, it closes its connection.
-    pub(crate) async fn part(&self, generation: &Generation, want: Interval) -> Result<Part, NoPart> {
+    pub(crate) async fn part(
+        &self,
+        generation: &Generation,
+        want: Interval,
+        over: ReadOver,
+    ) -> Result<Part, NoPart> {
         let head = generation.head();
         let etag = strong(&head.stored.headers).ok_or(NoPart::Failed("no-validator"))?.clone();
         drop(head);
         let length = generation.length().ok_or(NoPart::Failed("no-length"))?;
         let range = format!("bytes={}-{}", want.start, want.end - 1);
         let mut headers = self.headers.clone();
-        headers.insert(IF_RANGE, etag.clone());
-        headers.insert(RANGE, HeaderValue::try_from(range).map_err(|_| NoPart::Failed("no-range"))?);
+        if over == ReadOver::Little {
+            headers.insert(IF_RANGE, etag.clone());
+            headers.insert(RANGE, HeaderValue::try_from(range).map_err(|_| NoPart::Failed("no-range"))?);
+        }
         let mut request = self.request(headers);
         // Origins that disagree on what they have would take turns otherwise.
         request.prefer = generation.maker().cloned();
@@ -141,12 +160,17 @@ impl Again {
         let answer = sent.map_err(|error| NoPart::Failed(error.word()))?;
         generation.set_maker(answer.origin.name_shared());
         let head = generation.head();
-        part_in(answer, &head.stored.headers, length, want)
+        part_in(answer, &head.stored.headers, want, (length, over))
     }
 }
 
 /// What an answer has of the bytes `want` of a whole of this length that is stored with these fields.
-fn part_in(answer: OriginResponse, stored: &HeaderMap, length: u64, want: Interval) -> Result<Part, NoPart> {
+fn part_in(
+    answer: OriginResponse,
+    stored: &HeaderMap,
+    want: Interval,
+    (length, over): (u64, ReadOver),
+) -> Result<Part, NoPart> {
     let said = &answer.headers;
     let has_tag = strong(said).is_some() && strong(said) == strong(stored) && may_be_of(said, stored);
     let is_other = strong(said).is_some() && strong(said) != strong(stored);
@@ -169,6 +193,9 @@ fn part_in(answer: OriginResponse, stored: &HeaderMap, length: u64, want: Interv
             is_it.then_some(Part { body: answer.body, skip_bytes, end }).ok_or(NoPart::Unable)
         }
         StatusCode::OK if !has_tag || !is_as_whole => Err(other),
+        StatusCode::OK if over == ReadOver::All => {
+            Ok(Part { body: answer.body, skip_bytes: want.start, end: length })
+        }
         StatusCode::OK if want.start <= skip_bytes_max(want) => {
             Ok(Part { body: answer.body, skip_bytes: want.start, end: want.end })
         }
@@ -197,8 +224,8 @@ pub(super) fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h 
     values.next().filter(|_| values.next().is_none())
 }
 
-/// Whether a part may be of what is stored: two codings of one content are two representations, whatever their tags
-/// (RFC 9110 §8.8.3.3). It need not say its coding (§15.3.7).
+/// Whether a part may be of what is stored: two codings of one content are two representations, whatever
+/// their tags (RFC 9110 §8.8.3.3). It need not say its coding (§15.3.7).
 fn may_be_of(part: &HeaderMap, stored: &HeaderMap) -> bool {
     !part.contains_key(CONTENT_ENCODING) || is_coded_alike(part, stored)
 }
@@ -224,17 +251,6 @@ pub(super) fn part_of(range: &HeaderValue) -> Option<(u64, u64, u64)> {
 /// Digits and nothing else: a sign is none.
 fn number(digits: &str) -> Option<u64> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
-}
-
-/// The fields of a fill's request again, in nobody's name: what no client has chosen, as far as the stored response does not
-/// depend on it.
-fn for_nobody(fields: &HeaderMap, generation: &Generation, route: &Route) -> HeaderMap {
-    let head = generation.head();
-    let coding = head.stored.headers.get(CONTENT_ENCODING);
-    let variant = &head.stored.variant;
-    let mut headers = request::of_nobody(fields, &generation.key().full, variant, coding);
-    route.towards_origin(&mut headers);
-    headers
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Bringing all that is missing of an object of which a part was asked for, in the background (`range.fill = "whole"`). It must
-//! not mix two versions: it asks as readers do, gap by gap.
+//! Bringing all that is missing of an object of which a part was asked for, in the background (`range.fill =
+//! "whole"`). It must not mix two versions: it asks as readers do, gap by gap.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use weir_policy::Interval;
 use weir_store::{BLOCK_BYTES, Generation};
 
-use super::gap::{End, Errand};
+use super::gap::task::Errand;
+use super::machine::End;
 
 /// How many objects are completed at a time; what comes beyond waits for its next reader.
 const RUNNING_MAX: usize = 64;
@@ -15,14 +16,15 @@ const RUNNING_MAX: usize = 64;
 const TRIES_MAX: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Completes a generation where its route wants that, unless it is under way. Called from within the runtime of the errand's core.
+/// Completes a generation where its route wants that, unless it is under way. Called from within the runtime
+/// of the errand's core.
 pub(crate) fn start(errand: &Errand, generation: &Arc<Generation>) {
-    if !errand.route.range.fills_whole {
+    if !errand.settings.range().fills_whole {
         return;
     }
     let at = Arc::as_ptr(generation).addr();
     {
-        let mut completing = errand.plane.desk.completing.lock();
+        let mut completing = errand.means.desk.completing.lock();
         if completing.len() >= RUNNING_MAX || !completing.insert(at) {
             return;
         }
@@ -44,9 +46,9 @@ struct Done {
 impl Drop for Done {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.errand.observer.counters().panicked();
+            self.errand.means.counters().panicked();
         }
-        self.errand.plane.desk.completing.lock().remove(&self.at);
+        self.errand.means.desk.completing.lock().remove(&self.at);
     }
 }
 
@@ -56,15 +58,15 @@ async fn complete(errand: &Errand, generation: &Arc<Generation>) {
     while !generation.is_retired() && tries < TRIES_MAX {
         generation.look_below().await;
         let Some(gap) = generation.gap(Interval::new(0, length)) else { return };
-        let Some(seat) = errand.plane.desk.gaps.seat(errand, generation, gap.start, gap) else { continue };
+        let Some(seat) = errand.seat(generation, gap.start, gap) else { continue };
         let end = seat.ended().await;
         let least = gap.end.min(gap.start.saturating_add(BLOCK_BYTES as u64));
         let is_brought = generation.gap(gap).is_none_or(|left| left.start >= least);
         match end {
             End::Changed | End::Unable => return,
-            End::Brought | End::Failed(_) if is_brought => tries = 0,
+            _ if is_brought => tries = 0,
             // An origin that sends a byte at a time is not asked for each.
-            End::Brought | End::Failed(_) => {
+            _ => {
                 tries += 1;
                 tokio::time::sleep(PAUSE).await;
             }

@@ -14,7 +14,7 @@ use weir_store::{Folded, Generation, Judged, Ledger};
 
 use super::again::strong;
 use super::bringing::{Bringing, Urls};
-use super::gap::Gaps;
+use super::gap::list::Gaps;
 use super::machine::{End, Event, State};
 use super::memory::{Manner, Memory};
 use super::upstreams::Upstreams;

@@ -13,9 +13,10 @@ use weir_store::{Generation, NotAdmitted, Retirement, Writer};
 use weir_upstream::Length;
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
 
-use super::again::{Part, is_coded_alike, strong};
+use super::again::{Part, ReadOver, is_coded_alike, strong};
 use super::cold::{Cold, Kept, placed_alone};
-use super::gap::{self, Begun};
+use super::gap;
+use super::gap::list::Begun;
 use super::machine::Event;
 use super::memory::Manner;
 use super::task::{Errand, Give, Handed, Sharing};
@@ -37,8 +38,8 @@ impl Errand {
     /// No response.
     pub(super) fn fail(&self, fill: &Fill, error: &OriginError) {
         let mut failure = OriginFailure::of(error);
-        self.observer.counters().error(failure.word);
-        let (desk, upstream, now) = (&self.plane.desk, self.again.upstream.name(), clock::mono());
+        self.means.counters().error(failure.word);
+        let (desk, upstream, now) = (&self.means.desk, self.again.upstream.name(), clock::mono());
         match failure.concern {
             Concern::All if error.blame() == Blame::Origin => desk.upstreams.failed(upstream, now),
             // What one client may have is its own affair, and no failure.
@@ -57,7 +58,7 @@ impl Errand {
 
     /// Whom a failure concerns that the request may have caused.
     fn concern(&self, fill: &Fill, now: Instant) -> Concern {
-        match self.plane.desk.memory.witnessed(fill.key().digest, self.client, now) {
+        match self.means.desk.memory.witnessed(fill.key().digest, self.client, now) {
             true => Concern::All,
             false => Concern::Lead,
         }
@@ -86,7 +87,7 @@ impl Errand {
             Length::UntilClose => BodyEnd::Close,
             _ => BodyEnd::Framed,
         };
-        let rules = &self.route.rules;
+        let rules = self.settings.rules();
         let judged =
             storable(&self.view(), response.status, &response.headers, end, requested, received, rules);
         // An error never takes the place of what may still go out instead of it (RFC 5861 §4).
@@ -105,7 +106,7 @@ impl Errand {
                     }
                     Ok((generation, writer)) => {
                         generation.set_maker(response.origin.name_shared());
-                        self.plane.desk.memory.accept(fill.key().digest, clock::mono());
+                        self.means.desk.memory.accept(fill.key().digest, clock::mono());
                         if let Some(fields) =
                             self.for_lead(&response.headers, &generation.head().stored.headers)
                         {
@@ -126,14 +127,14 @@ impl Errand {
 
     /// Notes that there is an answer, and whose.
     fn note(&self, fill: &Fill, response: &OriginResponse) {
-        self.plane.desk.upstreams.answered(self.again.upstream.name());
+        self.means.desk.upstreams.answered(self.again.upstream.name());
         if !response.status.is_server_error() {
-            self.plane.desk.memory.answered(fill.key().digest);
+            self.means.desk.memory.answered(fill.key().digest);
         }
         let _ = fill.origin.set(response.origin.name().into());
         fill.had_age.store(response.headers.contains_key(AGE), Ordering::Relaxed);
         for _ in 0..response.times.retries {
-            self.observer.counters().retried();
+            self.means.counters().retried();
         }
     }
 
@@ -146,13 +147,14 @@ impl Errand {
         mut response: OriginResponse,
         give: Give,
     ) -> bool {
-        if self.route.range.keeps_alone && strong(&response.headers).is_none() {
+        if self.settings.range().keeps_alone && strong(&response.headers).is_none() {
             return self.part_alone(fill, (requested, received), response, give).await;
         }
         let kept = cold.read(&response);
         strip_of_part(&mut response.headers);
         let is_strong = strong(&response.headers).is_some();
-        let Some(kept) = kept.filter(|kept| is_strong && kept.length <= self.plane.object_bytes_max()) else {
+        let Some(kept) = kept.filter(|kept| is_strong && kept.length <= self.means.store.object_bytes_max())
+        else {
             self.handle(fill, Manner::Pass);
             return self.no_part(fill, NotStored::Status);
         };
@@ -164,7 +166,7 @@ impl Errand {
             Ok(storable) => self.begin_part(fill, kept, storable, response, give),
             Err(reason) => {
                 if self.shared == Sharing::Shared && reason.is_of_response() {
-                    let memory = &self.plane.desk.memory;
+                    let memory = &self.means.desk.memory;
                     memory.decline(fill.key().digest, clock::mono(), reason, response.status);
                 } else {
                     self.handle(fill, Manner::Pass);
@@ -199,7 +201,7 @@ impl Errand {
         if let (Ok(storable), Some((start, length))) = (judged, placed) {
             let (key, bytes) = (fill.key().clone(), body.clone());
             // Where it cannot be kept its lead has it all the same.
-            let _ = self.plane.store.keep_alone(storable, key, fill.stamp(), (length, start), bytes);
+            let _ = self.means.store.keep_alone(storable, key, fill.stamp(), (length, start), bytes);
         }
         if let Some(variant) = Variant::of(&self.client_headers, &response.headers) {
             let (status, origin) = (response.status, response.origin.name_shared().clone());
@@ -214,7 +216,7 @@ impl Errand {
     /// Remembers how ranges of the key are to be fetched: those of who asks alone, if it does.
     fn handle(&self, fill: &Fill, manner: Manner) {
         let digest = self.shared.digest_of_ranges(fill.key());
-        self.plane.desk.memory.handle(digest, clock::mono(), manner);
+        self.means.desk.memory.handle(digest, clock::mono(), manner);
     }
 
     fn begin_part(
@@ -225,7 +227,7 @@ impl Errand {
         response: OriginResponse,
         give: Give,
     ) -> bool {
-        let store = &self.plane.store;
+        let store = &self.means.store;
         let storable = self.beside_others(storable, fill.key());
         let begun = store.begin_part(storable, fill.key().clone(), fill.stamp(), kept.length, kept.interval);
         let Ok((generation, writer)) = begun else { return self.no_part(fill, NotStored::NoRoom) };
@@ -244,19 +246,18 @@ impl Errand {
         give: Give,
     ) -> bool {
         generation.set_maker(maker);
-        self.plane.desk.memory.accept(fill.key().digest, clock::mono());
+        self.means.desk.memory.accept(fill.key().digest, clock::mono());
         if let Some(fields) = self.for_lead(headers, &generation.head().stored.headers) {
             let _ = give.send(Handed::Fields(fields));
         }
-        let errand = gap::Errand {
-            plane: self.plane.clone(),
-            observer: self.observer.clone(),
-            core: self.core,
+        let errand = gap::task::Errand {
+            means: self.means.clone(),
             again: self.again.in_nobodys_name(),
-            route: self.route.clone(),
+            settings: self.settings.clone(),
+            over: ReadOver::Little,
         };
         let (asked, is_whole) = (fill.begun(), self.cold.is_none());
-        self.plane.desk.gaps.go_on(&errand, Begun { writer, part, asked, is_whole });
+        errand.start_with(Begun { writer, part, asked, is_whole });
         complete::start(&errand, &generation);
         self.end(fill, FillHead::Part(generation), Event::Parted);
         true
@@ -271,7 +272,7 @@ impl Errand {
         length: Option<u64>,
     ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
         let storable = self.beside_others(storable, fill.key());
-        let (store, key, stamp) = (&self.plane.store, fill.key().clone(), fill.stamp());
+        let (store, key, stamp) = (&self.means.store, fill.key().clone(), fill.stamp());
         match length.filter(|_| self.is_partable(fill, response)) {
             Some(length) => store.begin_partable(storable, key, stamp, length),
             None => store.begin(storable, key, stamp, length),
@@ -286,7 +287,7 @@ impl Errand {
             && self.validating.is_none()
             && strong(&response.headers).is_some()
             && response.headers.get(ACCEPT_RANGES).is_some_and(is_of_bytes)
-            && self.plane.desk.memory.manner(digest, clock::mono()).is_none()
+            && self.means.desk.memory.manner(digest, clock::mono()).is_none()
     }
 
     /// Whether the whole that a part is of may be stored; `headers` are without what a part says of itself.
@@ -296,7 +297,7 @@ impl Errand {
         (requested, received): (Now, Now),
     ) -> Result<Storable, NotStored> {
         let (status, end) = (StatusCode::OK, BodyEnd::Framed);
-        storable(&self.view(), status, headers, end, requested, received, &self.route.rules)
+        storable(&self.view(), status, headers, end, requested, received, self.settings.rules())
     }
 
     /// What has come is not what any client asked for: each asks by itself.
@@ -307,7 +308,7 @@ impl Errand {
 
     /// A response of a key that has variants by coding: an origin that forgets Vary forgets it in what it does not code, too.
     fn beside_others(&self, storable: Storable, key: &CacheKey) -> Storable {
-        let others = self.plane.store.variants(key.digest, &key.full);
+        let others = self.means.store.variants(key.digest, &key.full);
         match others.iter().any(|held| held.head().stored.variant.varies_on_codings()) {
             true => storable.beside_codings(&self.client_headers),
             false => storable,
@@ -315,13 +316,13 @@ impl Errand {
     }
 
     fn is_too_large(&self, length: Length) -> bool {
-        matches!(length, Length::Known(length) if length > self.plane.object_bytes_max())
+        matches!(length, Length::Known(length) if length > self.means.store.object_bytes_max())
     }
 
     /// The lead keeps its stream; joiners are told to pass.
     fn decline(&self, fill: &Fill, reason: NotStored, response: OriginResponse, give: Give) -> bool {
         if self.shared == Sharing::Shared && reason.is_of_response() && !response.status.is_server_error() {
-            let memory = &self.plane.desk.memory;
+            let memory = &self.means.desk.memory;
             memory.decline(fill.key().digest, clock::mono(), reason, response.status);
         }
         self.supersede(reason, response.status);
@@ -339,7 +340,7 @@ impl Errand {
             || matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
         let Some(old) = &self.validating else { return };
         if replaces && (reason.is_of_response() || reason == NotStored::NoRoom) {
-            self.plane.store.retire(old);
+            self.means.store.retire(old);
         }
     }
 
@@ -398,7 +399,7 @@ impl Errand {
         };
         let (fresh, is_for_all) = {
             let stored = &generation.head().stored;
-            let (news, rules) = (&response.headers, &self.route.rules);
+            let (news, rules) = (&response.headers, self.settings.rules());
             let is_for_all = may_freshen(&self.client_headers, stored, news, received, rules);
             (weir_policy::freshen(stored, news, requested, received, rules), is_for_all)
         };
@@ -408,11 +409,11 @@ impl Errand {
             Some(Retirement::Replaced | Retirement::Outgrown | Retirement::Abandoned)
         );
         if !is_gone && is_for_all {
-            self.plane.store.freshen(generation, fresh, fill.stamp());
-            let events = &self.plane.observatory.events;
+            self.means.store.freshen(generation, fresh, fill.stamp());
+            let events = self.means.events();
             watch::tell(events, EventKind::Revalidated, generation, "304");
         }
-        self.plane.desk.memory.accept(fill.key().digest, clock::mono());
+        self.means.desk.memory.accept(fill.key().digest, clock::mono());
         self.end(fill, FillHead::Unchanged(generation.clone()), Event::Unchanged);
         true
     }
@@ -424,7 +425,7 @@ impl Errand {
         fields.remove(CONTENT_LENGTH);
         fields.remove(CONTENT_RANGE);
         fields.remove(AGE);
-        if self.route.rules.set_cookie == SetCookie::Strip {
+        if self.settings.rules().set_cookie == SetCookie::Strip {
             fields.remove(SET_COOKIE);
         }
         if !fields.keys().any(|name| !stored.contains_key(name)) {

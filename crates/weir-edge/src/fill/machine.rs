@@ -1,6 +1,6 @@
-//! The life of one fill as a pure state machine: what a head, bytes, an end, an error and the coming
-//! and going of readers mean. It must not touch a socket, a clock or the store; the task does what the
-//! returned [`Actions`] say.
+//! The life of one transfer, a fill or that of a gap, as a pure state machine: what a head, bytes, an end, an
+//! error and the coming and going of readers mean. It must not touch a socket, a clock or the store; the task
+//! does what the returned [`Actions`] say.
 //!
 //! States: `Asking` (request sent, no head) → `Filling` (body arrives) → `Ended`; `Asking` → `Ended`
 //! where the response is not filled (declined, unchanged, shared, failed) or nobody
@@ -47,6 +47,12 @@ pub(crate) enum End {
     Parted,
     /// It was never begun: who waits plans anew.
     Withdrawn,
+    /// All that the origin had to send of a gap has come.
+    Brought,
+    /// The origin has another version by now.
+    Changed,
+    /// The origin does not send parts: a gap of this one is not to be had.
+    Unable,
 }
 
 /// The state of one fill.
@@ -104,6 +110,8 @@ pub(crate) enum Event {
     Forsaken,
     /// A reader has read up to this offset.
     Advanced(u64),
+    /// The transfer of a gap is over.
+    Over(End),
 }
 
 /// What the task has to do after an event.
@@ -138,9 +146,20 @@ impl Actions {
     }
 }
 
-/// One fill: its state, how many read it, how far the foremost reader is, how often it has been taken over.
+/// What a transfer brings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    /// A response from its first byte on.
+    Fill,
+    /// What is missing of a generation. Without readers it goes on to a place that its task knows.
+    Gap,
+}
+
+/// One transfer: its state, how many read it, how far the foremost reader is, how often it has been taken
+/// over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Machine {
+    purpose: Purpose,
     state: State,
     readers: u32,
     front: u64,
@@ -150,7 +169,12 @@ pub(crate) struct Machine {
 impl Machine {
     /// A fill whose request is being sent, without readers.
     pub(crate) fn new() -> Machine {
-        Machine { state: State::Asking, readers: 0, front: 0, takeovers: 0 }
+        Machine { purpose: Purpose::Fill, state: State::Asking, readers: 0, front: 0, takeovers: 0 }
+    }
+
+    /// The transfer of a gap whose request is being sent, without readers.
+    pub(crate) fn of_gap() -> Machine {
+        Machine { purpose: Purpose::Gap, ..Machine::new() }
     }
 
     /// The state.
@@ -179,7 +203,12 @@ impl Machine {
             Event::Joined => (Machine { readers: self.readers + 1, ..self }, Actions::NONE),
             Event::Left => {
                 let left = Machine { readers: self.readers.saturating_sub(1), ..self };
-                let is_alone = left.state == State::Asking && left.readers == 0;
+                let is_looking = match left.state {
+                    State::Asking => true,
+                    State::Filling { .. } => left.purpose == Purpose::Gap,
+                    State::Ended(_) => false,
+                };
+                let is_alone = is_looking && left.readers == 0;
                 left.unless_deserted(if is_alone { Actions::LOOK } else { Actions::NONE })
             }
             Event::Advanced(offset) => (Machine { front: self.front.max(offset), ..self }, Actions::NONE),
@@ -200,6 +229,7 @@ impl Machine {
             (State::Asking, Event::Shared) => self.ended(End::Shared, Actions::WAKE),
             (State::Asking, Event::Forsaken) if self.readers == 0 => self.ended(End::Deserted, Actions::NONE),
             (State::Asking, Event::Forsaken) => (self, Actions::NONE),
+            (_, Event::Over(end)) => self.ended(end, Actions::WAKE),
             (State::Asking, Event::Parted) => self.ended(End::Parted, Actions::WAKE),
             (State::Filling { .. }, Event::Stopped) => {
                 self.ended(End::Stopped, Actions::WAKE.and(Actions::STOP))
@@ -246,7 +276,7 @@ impl Machine {
     /// Without readers a fill goes on only while it is stored and what is missing is small.
     fn unless_deserted(self, actions: Actions) -> (Machine, Actions) {
         let State::Filling { written, length, storing } = self.state else { return (self, actions) };
-        if self.readers > 0 {
+        if self.readers > 0 || self.purpose == Purpose::Gap {
             return (self, actions);
         }
         let worth = match (storing, length) {

@@ -1,7 +1,7 @@
-//! Fills: one origin transfer into one generation, however many read it. [`machine`] says what happens,
-//! [`task`] does it, `judge` reads heads, [`desk`] knows which fills run, [`upstreams`] how the asked do, [`witness`] whose
-//! failures count, [`tail`] reads a fill, [`waiters`] wakes the readers.
-//! It must not decide what may be stored: that is the policy's.
+//! Fills: one origin transfer into one generation, however many read it. [`transfer`] is what fills and gaps
+//! share, [`machine`] says what happens, [`task`] does it, `judge` reads heads, [`desk`] knows which fills
+//! run, [`upstreams`] how the asked do, [`witness`] whose failures count, [`reader`] reads what comes and
+//! what is held, [`waiters`] wakes the readers. It must not decide what may be stored: that is the policy's.
 
 pub(crate) mod again;
 mod bringing;
@@ -11,31 +11,33 @@ pub(crate) mod desk;
 pub(crate) mod gap;
 pub(crate) mod judge;
 pub(crate) mod machine;
+pub(crate) mod means;
 pub(crate) mod memory;
 pub(crate) mod pace;
-pub(crate) mod tail;
+pub(crate) mod reader;
+pub(crate) mod settings;
 pub(crate) mod tally;
 pub(crate) mod task;
+pub(crate) mod transfer;
 pub(crate) mod upstreams;
 pub(crate) mod waiters;
 pub(crate) mod witness;
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
-use weir_policy::{CacheKey, Failure, NotStored, Variant};
+use weir_policy::{CacheKey, Failure, Interval, NotStored, Variant};
 use weir_store::{Generation, Lag, Retirement, Stamp, Writer};
 use weir_upstream::OriginError;
 
 use self::bringing::Bringing;
-use self::machine::{Actions, End, Event, Machine, State};
-use self::pace::Pace;
-use self::waiters::{Bells, Waiters};
+use self::machine::{Actions, Event, Machine, State};
+use self::transfer::Transfer;
+use self::waiters::Bells;
 use self::witness::Witness;
 
 /// After this time a fill without a head is waited for no longer by those who joined it: another is led.
@@ -137,25 +139,15 @@ pub(crate) struct Fill {
     begun: Instant,
     /// Whose request it is.
     client: Witness,
-    machine: Mutex<Machine>,
     head: OnceLock<FillHead>,
-    /// How far the foremost reader is.
-    front: AtomicU64,
     /// Whether the origin's response came out of another cache.
     had_age: AtomicBool,
     /// The origin's name, once known.
     origin: OnceLock<Arc<str>>,
-    /// Why the body broke off.
-    broke: OnceLock<&'static str>,
-    waiters: Arc<Waiters>,
-    bells: Arc<Bells>,
-    /// Told when the transfer must stop, when nobody waits for the head any more, or when a window may go on.
-    turn: Notify,
-    pace: Pace,
     /// What its readers had not read when it was whole; told while they do.
     lag: OnceLock<Lag>,
-    /// Where it stops before its end, since what comes then is fetched already.
-    stop: AtomicU64,
+    /// It stops before its end where what comes then is fetched already.
+    transfer: Transfer,
 }
 
 impl Fill {
@@ -166,48 +158,40 @@ impl Fill {
         bells: Arc<Bells>,
         (client, begun): (Witness, Instant),
     ) -> Arc<Fill> {
-        let waiters = Waiters::new(&bells);
         Arc::new(Fill {
             key,
             stamp: bringing.stamp(),
             bringing: Mutex::new(Some(bringing)),
             begun,
             client,
-            front: AtomicU64::new(0),
-            had_age: AtomicBool::new(false),
-            lag: OnceLock::new(),
-            machine: Mutex::new(Machine::new()),
             head: OnceLock::new(),
+            had_age: AtomicBool::new(false),
             origin: OnceLock::new(),
-            broke: OnceLock::new(),
-            waiters,
-            bells,
-            turn: Notify::new(),
-            pace: Pace::new(begun),
-            stop: AtomicU64::new(u64::MAX),
+            lag: OnceLock::new(),
+            transfer: Transfer::new(Machine::new(), Interval::new(0, u64::MAX), bells, begun),
         })
     }
 
     /// Whether it comes to an offset about as soon as a request of one's own would.
     pub(crate) fn comes_soon(&self, offset: u64, now: Instant) -> bool {
         let State::Filling { written, .. } = self.machine().state() else { return true };
-        self.is_to_come(offset) && self.pace.comes_soon(written, offset.saturating_sub(written), now)
+        self.is_to_come(offset) && self.transfer.brings_soon(offset.saturating_sub(written), now)
     }
 
     /// Whether it has come to an offset, or will.
     pub(crate) fn is_to_come(&self, offset: u64) -> bool {
-        offset < self.stop.load(Ordering::Acquire)
+        offset < self.transfer.end()
     }
 
-    /// What comes from `offset` on is fetched already: it need not go farther. Only for what has a strong validator and a known
-    /// length, so that its readers can go on elsewhere.
+    /// What comes from `offset` on is fetched already: it need not go farther. Only for what has a strong
+    /// validator and a known length, so that its readers can go on elsewhere.
     pub(crate) fn stop_at(&self, offset: u64) {
-        self.stop.fetch_min(offset, Ordering::AcqRel);
+        self.transfer.stop_at(offset);
     }
 
     /// Whether it has come so far that it is to stop.
     pub(crate) fn is_to_stop(&self, position: u64) -> bool {
-        position >= self.stop.load(Ordering::Acquire)
+        position >= self.transfer.end()
     }
 
     /// The key it fills.
@@ -250,23 +234,10 @@ impl Fill {
         self.had_age.load(Ordering::Relaxed)
     }
 
-    /// How far the foremost reader is.
-    pub(crate) fn front(&self) -> u64 {
-        // Pairs with the fence in `advance`: either the reader sees that only a window is kept, or the fill that has
-        // just become one sees the reader.
-        fence(Ordering::SeqCst);
-        self.front.load(Ordering::Acquire)
-    }
-
-    /// A reader has come to `offset`, or waits for it; only the foremost writes, and only a windowed fill is told.
+    /// A reader has come to `offset`, or waits for it; only a windowed fill is told.
     pub(crate) fn advance(&self, offset: u64, generation: &Generation) {
-        if self.front.load(Ordering::Relaxed) >= offset {
-            return;
-        }
-        self.front.fetch_max(offset, Ordering::AcqRel);
-        fence(Ordering::SeqCst);
-        if is_windowed(generation) {
-            self.turn.notify_one();
+        if self.transfer.advance(offset) && is_windowed(generation) {
+            self.transfer.turn.notify_one();
         }
     }
 
@@ -280,30 +251,20 @@ impl Fill {
         self.origin.get()
     }
 
-    /// Notes why the body broke off.
-    pub(crate) fn fail_with(&self, word: &'static str) {
-        let _ = self.broke.set(word);
-    }
-
     /// Why the body broke off, for the log.
     pub(crate) fn failure_word(&self) -> &'static str {
-        self.broke.get().copied().unwrap_or("fill-ended")
+        self.transfer.failure_word()
     }
 
     /// The machine as it is now.
     pub(crate) fn machine(&self) -> Machine {
-        *self.machine.lock()
+        self.transfer.machine()
     }
 
     /// Takes a seat: as long as it is held, the fill has a reader. None when the fill has ended without being
     /// whole.
     pub(crate) fn seat(self: &Arc<Self>, core: usize) -> Option<Seat> {
-        let mut machine = self.machine.lock();
-        if matches!(machine.state(), State::Ended(end) if end != End::Whole) {
-            return None;
-        }
-        *machine = machine.on(Event::Joined).0;
-        Some(Seat { fill: self.clone(), core })
+        self.transfer.join().then(|| Seat { fill: self.clone(), core })
     }
 
     /// Waits for the head.
@@ -311,33 +272,23 @@ impl Fill {
     /// # Cancel safety
     /// Safe: nothing is lost.
     pub(crate) async fn wait_head(&self, core: usize) -> FillHead {
-        self.waiters.until(core, || self.head.get().cloned()).await
+        self.transfer.until(core, || self.head.get().cloned()).await
     }
 
     /// Waits until `ready` yields; it is asked again whenever the fill moves on.
     pub(crate) async fn wait<T>(&self, core: usize, ready: impl FnMut() -> Option<T>) -> T {
-        self.waiters.until(core, ready).await
+        self.transfer.until(core, ready).await
     }
 
-    /// Applies an event. What remains to be done with the body is returned; whoever does it calls
-    /// [`Fill::wake`] afterwards, so that readers meet what was done.
+    /// Applies an event, as [`Transfer::apply`].
     pub(crate) fn apply(&self, event: Event) -> Actions {
-        let actions = {
-            let mut machine = self.machine.lock();
-            let (next, actions) = machine.on(event);
-            *machine = next;
-            actions
-        };
-        if actions.has(Actions::STOP) || actions.has(Actions::LOOK) {
-            self.turn.notify_one();
-        }
-        actions
+        self.transfer.apply(event)
     }
 
-    /// The body's clean end: the generation is sealed before the end is told, so that a reader on another core who sees
-    /// the end finds all that it ends. False where fewer or more bytes came than were declared.
+    /// The body's clean end: the generation is sealed before the end is told, so that a reader on another
+    /// core who sees the end finds all that it ends. False where fewer or more bytes came than were declared.
     pub(crate) fn seal(&self, writer: Writer) -> bool {
-        let lag = writer.lag(self.front()).filter(|_| self.machine().readers() > 0);
+        let lag = writer.lag(self.transfer.front()).filter(|_| self.machine().readers() > 0);
         let is_whole = writer.seal().is_ok();
         if let Some(lag) = lag.filter(|_| is_whole) {
             let _ = self.lag.set(lag);
@@ -348,7 +299,7 @@ impl Fill {
 
     /// Wakes the readers of all cores.
     pub(crate) fn wake(&self, core: usize) {
-        self.waiters.wake(core, &self.bells);
+        self.transfer.wake(core);
     }
 }
 

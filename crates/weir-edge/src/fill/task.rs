@@ -17,14 +17,13 @@ use weir_upstream::{Blame, InterimSender, OriginBody, OriginError, OriginRequest
 use super::again::{Again, Rest, strong};
 use super::cold::Cold;
 use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
+use super::means::Means;
+use super::settings::Settings;
 use super::upstreams::Place;
 use super::witness::Witness;
 use super::{Concern, Fill, FillHead, NO_ANSWER, OriginFailure, Seat, SharedResponse, is_windowed};
-use crate::plan::Route;
-use crate::plane::Plane;
 use crate::watch;
 use weir_clock as clock;
-use weir_observe::Observer;
 
 /// How long a transfer pauses where the volume alone can keep its body and is behind.
 const VOLUME_PAUSE: Duration = Duration::from_millis(1);
@@ -38,10 +37,8 @@ const MEMORY_WAIT_MAX: Duration = Duration::from_secs(30);
 /// What a fill has to know: its own request, whose fields are the first client's without what belongs
 /// to that client alone.
 pub(crate) struct Errand {
-    pub(crate) plane: Arc<Plane>,
-    pub(crate) observer: Observer,
-    pub(crate) core: usize,
-    pub(crate) route: Arc<Route>,
+    pub(crate) means: Arc<Means>,
+    pub(crate) settings: Arc<dyn Settings>,
     pub(crate) again: Arc<Again>,
     /// Scheme, authority, path and query of the key's request, and the client's fields, for the policy.
     pub(crate) scheme: &'static str,
@@ -137,7 +134,7 @@ pub(crate) fn start_with(
 ) {
     tokio::spawn(Box::pin(async move {
         let closing = Closing::of(&errand, &fill);
-        errand.observer.counters().fill_begun();
+        errand.means.counters().fill_begun();
         let whole = errand.fill(&fill, generation, writer, length, body).await;
         errand.count_end(whole);
         drop(closing);
@@ -146,16 +143,13 @@ pub(crate) fn start_with(
 
 /// Ends what the task leaves unfinished, by a panic or by the runtime going down: readers get an error.
 struct Closing {
-    plane: Arc<Plane>,
-    observer: Observer,
-    core: usize,
+    means: Arc<Means>,
     fill: Arc<Fill>,
 }
 
 impl Closing {
     fn of(errand: &Errand, fill: &Arc<Fill>) -> Closing {
-        let (plane, observer) = (errand.plane.clone(), errand.observer.clone());
-        Closing { plane, observer, core: errand.core, fill: fill.clone() }
+        Closing { means: errand.means.clone(), fill: fill.clone() }
     }
 }
 
@@ -176,16 +170,16 @@ impl Drop for Closing {
             self.fill.apply(Event::Failed);
         }
         if std::thread::panicking() {
-            self.observer.counters().panicked();
+            self.means.counters().panicked();
         }
-        self.plane.desk.done(&self.fill);
-        self.fill.wake(self.core);
+        self.means.desk.done(&self.fill);
+        self.fill.wake(self.means.core);
     }
 }
 
 async fn run(errand: Errand, fill: Arc<Fill>, interim: Option<InterimSender>, give: Give) {
     let closing = Closing::of(&errand, &fill);
-    let counters = errand.observer.counters();
+    let counters = errand.means.counters();
     counters.fill_begun();
     counters.origin_asked();
     let requested = clock::now();
@@ -203,7 +197,7 @@ async fn run(errand: Errand, fill: Arc<Fill>, interim: Option<InterimSender>, gi
 
 impl Errand {
     fn count_end(&self, whole: bool) {
-        let counters = self.observer.counters();
+        let counters = self.means.counters();
         match whole {
             true => counters.fill_ended(),
             false => counters.fill_failed(),
@@ -222,7 +216,7 @@ impl Errand {
             tokio::select! {
                 biased;
                 answer = &mut answer => return Some(answer),
-                () = forsaken(&fill.turn) => drop(fill.apply(Event::Forsaken)),
+                () = forsaken(&fill.transfer.turn) => drop(fill.apply(Event::Forsaken)),
             }
             if let State::Ended(_) = fill.machine().state() {
                 let _ = fill.head.set(FillHead::Withdrawn);
@@ -259,7 +253,7 @@ impl Errand {
     pub(super) fn end(&self, fill: &Fill, head: FillHead, event: Event) {
         let _ = fill.head.set(head);
         fill.apply(event);
-        fill.wake(self.core);
+        fill.wake(self.means.core);
     }
 
     /// Moves the body into the generation; true when it arrived whole.
@@ -273,8 +267,8 @@ impl Errand {
     ) -> bool {
         let _ = fill.head.set(FillHead::New(generation.clone()));
         fill.apply(Event::Storable(length));
-        fill.pace.head(clock::mono());
-        fill.wake(self.core);
+        fill.transfer.pace.head(clock::mono());
+        fill.wake(self.means.core);
         let mut whole = length;
         // What broke off says nothing against what has come; what was not well-formed does.
         let mut is_sound = true;
@@ -286,28 +280,28 @@ impl Errand {
             let is_ahead = self.is_ahead(fill, &mut writer);
             let piece = tokio::select! {
                 biased;
-                () = fill.turn.notified() => continue,
+                () = fill.transfer.turn.notified() => continue,
                 piece = body.next(), if !is_ahead => piece,
             };
             match piece {
                 Ok(Some(bytes)) => {
                     let count = bytes.len() as u64;
-                    self.observer.counters().origin_bytes(count);
+                    self.means.counters().origin_bytes(count);
                     self.push(fill, &generation, &mut writer, bytes).await;
                     fill.apply(Event::Bytes(count));
                     is_sound = fill.machine().state() != State::Ended(End::Failed);
-                    fill.wake(self.core);
+                    fill.wake(self.means.core);
                 }
                 // A rest that says how long the whole is must reach there.
                 Ok(None) if whole.is_some_and(|whole| whole != writer.position()) => {
                     is_sound = false;
-                    fill.fail_with("rest-too-short");
+                    fill.transfer.fail_with("rest-too-short");
                     fill.apply(Event::Failed);
                 }
                 Ok(None) => return self.whole(fill, writer),
                 Err(error) => {
-                    fill.fail_with(error.word());
-                    self.observer.counters().error(error.word());
+                    fill.transfer.fail_with(error.word());
+                    self.means.counters().error(error.word());
                     is_sound = broke_off(&error);
                     match self.take_over(fill, &generation, writer.position(), &error).await {
                         Some(rest) if whole.is_none_or(|whole| whole == rest.length) => {
@@ -334,12 +328,12 @@ impl Errand {
         if !is_known || !broke_off(error) || !fill.apply(Event::BrokeOff).has(Actions::TAKE_OVER) {
             return None;
         }
-        self.observer.counters().origin_asked();
+        self.means.counters().origin_asked();
         let mut rest = std::pin::pin!(self.again.rest(generation, start));
         loop {
             tokio::select! {
                 biased;
-                () = fill.turn.notified() => {
+                () = fill.transfer.turn.notified() => {
                     if matches!(fill.machine().state(), State::Ended(_)) {
                         return None;
                     }
@@ -354,10 +348,10 @@ impl Errand {
         let generation = writer.generation().clone();
         let is_whole = fill.seal(writer);
         if is_whole {
-            watch::tell_stored(&self.plane.observatory.events, &generation);
+            watch::tell_stored(self.means.events(), &generation);
         }
-        self.plane.desk.done(fill);
-        fill.wake(self.core);
+        self.means.desk.done(fill);
+        fill.wake(self.means.core);
         is_whole
     }
 
@@ -385,8 +379,8 @@ impl Errand {
                 false
             }
         };
-        self.plane.desk.done(fill);
-        fill.wake(self.core);
+        self.means.desk.done(fill);
+        fill.wake(self.means.core);
         whole
     }
 
@@ -396,7 +390,7 @@ impl Errand {
         if writer.is_stowing() {
             return false;
         }
-        let front = fill.front();
+        let front = fill.transfer.front();
         writer.let_go(front);
         fill.apply(Event::Advanced(front));
         fill.machine().must_wait(AHEAD_BYTES_MAX.min(window_bytes / 2))
@@ -407,20 +401,20 @@ impl Errand {
     async fn push(&self, fill: &Fill, generation: &Generation, writer: &mut Writer, mut bytes: Bytes) {
         // Where memory is short what nobody has read yet must stay, unless it is read from the volume.
         let is_sunk = writer.is_stowing() && writer.window_bytes().is_some();
-        writer.let_go(if is_sunk { u64::MAX } else { fill.front() });
+        writer.let_go(if is_sunk { u64::MAX } else { fill.transfer.front() });
         let longest = clock::mono() + MEMORY_WAIT_MAX;
         while let Err(full) = writer.push(bytes) {
             bytes = full.rest;
             if clock::mono() >= longest {
-                fill.fail_with("memory");
-                self.observer.counters().error("memory");
+                fill.transfer.fail_with("memory");
+                self.means.counters().error("memory");
                 fill.apply(Event::Failed);
                 return;
             }
             self.outgrown(fill, generation, writer);
-            fill.wake(self.core);
+            fill.wake(self.means.core);
             tokio::select! {
-                () = fill.turn.notified() => {}
+                () = fill.transfer.turn.notified() => {}
                 () = tokio::time::sleep(MEMORY_WAIT) => {}
             }
             if matches!(fill.machine().state(), State::Ended(_)) {

@@ -14,10 +14,9 @@ use weir_upstream::{Upstream, UpstreamSettings};
 
 use super::again::Again;
 use super::desk::{Desk, Plan};
-use super::machine::{AHEAD_BYTES_MAX, Storing};
-use super::tail::Tail;
+use super::machine::{AHEAD_BYTES_MAX, End, Storing};
+use super::reader::{Filled, Reader, bytes_of, look};
 use super::*;
-use crate::deliver::{Body, bytes_of};
 use weir_clock as clock;
 
 const MEMORY: u64 = 1 << 20;
@@ -98,10 +97,10 @@ async fn reader(seat: Seat, interval: Interval, again: Arc<Again>, store: Store)
     let FillHead::New(generation) = seat.fill().wait_head(seat.core()).await else { return Outcome::NoBody };
     let length = generation.length().unwrap_or(u64::MAX);
     let interval = Interval { start: interval.start.min(length), end: interval.end.min(length) };
-    let mut tail = Tail::new(seat, generation, interval, again, store);
+    let mut reader = Reader::filling(Filled::new(seat, generation, again, store), interval, None);
     let mut at = interval.start;
     loop {
-        match tail.next(PIECE_BYTES_MAX).await {
+        match reader.next(PIECE_BYTES_MAX).await {
             Ok(Some(piece)) => {
                 let bytes = bytes_of(&piece);
                 assert!(!bytes.is_empty() && bytes == body(at, bytes.len() as u64), "wrong bytes at {at}");
@@ -281,7 +280,7 @@ impl Scene {
         };
         if let Some(window_bytes) = writer.window_bytes() {
             self.was_windowed = true;
-            let front = self.fill.front();
+            let front = self.fill.transfer.front();
             writer.let_go(front);
             self.fill.apply(Event::Advanced(front));
             if self.origin.unsent.is_empty()
@@ -449,7 +448,7 @@ fn a_reader_on_another_core_never_takes_the_end_for_a_break() {
             let reader = threads.spawn(|| {
                 begin.wait();
                 loop {
-                    if let Some(read) = tail::look(&fill, &generation, 8, 1) {
+                    if let Some(read) = look(&fill, &generation, 8, 1) {
                         return read;
                     }
                 }

@@ -137,8 +137,8 @@ impl Upstreams {
         });
     }
 
-    /// It gave no answer, or none that can be used, to a request of this client that may have been the cause; that is an outage
-    /// once several clients have met it, with no answer in between.
+    /// It gave no answer, or none that can be used, to a request of this client that may have been the cause;
+    /// that is an outage once several clients have met it, with no answer in between.
     pub(crate) fn suspected(&self, name: &str, client: Witness, kind: Failure, now: Instant) {
         self.trouble(name, kind, |trouble| match trouble {
             Some(Trouble::Out(outage)) => Trouble::Out(outage.failed(now)),

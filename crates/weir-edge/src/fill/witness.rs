@@ -7,8 +7,6 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use weir_front::listen::Peer;
-
 /// So many clients must have met a failure that a request may have caused.
 pub(crate) const WITNESSES_MIN: usize = 3;
 /// After this time without another failure those that were met are forgotten.
@@ -27,9 +25,9 @@ pub(crate) enum Witness {
 }
 
 impl Witness {
-    /// The client of that name.
-    pub(crate) fn of(client: Option<Peer>) -> Witness {
-        match client.and_then(|client| client.sharer()) {
+    /// The client of that address, or of that /64 of IPv6; none over a Unix socket, and where it is not known.
+    pub(crate) fn of(client: Option<IpAddr>) -> Witness {
+        match client {
             Some(IpAddr::V4(ip)) => Witness::V4(ip.to_bits()),
             // Invariant: what is left of 128 bits fits.
             Some(IpAddr::V6(ip)) => Witness::V6((ip.to_bits() >> 80) as u64),
@@ -89,13 +87,11 @@ impl Witnesses {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
-
     use super::*;
     use weir_clock as clock;
 
     fn client(address: &str) -> Witness {
-        Witness::of(Some(Peer::at(SocketAddr::new(address.parse().unwrap(), 1))))
+        Witness::of(Some(address.parse().unwrap()))
     }
 
     #[test]
@@ -116,7 +112,7 @@ mod tests {
     fn whoever_cannot_be_told_apart_is_one_witness() {
         let now = clock::mono();
         let mut witnesses = Witnesses::begin(Witness::of(None), now);
-        witnesses.add(Witness::of(Some(Peer::Unix)), now);
+        witnesses.add(Witness::of(None), now);
         witnesses.add(client("192.0.2.1"), now);
         assert!(!witnesses.are_enough());
     }

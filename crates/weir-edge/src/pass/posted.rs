@@ -13,13 +13,12 @@ use weir_store::{Generation, Writer};
 use weir_upstream::Length;
 use weir_upstream::{OriginBody, OriginResponse};
 
-use crate::deliver::source::{Held, Source};
+use crate::deliver::source::Source;
 use crate::exchange::Exchange;
 use crate::fill::Seat;
 use crate::fill::again::Again;
-use crate::fill::tail::Tail;
+use crate::fill::reader::{Filled, Reader};
 use crate::fill::task::{self, Errand, Sharing};
-use crate::fill::witness::Witness;
 use crate::outgoing::{again, errand, place_among_fills};
 use crate::plan::Route;
 use weir_clock as clock;
@@ -63,7 +62,7 @@ pub(crate) fn begin(
     let again = Arc::new(for_get(&*again(exchange, route)?));
     let place = place_among_fills(exchange, &again)?;
     let errand = errand(exchange, route, Sharing::Alone, (again, place));
-    let who = (exchange.core.number, Witness::of(exchange.client()));
+    let who = (exchange.core.number, exchange.witness());
     let seat = plane.desk.alone(who, (&key, plane.store.ledger()), now.mono).begin()?;
     let (generation, writer) = plane.store.begin(storable, key, seat.fill().stamp(), length).ok()?;
     Some(Posted { errand, seat, generation, writer, length })
@@ -87,10 +86,9 @@ impl Posted {
     /// Starts the fill with the response's body, and reads it.
     pub(crate) fn read(self, body: OriginBody) -> Source {
         let Posted { errand, seat, generation, writer, length } = self;
-        let (again, store) = (errand.again.clone(), errand.plane.store.clone());
+        let (again, store) = (errand.again.clone(), errand.means.store.clone());
         task::start_with(errand, seat.fill().clone(), (generation.clone(), writer, length), body);
         let whole = Interval::new(0, length.unwrap_or(u64::MAX));
-        let tail = Tail::new(seat, generation.clone(), whole, again, store);
-        Source::Held(Held::filling(generation, whole, tail, None))
+        Source::Held(Reader::filling(Filled::new(seat, generation, again, store), whole, None))
     }
 }

@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName};
 
 use weir_front::listen::{Peer, Trusted};
 
-pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(crate) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The client: the peer, or the one that a trusted peer names, which is the last address in `X-Forwarded-For` that is
 /// not a trusted peer's own, or the first where all are. What stands left of it anybody may have written.

@@ -294,6 +294,9 @@ impl Client {
             _ => request.kind.bound(),
         };
         world.check_version(path, version, request.asked, after + SLACK);
+        if head.field("cache-status").is_some_and(|said| said.contains("stale-if-unreachable")) {
+            world.count("stale while unreachable");
+        }
         if request.kind.has_etag {
             let tag = etag(&name, version);
             if head.field("etag") != Some(&tag) {

@@ -27,7 +27,7 @@ use weir_edge::simulated::House;
 use weir_observe::Observatory;
 
 use crate::client::Client;
-use crate::world::{Climate, Sabotage, World};
+use crate::world::{Climate, IF_UNREACHABLE_S, Sabotage, World};
 
 /// The seeds of every test run.
 const SEEDS: std::ops::Range<u64> = 1..13;
@@ -69,6 +69,7 @@ between_bytes = "10s"
 [[site]]
 hosts = ["*"]
 upstream = "main"
+stale.if_unreachable = "{IF_UNREACHABLE_S}s"
 range = {range}
 "#,
         range = match (climate.is_roomy(), climate.clients % 2) {
@@ -204,7 +205,7 @@ async fn settle(world: &World, house: &House) {
             "at the end {fills} fills run, {connections} connections stand and {used_bytes} bytes are in use"
         ));
     }
-    let panics = house.snapshot().panics;
+    let panics = house.snapshot().counts[weir_observe::Count::Panics];
     if panics > 0 {
         world.wrong(format!("{panics} panics"));
     }

@@ -101,6 +101,9 @@ const fn kind(word: &'static str, max_age_s: u64, has_etag: bool, has_date: bool
     Kind { word, max_age_s, while_revalidate_s: 0, if_error_s: 0, has_etag, has_date, is_kept }
 }
 
+/// The site's `stale.if_unreachable`.
+pub const IF_UNREACHABLE_S: u64 = 40;
+
 pub const KINDS: &[Kind] = &[
     kind("plain", 60, true, true, true),
     kind("chunked", 10, true, false, true),
@@ -124,7 +127,8 @@ impl Kind {
 
     /// How long after a version was replaced it may still go out.
     pub fn bound(&self) -> Duration {
-        Duration::from_secs(self.max_age_s + self.while_revalidate_s.max(self.if_error_s))
+        let windows = [self.while_revalidate_s, self.if_error_s, IF_UNREACHABLE_S];
+        Duration::from_secs(self.max_age_s + windows.into_iter().max().unwrap())
     }
 
     pub fn cache_control(&self) -> String {

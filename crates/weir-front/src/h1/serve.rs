@@ -110,18 +110,13 @@ impl Conn {
     /// What the service gets to see of a head that has just been read.
     fn begin(&mut self, head: RequestHead) -> (Box<Request>, Framed) {
         let at = clock::now();
-        let RequestHead {
-            method, target, host, version, headers, framing, persistence, expect, upgrade, ..
-        } = head;
-        self.content = Content::begin(framing, expect, &self.peer.limits, at.mono);
-        let framed = Framed { version, persistence, is_head: method == Method::HEAD };
-        let (takes_interim, protocol) = match version {
-            Version::Http10 => (false, "HTTP/1.0"),
-            Version::Http11 => (true, "HTTP/1.1"),
+        let framed = Framed {
+            version: head.version,
+            persistence: head.persistence,
+            is_head: head.method == Method::HEAD,
         };
-        let (content, peer) = (self.content.length(), Rc::clone(&self.peer));
-        let request =
-            Request { method, target, host, headers, content, upgrade, takes_interim, protocol, peer, at };
+        self.content = Content::begin(head.framing, head.expect, &self.peer.limits, at.mono);
+        let request = Request::of_head(head, Rc::clone(&self.peer), at);
         (Box::new(request), framed)
     }
 

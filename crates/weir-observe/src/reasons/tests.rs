@@ -1,4 +1,4 @@
-//! Every reason that the rooms say has its row, and the page is printed from them.
+//! The table of reasons against the rooms that say them, and the page that is printed from it.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -117,7 +117,10 @@ proptest! {
         let cased: String = text
             .chars()
             .zip(&upper)
-            .map(|(letter, upper)| if *upper { letter.to_ascii_uppercase() } else { letter.to_ascii_lowercase() })
+            .map(|(letter, upper)| match upper {
+                true => letter.to_ascii_uppercase(),
+                false => letter.to_ascii_lowercase(),
+            })
             .collect();
         prop_assert_eq!(read(&cased), Some(seconds), "{}", cased);
     }
@@ -128,7 +131,12 @@ proptest! {
     }
 
     #[test]
-    fn nothing_near_a_date_panics(seconds in 0_u64..4_000_000_000, form in 0_u8..3, at in 0_usize..35, byte in b' '..b'~') {
+    fn nothing_near_a_date_panics(
+        seconds in 0_u64..4_000_000_000,
+        form in 0_u8..3,
+        at in 0_usize..35,
+        byte in b' '..b'~',
+    ) {
         let mut text = written(seconds, form).into_bytes();
         if let Some(place) = text.get_mut(at) {
             *place = byte;

@@ -246,8 +246,8 @@ proptest! {
         prop_assert!(error_reusable(&ask(""), &held, failure, &rules, at(seconds)).is_none());
     }
 
-    /// Nothing goes out past all windows; within its own, no answer always lets it out; and what a status or a slow origin
-    /// lets out does not depend on the window for no answer.
+    /// Nothing goes out past all windows; within its own, no answer always lets it out; and what a status or
+    /// a slow origin lets out does not depend on the window for no answer.
     #[test]
     fn a_window_is_for_what_it_names(
         if_error in prop::option::of(0_u64..5_000),
@@ -263,7 +263,8 @@ proptest! {
         };
         let error = if_error.or(said).unwrap_or(0);
         let default = if if_error.is_none() && said.is_some() { 0 } else { 3600 };
-        prop_assert_eq!(goes(Failure::NoAnswer, &stale), staleness < error.max(if_unreachable.unwrap_or(default)));
+        let window = error.max(if_unreachable.unwrap_or(default));
+        prop_assert_eq!(goes(Failure::NoAnswer, &stale), staleness < window);
         for failure in [Failure::Status(StatusCode::SERVICE_UNAVAILABLE), Failure::Unusable, Failure::Slow] {
             prop_assert_eq!(goes(failure, &stale), staleness < error);
             prop_assert_eq!(goes(failure, &rules(if_error, Some(9_000))), staleness < error);

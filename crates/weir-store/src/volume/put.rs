@@ -1,7 +1,9 @@
 //! The handle by which an object is stored while it arrives.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering, fence};
+use std::sync::{Arc, OnceLock};
+
+use tokio::sync::watch;
 
 /// Why storing an object has ended before its time. The transfer itself goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +33,28 @@ pub enum Ended {
 
 /// How the storing of an object stands; shared between its handle and the writer.
 #[derive(Debug, Default)]
-pub(crate) struct Fate(AtomicU8);
+pub(crate) struct Fate {
+    /// 0, or one more than the index of the ending.
+    code: AtomicU8,
+    /// Tells the readers that more of the object can be read. Made by the first reader that waits.
+    steps: OnceLock<watch::Sender<()>>,
+}
+
+/// A reader's wait for an object that is being written to a volume.
+#[derive(Debug)]
+pub struct Writing(watch::Receiver<()>);
+
+impl Writing {
+    /// Waits until more of the object can be read from the volume, or nothing more of it is written. A reader
+    /// that took this before it looked at the volume misses nothing.
+    ///
+    /// # Cancel safety
+    /// Safe.
+    pub async fn moved(mut self) {
+        // An error says that the object is written.
+        let _ = self.0.changed().await;
+    }
+}
 
 const ENDINGS: [Ended; 7] = [
     Ended::QueueFull,
@@ -50,7 +73,7 @@ impl Fate {
 
     /// Why it has ended, if it has.
     pub(crate) fn ended(&self) -> Option<Ended> {
-        match self.0.load(Ordering::Acquire) {
+        match self.code.load(Ordering::Acquire) {
             0 => None,
             code => ENDINGS.get(usize::from(code - 1)).copied(),
         }
@@ -59,6 +82,61 @@ impl Fate {
     /// Ends it; the first reason stays.
     pub(crate) fn end(&self, why: Ended) {
         let code = ENDINGS.iter().position(|ending| *ending == why).unwrap_or(0) as u8 + 1;
-        let _ = self.0.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
+        let _ = self.code.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
+        self.step();
+    }
+
+    /// More of the object can be read, or no more is written.
+    pub(crate) fn step(&self) {
+        // Pairs with the fence in `writing`: either the reader sees what was done before this, or it is
+        // woken.
+        fence(Ordering::SeqCst);
+        if let Some(steps) = self.steps.get() {
+            steps.send_replace(());
+        }
+    }
+
+    /// Waits for the next step after this call; none where storing has ended.
+    pub(crate) fn writing(&self) -> Option<Writing> {
+        let steps = self.steps.get_or_init(|| watch::channel(()).0).subscribe();
+        fence(Ordering::SeqCst);
+        self.ended().is_none().then_some(Writing(steps))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    use super::*;
+
+    fn is_ready(writing: &mut (impl Future<Output = ()> + Unpin)) -> bool {
+        pin!(writing).poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(())
+    }
+
+    #[test]
+    fn a_reader_is_woken_by_each_step_and_by_the_end() {
+        let fate = Fate::new();
+        fate.step();
+        let mut waits = Box::pin(fate.writing().unwrap().moved());
+        assert!(!is_ready(&mut waits), "what was written before is no news");
+        fate.step();
+        assert!(is_ready(&mut waits));
+        let missed = fate.writing().unwrap();
+        fate.step();
+        assert!(is_ready(&mut Box::pin(missed.moved())), "a step between the look and the wait is not lost");
+        let mut waits = Box::pin(fate.writing().unwrap().moved());
+        fate.end(Ended::Full);
+        assert!(is_ready(&mut waits) && fate.writing().is_none());
+    }
+
+    #[test]
+    fn a_reader_is_woken_when_all_is_written() {
+        let fate = Fate::new();
+        let mut waits = Box::pin(fate.writing().unwrap().moved());
+        assert!(!is_ready(&mut waits));
+        drop(fate);
+        assert!(is_ready(&mut waits));
     }
 }

@@ -159,8 +159,11 @@ fn variant_text(variant: &StoredVariant) -> Vec<String> {
         Some(value) => format!("  for {}: {value}", selecting.field),
         None => format!("  for requests without {}", selecting.field),
     }));
-    let windows =
-        [("stale-while-revalidate", variant.while_revalidate_s), ("stale-if-error", variant.if_error_s)];
+    let windows = [
+        ("stale-while-revalidate", variant.while_revalidate_s),
+        ("stale-if-error", variant.if_error_s),
+        ("stale-if-unreachable", variant.if_unreachable_s),
+    ];
     let windows = windows.iter().filter(|(_, window_s)| *window_s > 0);
     let flags =
         variant.flags.iter().cloned().chain(windows.map(|(name, window_s)| format!("{name} {window_s} s")));
@@ -231,6 +234,7 @@ GET http://a/
             ttl_left_s: -5,
             age_s: 65,
             while_revalidate_s: 30,
+            if_unreachable_s: 3600,
             flags: texts(&["no-cache"]),
             vary: vec![
                 SelectingField { field: "accept-language".into(), value: Some("de".into()) },
@@ -269,7 +273,7 @@ GET http://a/?a=1&b=2
   stored       200, age 65 s of 60 s (cdn-cache-control), stale for 5 s, 0 bytes so far
                  for accept-language: de
                  for requests without x-mode
-                 no-cache; stale-while-revalidate 30 s
+                 no-cache; stale-while-revalidate 30 s; stale-if-unreachable 3600 s
                  tags: t1; t2
   not stored   no-store  (the last response to this key)
   failed       connection-refused  (the origin, a moment ago)

@@ -226,7 +226,7 @@ site         a.example
 customer     Ann
 day (UTC)   requests  hits  stale  misses  revalid.  from cache  to clients  from origins
 2026-11-22         4     3      0       1         0      75.0 %     3.0 KiB      0 B in 0
-all time         4     3      0       1         0      75.0 %     3.0 KiB      0 B in 0
+all time           4     3      0       1         0      75.0 %     3.0 KiB      0 B in 0
 ";
         let sites = vec![account("a.example", 3, Some("Ann"))];
         assert_eq!(show_days(&Sites { since: None, sites, ..Sites::default() }), expect);

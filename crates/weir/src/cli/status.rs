@@ -7,6 +7,7 @@ use std::time::Duration;
 use clap::Args;
 use http::Method;
 use weir_control::{OriginState, Phase, Status, VolumeUse};
+use weir_observe::{Count, SiteCount};
 
 use super::find::Find;
 use crate::print::{counted, size};
@@ -63,6 +64,10 @@ fn show(status: &Status) -> String {
     if !status.requests.not_stored.is_empty() {
         line("not stored", &words(&status.requests.not_stored));
     }
+    let noted = noted(status);
+    if !noted.is_empty() {
+        line("of note", &noted);
+    }
     line("bytes", &bytes(status));
     line("cache", &cache(status));
     for volume in &status.volumes {
@@ -94,9 +99,6 @@ fn config(status: &Status) -> String {
 fn connections(status: &Status) -> String {
     let all = &status.connections;
     let mut text = format!("{} open, {} accepted", all.open, all.accepted);
-    if all.refused > 0 {
-        let _ = write!(text, ", {} turned away", all.refused);
-    }
     if all.tunnels > 0 {
         let _ = write!(text, ", {} tunnels", all.tunnels);
     }
@@ -115,6 +117,17 @@ fn requests(status: &Status) -> String {
         }
     }
     text
+}
+
+/// What of the counters is worth a word where there was any: their rows say so.
+fn noted(status: &Status) -> String {
+    let rows = Count::ALL.iter().map(|count| count.row());
+    let rows = rows.chain(SiteCount::ALL.iter().map(|count| count.row()));
+    let noted = rows.filter(|row| !row.said.is_empty()).filter_map(|row| {
+        let count = status.counters.get(row.name).copied().filter(|count| *count > 0)?;
+        Some(format!("{count} {}", row.said))
+    });
+    noted.collect::<Vec<_>>().join(", ")
 }
 
 fn first_byte(p50: Option<f64>, p99: Option<f64>) -> String {

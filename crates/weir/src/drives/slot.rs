@@ -89,7 +89,7 @@ impl Slot {
     /// What a look at it says.
     pub(super) fn observe(&mut self) -> Event {
         let Course::Open(attached) = &self.course else { return Event::Tick };
-        let patience = Duration::from_millis(u64::from(self.wanted.read_ms_max.get()));
+        let patience = self.wanted.read_timeout.0.max(Duration::from_millis(1));
         let usage = attached.volume().usage();
         let written = usage.body_bytes + usage.head_bytes + usage.journal_bytes + usage.checkpoint_bytes;
         if written != self.written.0 || usage.queued_bytes == 0 {

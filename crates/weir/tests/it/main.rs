@@ -34,6 +34,7 @@ mod answer {
     mod staleness;
     mod structured;
     mod targeted;
+    mod unreachable;
     mod variants;
 }
 

@@ -363,6 +363,7 @@ impl Engine {
                 put.published = Some(self.index_record(put.hash(), place, older, &counted));
                 put.counted = counted;
                 put.unpublished_bytes = 0;
+                put.fate.step();
                 self.puts.insert(object, put);
                 Ok(())
             }
@@ -460,6 +461,7 @@ impl Engine {
                 let location = self.index_record(hash, place, None, &counted);
                 if let Some(put) = self.puts.get_mut(&object) {
                     (put.published, put.counted) = (Some(location), counted);
+                    put.fate.step();
                 }
                 Ok(())
             }

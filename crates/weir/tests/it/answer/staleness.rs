@@ -31,13 +31,13 @@ fn ask(weir: &Weir, target: &str) -> Client {
 #[test]
 fn a_slow_revalidation_lets_what_is_stale_out_and_goes_on() {
     let (origin, gate) = (Origin::start(), Gate::new());
-    let site = "stale = { if_error = \"1h\" }\nstale_after = \"300ms\"";
+    let site = "stale = { if_error = \"1h\" }\nrevalidation_wait = \"300ms\"";
     let weir = holding(&origin, &["/x"], site, "");
     origin.put("/x", Resource::fresh("new").etag("\"2\"").head_gate(&gate));
     for _ in 0..3 {
         let answer = weir.get("/x");
         assert_eq!(answer.text(), "old");
-        assert!(answer.is_hit() && answer.cache_status().contains("stale-after"), "{:?}", answer.head);
+        assert!(answer.is_hit() && answer.cache_status().contains("revalidation-wait"), "{:?}", answer.head);
     }
     assert_eq!(origin.count("/x"), 2, "the others join the revalidation that is under way");
     gate.open();
@@ -49,7 +49,7 @@ fn a_slow_revalidation_lets_what_is_stale_out_and_goes_on() {
 #[test]
 fn a_slow_revalidation_is_waited_for_where_nothing_stale_may_go_out() {
     let (origin, gate) = (Origin::start(), Gate::new());
-    let weir = holding(&origin, &["/x"], "stale_after = \"100ms\"", "");
+    let weir = holding(&origin, &["/x"], "revalidation_wait = \"100ms\"", "");
     origin.put("/x", Resource::fresh("new").etag("\"2\"").head_gate(&gate));
     let mut client = ask(&weir, "/x");
     origin.await_count("/x", 2);
@@ -62,7 +62,7 @@ fn a_slow_revalidation_is_waited_for_where_nothing_stale_may_go_out() {
 #[test]
 fn an_origin_that_gave_no_answer_is_not_waited_for_again() {
     let (origin, gate) = (Origin::start(), Gate::new());
-    let site = "stale = { if_error = \"1h\" }\nstale_after = \"20s\"";
+    let site = "stale = { if_error = \"1h\" }\nrevalidation_wait = \"20s\"";
     let weir = holding(&origin, &["/x", "/y"], site, "first_byte = \"1s\"\nretries = 0");
     for path in ["/x", "/y", "/z"] {
         origin.put(path, Resource::fresh("new").etag("\"2\"").head_gate(&gate));

@@ -117,7 +117,9 @@ fn who_joins_gets_what_another_has_asked_for_and_left() {
     origin.await_count("/x", 1);
     let mut joins = weir.client();
     joins.send(get("/x"));
-    until("it is joined", || weir.metric("weir_collapsed_total").is_some_and(|joined| joined >= 1.0));
+    until("it is joined", || {
+        weir.metric("weir_requests_collapsed_total").is_some_and(|joined| joined >= 1.0)
+    });
     drop(lead);
     // Longer than a fill goes on of which nobody waits for the head.
     std::thread::sleep(Duration::from_secs(3));

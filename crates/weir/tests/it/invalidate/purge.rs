@@ -210,7 +210,7 @@ fn what_was_purged_during_its_revalidation_does_not_go_out_stale() {
         let lasting = "max-age=0, stale-if-error=600";
         let resource = Resource::new("old").header("Cache-Control", lasting).etag("\"1\"");
         origin.put("/x", resource.header("Surrogate-Key", "t"));
-        let weir = house(&[&origin]).site("stale_after = \"60s\"").start();
+        let weir = house(&[&origin]).site("revalidation_wait = \"60s\"").start();
         assert_eq!(weir.get("/x").text(), "old");
         origin.put("/x", Resource::new("broken").status(503).head_gate(&gate));
         let mut client = ask(&weir, "/x");
@@ -241,6 +241,45 @@ fn a_soft_purge_opens_the_window_of_stale_while_revalidate() {
     until("it is refreshed without a client", || weir.get("/x").text() == "new");
     let fresh = weir.get("/x");
     assert!(fresh.is_hit() && origin.count("/x") == 2, "{:?}", fresh.head);
+}
+
+/// The other rows of the table in `docs/guide/purging.md`.
+#[test]
+fn a_soft_purge_without_a_window_is_asked_about_first() {
+    let origin = Origin::start();
+    origin.put("/x", Resource::fresh("old").etag("\"1\""));
+    let log = "[log]\naccess = \"json\"\npath = \"{folder}/access.log\"";
+    let weir = house(&[&origin]).more(log).start();
+    let ask = || {
+        let status = weir.get("/x").cache_status();
+        status.split("; ").skip(1).filter(|part| !part.starts_with("ttl=")).collect::<Vec<_>>().join("; ")
+    };
+    weir.get("/x");
+    purge(&weir, &["--soft", "--all"]);
+    assert_eq!(ask(), "fwd=stale; fwd-status=304");
+    origin.put("/x", Resource::fresh("new").etag("\"2\""));
+    purge(&weir, &["--soft", "--all"]);
+    assert_eq!(ask(), "fwd=stale; fwd-status=200; stored");
+    purge(&weir, &["--soft", "--all"]);
+    drop(origin);
+    assert_eq!(ask(), "hit; detail=stale-if-unreachable");
+    let lines = || std::fs::read_to_string(weir.folder().join("access.log")).unwrap_or_default();
+    until("all is logged", || lines().lines().count() == 4);
+    let told: Vec<(String, String)> = lines()
+        .lines()
+        .map(|line| {
+            let line: Value = serde_json::from_str(line).unwrap();
+            let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+            (text("outcome"), text("detail"))
+        })
+        .collect();
+    let expect = [
+        ("miss", "uri-miss"),
+        ("revalidated", "soft-purged"),
+        ("miss", "soft-purged"),
+        ("stale", "stale-if-unreachable"),
+    ];
+    assert_eq!(told, expect.map(|(outcome, detail)| (outcome.to_owned(), detail.to_owned())));
 }
 
 #[test]
@@ -276,7 +315,8 @@ fn explain_says_that_it_was_purged_softly() {
     let explain = |path: &str| weir.command(&["explain", &format!("http://localhost{path}")]).stdout;
     let said = explain("/x");
     assert!(said.contains("revalidate: soft-purged  (what is held was purged softly"), "{said}");
-    assert!(said.contains("  soft-purged\n") && said.contains("stale for 0 s"), "{said}");
+    assert!(said.contains("  soft-purged; stale-if-unreachable 3600 s\n"), "{said}");
+    assert!(said.contains("stale for 0 s"), "{said}");
     let said = explain("/y");
     assert!(
         said.contains("stale: stale  (it goes out stale") && said.contains("it was purged softly"),

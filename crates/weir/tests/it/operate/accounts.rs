@@ -392,12 +392,12 @@ fn accounts_that_cannot_be_written_are_written_later() {
     obstacles.iter().for_each(|obstacle| fs::create_dir_all(obstacle.join("x")).unwrap());
     mixed(&weir, &books, "a.test", 0);
     agree(&weir, &books);
-    until("it says so", || weir.metric("weir_accounts_well") == Some(0.0));
+    until("it says so", || weir.metric("weir_accounts_writable") == Some(0.0));
     weir.await_stderr("cannot write the accounts");
     mixed(&weir, &books, "a.test", 1);
     agree(&weir, &books);
     obstacles.iter().for_each(|obstacle| fs::remove_dir_all(obstacle).unwrap());
-    until("it is well again", || weir.metric("weir_accounts_well") == Some(1.0));
+    until("it is well again", || weir.metric("weir_accounts_writable") == Some(1.0));
     assert_eq!(weir.stderr().matches("cannot write the accounts").count(), 1);
     weir.signal("KILL");
     weir.start_again();

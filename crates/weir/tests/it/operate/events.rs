@@ -134,7 +134,7 @@ fn who_does_not_read_holds_up_nobody_and_what_is_lost_is_counted() {
         assert_eq!(client.get("localhost", &format!("/{number}/{long}"), &[]).status(), 200);
     }
     // Nobody has read a byte until now.
-    until("some is lost", || weir.metric("weir_events_lost_total").unwrap_or(0.0) > 0.0);
+    until("some is lost", || weir.metric("weir_events_dropped_total").unwrap_or(0.0) > 0.0);
     let (stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
     let (mut stored, mut lost) = (0, 0);
@@ -152,7 +152,7 @@ fn who_does_not_read_holds_up_nobody_and_what_is_lost_is_counted() {
     }
     assert_eq!(stored + lost, requests, "{stored} told and {lost} lost");
     assert!(stored >= 100 && lost > 0);
-    assert_eq!(weir.metric("weir_events_lost_total"), Some(lost as f64));
+    assert_eq!(weir.metric("weir_events_dropped_total"), Some(lost as f64));
 }
 
 /// What is on the volume by `weir list`, as URLs.
@@ -201,7 +201,7 @@ fn what_has_to_leave_a_volume_is_told_object_by_object() {
     });
     let (evicted, over_quota) = counted();
     assert!(evicted > 200 && over_quota > 20, "{evicted} for room, {over_quota} over the quota");
-    assert_eq!(weir.metric("weir_events_lost_total"), Some(0.0));
+    assert_eq!(weir.metric("weir_events_dropped_total"), Some(0.0));
     let folder = weir.folder().join("volume").display().to_string();
     let there = on_volume(&weir);
     let mut keys = HashSet::new();

@@ -119,6 +119,13 @@ fn of_what_is_cut_for_a_slow_reader_the_log_counts_what_was_written() {
         assert!(received > 0 && received < LENGTH, "{received}");
         assert_eq!(field(cut, "body_bytes"), received.to_string(), "{cut}");
     }
+    // By one row of the table: in the metrics, the status for programs, and the one for people.
+    assert_eq!(weir.metric("weir_site_send_stall_cuts_total{site=\"*\"}"), Some(2.0));
+    let status: serde_json::Value =
+        serde_json::from_str(&weir.command(&["status", "--json"]).stdout).unwrap();
+    assert_eq!(status["counters"]["weir_site_send_stall_cuts"], 2, "{status}");
+    let shown = weir.command(&["status"]).stdout;
+    assert!(shown.contains("of note      2 cut for send_stall\n"), "{shown}");
 }
 
 #[test]
@@ -218,7 +225,7 @@ fn metrics_count_what_happened() {
             + count("weir_requests_total{outcome=\"pass\"}").max(0.0),
         2.0
     );
-    assert_eq!(count("weir_origin_requests_total"), 2.0);
+    assert_eq!(count("weir_forwarded_requests_total"), 2.0);
     assert_eq!(count("weir_cache_objects"), 1.0);
     assert!(count("weir_cache_memory_bytes") > 0.0);
     let text = weir.admin_get("/metrics").text();

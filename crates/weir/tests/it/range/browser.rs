@@ -86,7 +86,7 @@ fn check(kind: &str, media: Vec<u8>) {
     let whole = weir.client().get(&weir.addr().to_string(), "/media", &[]);
     assert!(whole.body[..] == media[..]);
     // What Weir has taken, the page included: what else the origin sent was on its way when a transfer was given up.
-    let taken = weir.metric("weir_origin_bytes_total").unwrap() as u64;
+    let taken = weir.metric("weir_origin_body_bytes_total").unwrap() as u64;
     println!("{taken} bytes taken, {} sent, {} of them again", counted.bytes(), counted.bytes_again());
     let most = (media.len() + page.len()) as u64 + origin.count("/media") as u64 * PIECE_BYTES_MAX;
     assert!(taken <= most, "{taken} of {most} bytes: {:?}", counted.sent());

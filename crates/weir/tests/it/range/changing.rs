@@ -338,7 +338,7 @@ fn where_nothing_changes_no_chunk_that_nobody_touched_is_fetched_and_no_byte_twi
         assert!(strange.is_empty(), "/{object}: chunks {strange:?} of {:?}", served.sent());
     }
     // What a transfer had sent that stopped where another began was on its way, and Weir has not taken it.
-    let taken = weir.metric("weir_origin_bytes_total").unwrap() as u64;
+    let taken = weir.metric("weir_origin_body_bytes_total").unwrap() as u64;
     let sent: u64 = files.served.iter().map(|served| served.bytes()).sum();
     let again: u64 = files.served.iter().map(|served| served.bytes_again()).sum();
     println!("{} requests to the origin, {sent} bytes, {again} again, {taken} taken", origin.total());

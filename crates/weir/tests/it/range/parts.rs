@@ -1,9 +1,10 @@
 //! Objects that are held in part: what is missing comes from the origin, once, in the same version or not at all.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use weir_testkit::{Client, Fault, Gate, Origin, Resource, Weir, pattern, until};
+use weir_testkit::{Client, Fault, Gate, Origin, Resource, Response, Trouble, Weir, pattern, until};
 
 use crate::house::{House, house};
 
@@ -57,7 +58,7 @@ fn interrupted(origin: &Origin, body: &[u8], tag: &str) -> Weir {
     client.recv_head_only().unwrap();
     read(&mut client, STOP - 100_000);
     until("most of what has come is on the volume", || {
-        weir.metric("weir_volume_body_bytes_total").is_some_and(|bytes| bytes > 8e6)
+        weir.metric("weir_volume_written_body_bytes_total").is_some_and(|bytes| bytes > 8e6)
     });
     std::thread::sleep(Duration::from_millis(1200));
     weir.signal("KILL");
@@ -212,16 +213,10 @@ fn bytes_that_vanish_while_they_are_sent_come_from_the_origin() {
         client.recv_head_only().unwrap();
         let mut got = read(&mut client, 1_000_000);
         damage(&weir);
-        if knows_ranges {
-            got.extend(read(&mut client, LENGTH - got.len()));
-            assert!(got == body);
-            assert!(origin.count("/x") > before, "nothing was damaged");
-        } else {
-            // It would send the whole again, and most of it in vain: the connection is cut, and no byte was wrong.
-            let rest = client.read_to_end();
-            got.extend(rest);
-            assert!(got.len() < LENGTH && got[..] == body[..got.len()]);
-        }
+        // Where it sends no parts, what is missing is read out of the whole.
+        got.extend(read(&mut client, LENGTH - got.len()));
+        assert!(got == body);
+        assert!(origin.count("/x") > before, "nothing was damaged");
         until("it is whole again", || {
             let found = weir.get("/x");
             assert!(found.body == body);
@@ -239,7 +234,7 @@ fn who_comes_late_to_a_body_beyond_memory_reads_the_volume_and_asks_nobody() {
     early.recv_head_only().unwrap();
     read(&mut early, 29_000_000);
     until("what has come is on the volume", || {
-        weir.metric("weir_volume_body_bytes_total").is_some_and(|bytes| bytes > 20e6)
+        weir.metric("weir_volume_written_body_bytes_total").is_some_and(|bytes| bytes > 20e6)
     });
     let mut late: Vec<Client> = (0..4).map(|_| ask(&weir, "/x")).collect();
     for client in &mut late {
@@ -354,6 +349,42 @@ fn a_part_that_was_confirmed_is_sent_whole_by_an_origin_without_ranges() {
     client.send_get("localhost", "/x", &[("Cache-Control", "no-cache")]);
     assert!(client.recv().unwrap().body == body);
     assert!(weir.get("/x").body == body);
+}
+
+/// The version is known and the head has gone out when the origin breaks off; from then on it sends no parts any more.
+fn stops_sending_parts(newer: Option<&[u8]>) -> (Vec<u8>, Result<Response, Trouble>) {
+    let (origin, body) = (Origin::start(), pattern(9, 6_000_000));
+    let first = Resource::fresh(&body).etag("\"1\"").fault(Fault::Truncate(1_000_000));
+    origin.put("/x", first);
+    let weir = house(&[&origin]).start();
+    assert!(ask(&weir, "/x").recv().is_err());
+    until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
+    let (breaks, length) = (AtomicBool::new(true), body.len());
+    let part = resource(&body, "\"1\"").fault(Fault::Truncate(length / 2));
+    let whole = match newer {
+        Some(newer) => Resource::fresh(newer).etag("\"2\""),
+        None => Resource::fresh(&body).etag("\"1\""),
+    };
+    origin.on("/x", move |exchange| match breaks.swap(false, Ordering::SeqCst) {
+        true => part.answer(exchange),
+        false => whole.answer(exchange),
+    });
+    let answer = ask(&weir, "/x").recv();
+    (body, answer)
+}
+
+#[test]
+fn a_body_under_way_is_sent_whole_although_its_origin_stops_sending_parts() {
+    let (body, answer) = stops_sending_parts(None);
+    assert!(answer.unwrap().body == body);
+}
+
+#[test]
+fn a_body_under_way_is_cut_where_the_whole_is_another_version() {
+    let newer = pattern(8, 6_000_000);
+    let (body, answer) = stops_sending_parts(Some(&newer));
+    let Err(Trouble::Cut(answer)) = answer else { panic!("not cut") };
+    assert!(answer.status() == 200 && body.starts_with(&answer.body));
 }
 
 #[test]

@@ -45,7 +45,7 @@ fn what_is_to_be_whole_is_brought_however_much_is_missing() {
     let weir =
         house(&[&origin]).site("range = { fill = \"whole\" }").more("[cache]\nmemory = \"128MiB\"").start();
     check(&weir, &body, 7 * MIB, 7 * MIB + 9);
-    until("all has come", || weir.metric("weir_origin_bytes_total") >= Some(20.0 * MIB as f64));
+    until("all has come", || weir.metric("weir_origin_body_bytes_total") >= Some(20.0 * MIB as f64));
     let asked = origin.count("/x");
     assert!(weir.get("/x").body[..] == body[..]);
     assert_eq!((origin.count("/x"), counted.bytes_again()), (asked, 0));
@@ -57,11 +57,11 @@ fn what_nobody_reads_any_more_ends_with_its_chunk() {
     let counted = counted(&body).slow(2_000_000, Duration::ZERO).at(&origin, "/x");
     let weir = before(&origin);
     drop(begin(&weir, "bytes=0-", 1_500_000));
-    until("it has come farther", || weir.metric("weir_origin_bytes_total") >= Some(1_900_000.0));
+    until("it has come farther", || weir.metric("weir_origin_body_bytes_total") >= Some(1_900_000.0));
     counted.set_rate(0);
     let mut last = None;
     until("it has stopped", || {
-        let now = weir.metric("weir_origin_bytes_total");
+        let now = weir.metric("weir_origin_body_bytes_total");
         std::thread::sleep(Duration::from_millis(200));
         std::mem::replace(&mut last, now) == now
     });
@@ -137,7 +137,7 @@ fn who_has_a_part_already_is_sent_no_part_of_what_may_be_another_version() {
             };
         }
     });
-    let weir = house(&[&origin]).site("range = { without_validator = \"alone\" }").start();
+    let weir = house(&[&origin]).site("range = { without_validator = \"separate\" }").start();
     let fields = [("Range", "bytes=300000-399999"), ("If-Range", "\"older\"")];
     let found = weir.get_with("/x", &fields);
     assert!(found.status() == 200 && found.body == body, "{} {}", found.status(), found.cache_status());

@@ -34,7 +34,7 @@ fn part(weir: &Weir, body: &[u8], first: usize, count: usize) -> Response {
 /// Waits until everything that was stored so far is durable.
 fn settle(weir: &Weir) {
     until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
-    let written = || weir.metric("weir_volume_body_bytes_total");
+    let written = || weir.metric("weir_volume_written_body_bytes_total");
     let mut before = written();
     // What is written is made durable twice a second; gaps are not counted as fills.
     until("nothing is written", || {

@@ -426,7 +426,7 @@ fn parts_behind_what_memory_keeps_of_a_running_fill_are_read_from_the_volume() {
     lead.recv_head_only().unwrap();
     drain(&mut lead, 29_000_000);
     until("what has come is on the volume", || {
-        weir.metric("weir_volume_body_bytes_total").is_some_and(|bytes| bytes > 20e6)
+        weir.metric("weir_volume_written_body_bytes_total").is_some_and(|bytes| bytes > 20e6)
     });
     let mut client = ask(&weir, "/x", "bytes=0-9,19000000-19000009,1000-1999,5000000-5999999");
     let found = client.recv().unwrap();
@@ -442,7 +442,7 @@ fn parts_behind_what_memory_keeps_of_a_running_fill_are_read_from_the_volume() {
 fn a_part_without_a_validator_may_be_kept_by_itself() {
     let (origin, body, newer) = (Origin::start(), pattern(4, 900_000), pattern(5, 900_000));
     origin.put("/x", Resource::fresh(&body).ranges());
-    let weir = house(&[&origin]).site("range = { without_validator = \"alone\" }").start();
+    let weir = house(&[&origin]).site("range = { without_validator = \"separate\" }").start();
     let first = ranged(&weir, "/x", "bytes=300000-399999");
     assert!(first.status() == 206 && first.body == body[300_000..400_000]);
     assert_eq!(origin.requests("/x")[0].header("range").as_deref(), Some("bytes=300000-399999"));

@@ -1,5 +1,5 @@
-//! The examples on the real binary: what their comments promise is so. Those in front of Weir are tried where their program is
-//! installed; elsewhere the scenario prints `skipped` and ends.
+//! The examples on the real binary: what their comments promise is so. Those in front of Weir are tried where
+//! their program is installed; elsewhere the scenario prints `skipped` and ends.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

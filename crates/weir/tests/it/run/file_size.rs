@@ -52,7 +52,7 @@ fn a_limit_of_file_size_ends_nothing() {
     let refused = weir.command(&["purge", "--all"]);
     assert!(refused.code == Some(1) && refused.stderr.contains("purged until a restart only"), "{refused:?}");
     ask(&weir, 0..12);
-    until("the accounts have met it", || weir.metric("weir_accounts_well") == Some(0.0));
+    until("the accounts have met it", || weir.metric("weir_accounts_writable") == Some(0.0));
     assert!(weir.runs());
     limit(&weir, None);
     until("purges are acknowledged again", || weir.command(&["purge", "--all"]).code == Some(0));
@@ -60,5 +60,5 @@ fn a_limit_of_file_size_ends_nothing() {
     until("the volume stores again", || {
         weir.metric("weir_volume_objects").is_some_and(|count| count >= 12.0)
     });
-    until("the accounts are well again", || weir.metric("weir_accounts_well") == Some(1.0));
+    until("the accounts are well again", || weir.metric("weir_accounts_writable") == Some(1.0));
 }

@@ -118,7 +118,7 @@ fn the_flags_do_what_they_say() {
     let weir = setup().arg("--ttl").arg("60s").arg("--memory").arg("32MiB").run(&origin.url());
     weir.get("/x");
     assert!(weir.get("/x").is_hit());
-    assert_eq!(weir.metric("weir_cache_memory_bytes_max"), Some(f64::from(32 << 20)));
+    assert_eq!(weir.metric("weir_cache_memory_limit_bytes"), Some(f64::from(32 << 20)));
     for wrong in [["--ttl", "60 parsecs"], ["--memory", "much"], ["--origin", "ftp://x"]] {
         let output = setup().command(&["run", "--origin", "http://127.0.0.1:9", wrong[0], wrong[1]]);
         assert!(

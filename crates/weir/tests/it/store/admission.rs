@@ -50,7 +50,7 @@ fn second_keeps_what_is_asked_for_twice_and_asks_the_origin_once() {
     ask(&weir, 0..40, 10_000);
     assert_eq!((volume(&weir, "objects"), not_admitted(&weir)), (0, 40));
     ask(&weir, 0..20, 10_000);
-    until("they have gone down", || volume(&weir, "promoted_total") == 20);
+    until("they have gone down", || volume(&weir, "written_later_total") == 20);
     until("they are there", || volume(&weir, "objects") == 20);
     assert_eq!(origin.total(), 40);
     start_again(&mut weir, "TERM");
@@ -101,12 +101,12 @@ fn a_used_up_budget_stops_storing_and_neither_service_nor_purges() {
     ask(&weir, 0..400, 20_000);
     ask(&weir, 0..400, 20_000);
     assert_eq!(origin.total(), 400, "all of it is served from memory");
-    until("it is written", || volume(&weir, "body_bytes_total") > BUDGET / 2);
+    until("it is written", || volume(&weir, "written_body_bytes_total") > BUDGET / 2);
     std::thread::sleep(Duration::from_millis(1500));
     let all = || {
         // Built without a catalogue there is nothing of one.
         let beside = weir.metric("weir_catalogue_written_bytes_total").unwrap_or(0.0) as u64;
-        volume(&weir, "body_bytes_total") + volume(&weir, "other_bytes_total") + beside
+        volume(&weir, "written_body_bytes_total") + volume(&weir, "written_overhead_bytes_total") + beside
     };
     until("all that is written counts", || volume(&weir, "written_today_bytes") == all());
     let written = volume(&weir, "written_today_bytes");
@@ -129,7 +129,7 @@ fn a_used_up_budget_stops_storing_and_neither_service_nor_purges() {
     // Nothing is stored: but what is fetched is served.
     ask(&weir, 300..400, 20_000);
     ask(&weir, 300..400, 20_000);
-    assert_eq!(volume(&weir, "body_bytes_total"), 0, "since the restart");
+    assert_eq!(volume(&weir, "written_body_bytes_total"), 0, "since the restart");
     // A reload gives more of it.
     let more = over(&origin, "admission = \"always\"", "write_budget = \"40MiB\"");
     weir.rewrite_config(&more.text());
@@ -137,7 +137,7 @@ fn a_used_up_budget_stops_storing_and_neither_service_nor_purges() {
     assert_eq!(volume(&weir, "write_budget_bytes"), 40 << 20);
     put(&origin, 420, 20_000);
     ask(&weir, 400..420, 20_000);
-    until("they are stored", || volume(&weir, "body_bytes_total") >= 20 * 20_000);
+    until("they are stored", || volume(&weir, "written_body_bytes_total") >= 20 * 20_000);
     assert!(volume(&weir, "written_today_bytes") >= written + 20 * 20_000);
 }
 
@@ -152,7 +152,7 @@ fn short_lives_share_the_budget_of_a_day() {
         ask(&weir, 40 * life..40 * (life + 1), 100_000);
         // Nothing of the budget may be left: then nothing comes.
         std::thread::sleep(Duration::from_millis(300));
-        written += volume(&weir, "body_bytes_total") + volume(&weir, "other_bytes_total");
+        written += volume(&weir, "written_body_bytes_total") + volume(&weir, "written_overhead_bytes_total");
         start_again(&mut weir, if life % 2 == 0 { "KILL" } else { "TERM" });
     }
     assert!(written > BUDGET / 2 && written <= BUDGET, "{written}");

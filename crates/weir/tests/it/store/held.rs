@@ -60,7 +60,7 @@ fn booked(weir: &Weir, site: &str) -> (u64, u64) {
 /// Waits until what was stored so far is on the volume and durable.
 fn settle(weir: &Weir) {
     until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
-    let written = || weir.metric("weir_volume_body_bytes_total");
+    let written = || weir.metric("weir_volume_written_body_bytes_total");
     let mut before = written();
     until("nothing is written", || {
         std::thread::sleep(Duration::from_millis(1200));

@@ -86,7 +86,7 @@ fn check(group_mib: u64, cache: &str, count: usize, memory_mib: u64, requests: u
     let origin = origin();
     let text = format!("[cache]\n{cache}\n{}", volumes(count));
     let mut weir = house(&[&origin]).more(&text).start_in(setup().within(&group).arg("--workers").arg("2"));
-    assert_eq!(weir.metric("weir_cache_memory_bytes_max"), Some((memory_mib * MIB) as f64));
+    assert_eq!(weir.metric("weir_cache_memory_limit_bytes"), Some((memory_mib * MIB) as f64));
     let peak = load(&mut weir, &group, requests);
     let most = memory_mib * MIB + PROCESS_BYTES + count as u64 * VOLUME_BYTES;
     println!("{} MiB were resident, of at most {}", peak / MIB, most / MIB);

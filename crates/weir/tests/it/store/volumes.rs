@@ -300,7 +300,8 @@ fn a_slow_drive_delays_only_its_own_objects() {
     let Some(drive) = Drive::ext4(96 << 20) else { return };
     let shelf = Shelf::new(200, 60_000);
     let origin = shelf.origin();
-    let slow = format!("path = \"{}/weir\"\nsize = \"64MiB\"\nread_ms_max = 300", drive.path().display());
+    let slow =
+        format!("path = \"{}/weir\"\nsize = \"64MiB\"\nread_timeout = \"300ms\"", drive.path().display());
     let weir = start(&origin, &[&slow, B]);
     until("most is on the volumes", || {
         shelf.ask(&weir, 0..200);

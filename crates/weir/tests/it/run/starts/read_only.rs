@@ -56,10 +56,10 @@ fn a_drive_that_is_read_only_at_the_start_serves_what_it_has() {
     drive.unseal();
     until("it is opened again", || told(&weir, "volume")["state"] == "up");
     assert_eq!(weir.get("/3").text(), "another");
-    let before = weir.metric("weir_volume_body_bytes_total");
+    let before = weir.metric("weir_volume_written_body_bytes_total");
     origin.put("/new", Resource::fresh(body(99)).header("Cache-Control", "max-age=3600").etag("\"1\""));
     assert_eq!(weir.get("/new").body, body(99));
-    until("it is stored there", || weir.metric("weir_volume_body_bytes_total") > before);
+    until("it is stored there", || weir.metric("weir_volume_written_body_bytes_total") > before);
     end(&mut weir);
     weir.start_again();
     assert_eq!(weir.get("/3").text(), "another");

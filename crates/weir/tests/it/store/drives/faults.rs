@@ -24,7 +24,7 @@ fn settle() {
 }
 
 fn written(weir: &Weir) -> f64 {
-    weir.metric("weir_volume_body_bytes_total").unwrap()
+    weir.metric("weir_volume_written_body_bytes_total").unwrap()
 }
 
 fn is_held(weir: &Weir, number: usize) -> bool {

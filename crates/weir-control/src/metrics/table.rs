@@ -1,0 +1,436 @@
+//! The families of `/metrics`, a row each, in the sections of the guide's page. A row has the name without
+//! `_total`, what it says, and how it is read. It must not format anything.
+
+use std::slice;
+
+use weir_observe::{Count, Level, Outcome, SiteCount};
+
+use super::{Family, Seen, Series};
+use crate::plane::{CatalogueUse, Inventory, OriginState, VolumeUse};
+
+/// How a value is read: as a counter, which only grows, or as a level.
+enum Read<T> {
+    Count(fn(&T) -> u64),
+    Level(fn(&T) -> f64),
+}
+
+/// A family of which each thing (an origin, a volume, all of Weir) has one series.
+struct Row<T> {
+    name: &'static str,
+    help: &'static str,
+    read: Read<T>,
+}
+
+const fn count<T>(name: &'static str, help: &'static str, read: fn(&T) -> u64) -> Row<T> {
+    Row { name, help, read: Read::Count(read) }
+}
+
+const fn level<T>(name: &'static str, help: &'static str, read: fn(&T) -> f64) -> Row<T> {
+    Row { name, help, read: Read::Level(read) }
+}
+
+const PROCESS: &[Row<Seen>] = &[
+    level("weir_start_time_seconds", "When Weir was started, in seconds since the Unix epoch.", |seen| {
+        seen.started_s
+    }),
+    level("weir_ready", "1 while requests are taken, 0 while draining.", |seen| one_if(seen.is_serving)),
+    level("weir_plan", "The number of the configuration in force; one more with each reload.", |seen| {
+        seen.inventory.plan as f64
+    }),
+    level("weir_sites", "Sites of the configuration in force.", |seen| seen.inventory.sites as f64),
+    level("weir_routes", "Routes of the configuration in force.", |seen| seen.inventory.routes as f64),
+    level("weir_workers", "Worker threads.", |seen| seen.inventory.workers as f64),
+];
+
+const CACHE: &[Row<Inventory>] = &[
+    level("weir_cache_objects", "Objects in the cache, each variant counted.", |inventory| {
+        inventory.cache.objects as f64
+    }),
+    level("weir_cache_memory_bytes", "Memory that holds responses, in use.", |inventory| {
+        inventory.cache.memory_bytes as f64
+    }),
+    level("weir_cache_memory_limit_bytes", "The ceiling of that memory.", |inventory| {
+        inventory.cache.memory_bytes_max as f64
+    }),
+    count("weir_cache_evicted", "Objects that made room for others in memory.", |inventory| {
+        inventory.cache.evicted
+    }),
+    count(
+        "weir_cache_not_admitted",
+        "Objects that stayed in memory alone, not asked for often enough for the volumes.",
+        |inventory| inventory.cache.not_admitted,
+    ),
+];
+
+const LEDGER: &[Row<Inventory>] = &[
+    level(
+        "weir_ledger_writable",
+        "1 while purges can be written; 0: they are answered with 500.",
+        |inventory| one_if(inventory.ledger.failure.is_none()),
+    ),
+    level("weir_ledger_marks", "Purges and invalidations that are kept.", |inventory| {
+        inventory.ledger.marks as f64
+    }),
+    level(
+        "weir_ledger_unwritten_marks",
+        "Purges and invalidations in force that are not on disk.",
+        |inventory| inventory.ledger.number.saturating_sub(inventory.ledger.durable) as f64,
+    ),
+    level("weir_accounts_writable", "1 while the accounts of sites can be written.", |inventory| {
+        one_if(inventory.accounts.failure.is_none())
+    }),
+    count("weir_accounts_write_errors", "Writes of the accounts that failed.", |inventory| {
+        inventory.accounts.failed
+    }),
+    count("weir_accounts_written_bytes", "Bytes written for the accounts.", |inventory| {
+        inventory.accounts.written_bytes
+    }),
+    level(
+        "weir_accounts_unsound_files",
+        "Files of the accounts that were damaged or cut off.",
+        |inventory| inventory.accounts.unsound as f64,
+    ),
+];
+
+const VOLUMES: &[Row<VolumeUse>] = &[
+    level("weir_volume_up", "1 while the volume stores and serves.", |volume| one_if(volume.state == "up")),
+    level("weir_volume_objects", "Objects on the volume.", |volume| volume.objects as f64),
+    level("weir_volume_used_bytes", "Bytes that the volume's files take.", |volume| volume.used_bytes as f64),
+    level("weir_volume_size_bytes", "The ceiling of the volume's files.", |volume| volume.size_bytes as f64),
+    level("weir_volume_segments", "Files that hold objects.", |volume| volume.segments as f64),
+    level(
+        "weir_volume_index_bytes",
+        "Memory that the volume's index takes, beyond that of the cache.",
+        |volume| volume.index_bytes as f64,
+    ),
+    level("weir_volume_weight", "The volume's share of the keys, beside the others' weights.", |volume| {
+        volume.weight as f64
+    }),
+    level("weir_volume_written_today_bytes", "Bytes written since midnight UTC.", |volume| {
+        volume.written_today_bytes as f64
+    }),
+    level(
+        "weir_volume_write_budget_used_up",
+        "1 while nothing is stored, since the write budget is used up.",
+        |volume| one_if(volume.write_budget_used_up),
+    ),
+    count("weir_volume_written_body_bytes", "Bytes of bodies written.", |volume| volume.written_body_bytes),
+    count(
+        "weir_volume_written_overhead_bytes",
+        "Bytes written beside bodies: heads, checksums, journal, checkpoints.",
+        |volume| volume.written_overhead_bytes,
+    ),
+    count("weir_volume_admitted", "Objects written while they arrived.", |volume| volume.admitted),
+    count("weir_volume_written_later", "Objects written later, out of memory.", |volume| {
+        volume.written_later
+    }),
+    count("weir_volume_budget_refused", "Objects not stored for the write budget.", |volume| {
+        volume.budget_refused
+    }),
+    count("weir_volume_evicted", "Objects that made room for others.", |volume| volume.evicted),
+    count(
+        "weir_volume_reinserted",
+        "Objects of the oldest segment that were written again, since they were still wanted.",
+        |volume| volume.reinserted,
+    ),
+    count("weir_volume_over_quota", "Objects that went since their site was at its quota.", |volume| {
+        volume.over_quota
+    }),
+    count("weir_volume_swept", "Objects removed after a purge.", |volume| volume.swept),
+    count(
+        "weir_volume_segments_freed",
+        "Files removed since nothing in them was of use any more.",
+        |volume| volume.segments_freed,
+    ),
+    count("weir_volume_sweeps", "Sweeps after which marks were dropped.", |volume| volume.sweeps),
+    count("weir_volume_sweeps_failed", "Sweeps that could not go on.", |volume| volume.sweeps_failed),
+    count("weir_volume_damaged", "Objects that were not what was stored, and were dropped.", |volume| {
+        volume.damaged
+    }),
+    count("weir_volume_queue_full", "Objects not stored since too much waited to be written.", |volume| {
+        volume.queue_full
+    }),
+    count("weir_volume_read_errors", "Reads that failed.", |volume| volume.read_errors),
+    count("weir_volume_write_errors", "Writes that failed.", |volume| volume.write_errors),
+];
+
+const CATALOGUES: &[Row<CatalogueUse>] = &[
+    level("weir_catalogue_up", "1 while the volume's catalogue can be searched.", |of| one_if(!of.broken)),
+    level("weir_catalogue_disk_bytes", "Bytes of the volume that its catalogue takes.", |of| {
+        of.disk_bytes as f64
+    }),
+    level(
+        "weir_catalogue_memory_bytes",
+        "Memory that the catalogue takes, within that of the cache.",
+        |of| of.memory_bytes as f64,
+    ),
+    level("weir_catalogue_behind_bytes", "Bytes of the log that the catalogue has yet to take in.", |of| {
+        of.behind_bytes as f64
+    }),
+    count("weir_catalogue_written_bytes", "Bytes written by the catalogue, tidying up included.", |of| {
+        of.written_bytes
+    }),
+    count("weir_catalogue_records", "Records of the log that the catalogue took in.", |of| of.records),
+];
+
+const ORIGINS: &[Row<OriginState>] = &[
+    level("weir_origin_available", "1 while the origin takes its share of requests.", |origin| {
+        one_if(origin.available)
+    }),
+    level("weir_origin_connections_open", "Connections to the origin that are open.", |origin| {
+        origin.connections_open as f64
+    }),
+    level("weir_origin_connections_idle", "Connections to the origin that are idle.", |origin| {
+        origin.connections_idle as f64
+    }),
+    level("weir_origin_streams", "Tunnels and event streams of the origin that are open.", |origin| {
+        origin.streams as f64
+    }),
+    level("weir_origin_requests_queued", "Requests that wait for a connection to the origin.", |origin| {
+        origin.queued as f64
+    }),
+    count("weir_origin_requests", "Requests sent to the origin, each retry counted.", |origin| {
+        origin.requests
+    }),
+    count("weir_origin_failures", "Requests that failed by the origin's fault.", |origin| origin.failures),
+    count("weir_origin_retries", "Requests that were tried again after failing at the origin.", |origin| {
+        origin.retries
+    }),
+    count("weir_origin_connections_opened", "Connections to the origin that were opened.", |origin| {
+        origin.connections_opened
+    }),
+    count(
+        "weir_origin_connections_reused",
+        "Requests sent on a connection that had served before.",
+        |origin| origin.connections_reused,
+    ),
+    count(
+        "weir_origin_busy",
+        "Requests turned away since all connections to the origin were in use.",
+        |origin| origin.busy,
+    ),
+    count("weir_origin_ejections", "Times that the origin was left out after failures.", |origin| {
+        origin.ejections
+    }),
+];
+
+/// The states that a volume can be in.
+const STATES: [&str; 6] = ["up", "full", "read-only", "slow", "ejected", "probing"];
+
+/// A section of the page: its title and its families.
+pub(super) type Section<'a> = (&'static str, Vec<Family<'a>>);
+
+/// All families, in the order of the page.
+pub(super) fn sections(seen: &Seen) -> Vec<Section<'_>> {
+    let mut process = vec![build()];
+    rows(&mut process, PROCESS, &[], slice::from_ref(&(vec![], seen)));
+    process.push(reloads(seen));
+    let mut cache = Vec::new();
+    rows(&mut cache, CACHE, &[], slice::from_ref(&(vec![], &seen.inventory)));
+    let mut ledger = Vec::new();
+    rows(&mut ledger, LEDGER, &[], slice::from_ref(&(vec![], &seen.inventory)));
+    let mut origins = Vec::new();
+    rows(&mut origins, ORIGINS, &["upstream", "origin"], &each_origin(&seen.inventory));
+    vec![
+        ("Requests and what came of them", requests(seen)),
+        ("Everything that is counted", counts(seen)),
+        ("Sites", sites(seen)),
+        ("Origins", origins),
+        ("Memory", cache),
+        ("Volumes", volumes(&seen.inventory)),
+        ("Ledger and accounts", ledger),
+        ("The process", process),
+    ]
+}
+
+/// Adds the families of a table, each with a series of every thing.
+fn rows<'a, T>(
+    out: &mut Vec<Family<'a>>,
+    table: &[Row<T>],
+    labels: &'static [&'static str],
+    things: &[(Vec<&'a str>, &T)],
+) {
+    for Row { name, help, read } in table {
+        let series = match read {
+            Read::Count(read) => {
+                Series::Counts(things.iter().map(|(labels, of)| (labels.clone(), read(of))).collect())
+            }
+            Read::Level(read) => {
+                Series::Levels(things.iter().map(|(labels, of)| (labels.clone(), read(of))).collect())
+            }
+        };
+        out.push(Family { name, help, labels, series });
+    }
+}
+
+fn build<'a>() -> Family<'a> {
+    let series = Series::Levels(vec![(vec![env!("CARGO_PKG_VERSION")], 1.0)]);
+    Family { name: "weir_build_info", help: "The version that runs.", labels: &["version"], series }
+}
+
+fn reloads<'a>(seen: &Seen) -> Family<'a> {
+    let (done, refused) = seen.reloads;
+    let series = Series::Counts(vec![(vec!["done"], done), (vec!["refused"], refused)]);
+    Family { name: "weir_reloads", help: "Reloads of the configuration.", labels: &["result"], series }
+}
+
+fn by_outcome<'a, T: Copy>(values: &[T]) -> Vec<(Vec<&'a str>, T)> {
+    Outcome::ALL.iter().zip(values).map(|(outcome, value)| (vec![outcome.word()], *value)).collect()
+}
+
+fn requests(seen: &Seen) -> Vec<Family<'_>> {
+    let snapshot = &seen.snapshot;
+    let classes = ["none", "1xx", "2xx", "3xx", "4xx", "5xx"];
+    let statuses = classes.iter().zip(snapshot.statuses).map(|(class, count)| (vec![*class], count));
+    let first: Vec<_> = snapshot.first_byte.iter().collect();
+    let total: Vec<_> = snapshot.total.iter().collect();
+    let cut = snapshot.counts[Count::Cut];
+    let incomplete = vec![(vec!["weir"], cut), (vec!["client"], snapshot.counts[Count::ClientGone])];
+    let words = |name, help, labels, counts: &'_ std::collections::BTreeMap<&'static str, u64>| {
+        let series = Series::Counts(counts.iter().map(|(word, count)| (vec![*word], *count)).collect());
+        Family { name, help, labels, series }
+    };
+    let family = |name, help, labels, series| Family { name, help, labels, series };
+    vec![
+        family(
+            "weir_requests",
+            "Finished requests by outcome.",
+            &["outcome"],
+            Series::Counts(by_outcome(&snapshot.requests)),
+        ),
+        family(
+            "weir_responses",
+            "Finished requests by the class of the status on the wire: 2xx, none.",
+            &["status"],
+            Series::Counts(statuses.collect()),
+        ),
+        family(
+            "weir_responses_incomplete",
+            "Responses that did not end whole, by who ended them: weir (or the origin), client.",
+            &["by"],
+            Series::Counts(incomplete),
+        ),
+        words(
+            "weir_request_details",
+            "Requests that were no hit, by their detail: see the page of reasons.",
+            &["detail"],
+            &snapshot.details,
+        ),
+        words(
+            "weir_responses_not_stored",
+            "Responses that were not stored, by reason.",
+            &["reason"],
+            &snapshot.not_stored,
+        ),
+        words("weir_errors", "Errors of origins and transfers, by reason.", &["reason"], &snapshot.errors),
+        family(
+            "weir_request_first_byte_seconds",
+            "From the head of a request to the first byte of its response.",
+            &["outcome"],
+            Series::Histograms(by_outcome(&first)),
+        ),
+        family(
+            "weir_request_duration_seconds",
+            "From the head of a request to the end of its response.",
+            &["outcome"],
+            Series::Histograms(by_outcome(&total)),
+        ),
+    ]
+}
+
+/// The rows of `weir-observe`.
+fn counts(seen: &Seen) -> Vec<Family<'_>> {
+    let snapshot = &seen.snapshot;
+    let counted = Count::ALL.iter().map(|count| (count.row(), snapshot.counts[*count]));
+    let counted = counted.filter(|(row, _)| !row.name.is_empty()).map(|(row, count)| {
+        let series = Series::Counts(vec![(vec![], count)]);
+        Family { name: row.name, help: row.help, labels: &[], series }
+    });
+    let now = Level::ALL.iter().map(|level| {
+        let series = Series::Levels(vec![(vec![], snapshot.now(level) as f64)]);
+        Family { name: level.name, help: level.help, labels: &[], series }
+    });
+    counted.chain(now).collect()
+}
+
+/// What each site has; of the rows of `weir-observe` only what is not none.
+fn sites(seen: &Seen) -> Vec<Family<'_>> {
+    let all = &seen.snapshot.sites;
+    let requests = all.iter().flat_map(|site| {
+        let counted = Outcome::ALL.iter().zip(site.requests).filter(|(_, count)| *count > 0);
+        counted.map(|(outcome, count)| (vec![&*site.name, outcome.word()], count))
+    });
+    let mut families = vec![Family {
+        name: "weir_site_requests",
+        help: "Finished requests by site and outcome.",
+        labels: &["site", "outcome"],
+        series: Series::Counts(requests.collect()),
+    }];
+    families.extend(SiteCount::ALL.iter().map(|count| {
+        let counted = all.iter().map(|site| (vec![&*site.name], site.counts[*count]));
+        let series = Series::Counts(counted.filter(|(_, count)| *count > 0).collect());
+        Family { name: count.row().name, help: count.row().help, labels: &["site"], series }
+    }));
+    let held = seen.held.iter().flat_map(|(site, held)| {
+        let tiers = [("memory", held.memory), ("volume", held.volume), ("total", held.total)];
+        tiers.map(|(tier, stock)| (vec![site.as_str(), tier], stock))
+    });
+    let held: Vec<_> = held.collect();
+    let objects = held.iter().map(|(labels, stock)| (labels.clone(), stock.objects as f64));
+    let bytes = held.iter().map(|(labels, stock)| (labels.clone(), stock.bytes as f64));
+    let labels: &[&str] = &["site", "tier"];
+    families.push(Family {
+        name: "weir_site_held_objects",
+        help: "Objects that are held of a site, in memory, on volumes, and in total with each once; purged ones on volumes until swept.",
+        labels,
+        series: Series::Levels(objects.collect()),
+    });
+    families.push(Family {
+        name: "weir_site_held_bytes",
+        help: "Bytes of their bodies, likewise.",
+        labels,
+        series: Series::Levels(bytes.collect()),
+    });
+    families
+}
+
+fn volumes(inventory: &Inventory) -> Vec<Family<'_>> {
+    let volumes = &inventory.volumes;
+    let mut families = Vec::new();
+    let each: Vec<_> = volumes.iter().map(|volume| (vec![volume.path.as_str()], volume)).collect();
+    rows(&mut families, VOLUMES, &["volume"], &each);
+    let budgets = volumes
+        .iter()
+        .filter_map(|volume| Some((vec![volume.path.as_str()], volume.write_budget_bytes? as f64)));
+    families.push(Family {
+        name: "weir_volume_write_budget_bytes",
+        help: "The most that is written in a day of UTC, where there is a most.",
+        labels: &["volume"],
+        series: Series::Levels(budgets.collect()),
+    });
+    let states = volumes.iter().flat_map(|volume| {
+        STATES.map(|state| (vec![volume.path.as_str(), state], one_if(volume.state == state)))
+    });
+    families.push(Family {
+        name: "weir_volume_state",
+        help: "1 for the state that the volume is in: up, full, read-only, slow, ejected, probing.",
+        labels: &["volume", "state"],
+        series: Series::Levels(states.collect()),
+    });
+    let catalogues =
+        volumes.iter().filter_map(|volume| Some((vec![volume.path.as_str()], volume.catalogue.as_ref()?)));
+    let catalogues: Vec<_> = catalogues.collect();
+    rows(&mut families, CATALOGUES, &["volume"], &catalogues);
+    families
+}
+
+fn each_origin(inventory: &Inventory) -> Vec<(Vec<&str>, &OriginState)> {
+    let all = inventory.upstreams.iter().flat_map(|upstream| {
+        upstream.origins.iter().map(|origin| (vec![upstream.name.as_str(), origin.name.as_str()], origin))
+    });
+    all.collect()
+}
+
+fn one_if(is: bool) -> f64 {
+    if is { 1.0 } else { 0.0 }
+}

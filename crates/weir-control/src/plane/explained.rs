@@ -1,0 +1,149 @@
+//! A request explained: what is asked and what is said.
+
+use serde::{Deserialize, Serialize};
+
+/// A request to be explained.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Question {
+    /// The method.
+    pub method: String,
+    /// An absolute URL, `http://host/path`.
+    pub url: String,
+    /// Fields of the request, in their order.
+    #[serde(default)]
+    pub headers: Vec<(String, String)>,
+}
+
+/// What would happen to a request. Absent is what does not apply.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Explained {
+    /// The site that answers for the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub site: Option<String>,
+    /// The route.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub route: Option<String>,
+    /// Where the route stands in the configuration.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub defined_at: Option<String>,
+    /// What the configuration sets for the route, inherited or its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<Setting>,
+    /// Where the request would go.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<String>,
+    /// The key, readable.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// What of the query is neither in the key nor sent to the origin.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub query_dropped: Vec<String>,
+    /// Fields of the request that are not in the key and select no variant.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_in_key: Vec<String>,
+    /// What the origin would be asked for, were it asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub origin_request: Option<OriginRequest>,
+    /// What would be done: `hit`, `stale`, `revalidate`, `miss`, `pass`, `local` or `gateway-timeout`.
+    pub verdict: String,
+    /// Why, in the word of the access log; empty for a hit.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// Why, in a sentence.
+    pub explanation: String,
+    /// What `Cache-Status` would say; what the origin answers is added to it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_status: Option<String>,
+    /// Why responses to this key were not stored of late.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_stored: Option<String>,
+    /// Why the origin gave no response for this key a moment ago.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
+    /// What is stored under the key.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stored: Vec<StoredVariant>,
+    /// Why what is stored may not be what one hoped for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// What sends a request past the cache here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub bypass: Vec<String>,
+    /// What makes a request here fetch again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refresh: Vec<String>,
+}
+
+/// One value of the configuration and where it stands.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Setting {
+    /// The key.
+    pub key: String,
+    /// The value as written.
+    pub value: String,
+    /// `route`, `site` or `defaults`.
+    pub from: String,
+    /// File and line.
+    pub place: String,
+}
+
+/// A request to an origin.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct OriginRequest {
+    /// Method, path and query.
+    pub line: String,
+    /// Its fields, without those that are made again for each request.
+    pub headers: Vec<(String, String)>,
+}
+
+/// One stored variant under a key.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct StoredVariant {
+    /// Whether this one fits the request.
+    pub selected: bool,
+    /// The status.
+    pub status: u16,
+    /// The age in seconds (RFC 9111 §4.2.3).
+    pub age_s: u64,
+    /// The lifetime in seconds.
+    pub lifetime_s: u64,
+    /// Where the lifetime comes from.
+    pub source: String,
+    /// Seconds of freshness left; negative when stale.
+    pub ttl_left_s: i64,
+    /// Seconds after expiry in which it goes out while it is refreshed.
+    pub while_revalidate_s: u64,
+    /// Seconds after expiry in which it goes out where the origin fails.
+    pub if_error_s: u64,
+    /// Seconds after expiry in which it goes out where the origin gives no answer at all.
+    pub if_unreachable_s: u64,
+    /// What else limits its use: `no-cache`, `must-revalidate`, `immutable`, `soft-purged`, `suspect`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub flags: Vec<String>,
+    /// The fields that select it, with what they were in the request it was made for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vary: Vec<SelectingField>,
+    /// Its tags.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tags: Vec<String>,
+    /// The body's length, if it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub body_bytes: Option<u64>,
+    /// Bytes of the body that are held.
+    pub held_bytes: u64,
+    /// The entity tag.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub etag: Option<String>,
+}
+
+/// A field that a response varies on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SelectingField {
+    /// The field.
+    pub field: String,
+    /// Its value; none where the request had none.
+    pub value: Option<String>,
+}

@@ -1,0 +1,125 @@
+//! What a request comes to, as pure functions: the walk obeys them, and `weir explain` puts them into words, so that the two
+//! cannot drift apart. RFC 9111 §4.
+
+use weir_policy::{
+    Answer, Ask, AskKind, CacheRules, Consult, Interval, MissReason, Now, PassReason, RequestView, Reusable,
+    Revalidation, StaleUse, Verdict, answer, consult, verdict,
+};
+use weir_store::Generation;
+
+use crate::told::Told;
+
+/// Whether the cache is asked at all.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Consulted {
+    /// It is.
+    LookUp(Ask),
+    /// The request goes past it.
+    Pass(PassReason),
+    /// It goes past it, because the client asks for another protocol (RFC 9110 §7.8).
+    Upgrade,
+    /// The client declares more content than it may send.
+    TooLarge,
+}
+
+/// What of a request is no field of it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Beside {
+    /// More content is declared than may be sent.
+    pub(crate) is_too_large: bool,
+    /// Another protocol is asked for (RFC 9110 §7.8).
+    pub(crate) is_upgrade: bool,
+}
+
+/// Whether the cache is asked.
+pub(crate) fn consulted(view: &RequestView<'_>, rules: &CacheRules, beside: Beside) -> Consulted {
+    if beside.is_too_large {
+        return Consulted::TooLarge;
+    }
+    if beside.is_upgrade {
+        return Consulted::Upgrade;
+    }
+    match consult(view, rules) {
+        Consult::Use(ask) => Consulted::LookUp(ask),
+        Consult::Pass(reason) => Consulted::Pass(reason),
+    }
+}
+
+/// What to do with a request that the cache may answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Decision {
+    /// Serve what is held.
+    Serve(Reuse),
+    /// Serve what is held, once it is certain that what is missing of it can be had.
+    Complete(Reuse),
+    /// Ask the origin whether what is held is still good.
+    Revalidate(Revalidation),
+    /// Fetch it.
+    Fetch(MissReason),
+    /// 504: the client wants nothing but what is held, and that will not do (RFC 9111 §5.2.1.7).
+    GatewayTimeout,
+}
+
+/// How what is held is used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reuse {
+    /// Proves that it may be.
+    pub(crate) reusable: Reusable,
+    /// How the response comes about.
+    pub(crate) told: Told,
+    /// Why it may go out stale, where it does.
+    pub(crate) stale: Option<StaleUse>,
+}
+
+/// What to do with a request that selects `held`; `has_siblings` says whether other variants are held where it selects none.
+pub(crate) fn decide(
+    view: &RequestView<'_>,
+    ask: &Ask,
+    held: Option<&Generation>,
+    has_siblings: bool,
+    now: Now,
+) -> Decision {
+    let head = held.map(|held| held.head());
+    let verdict = verdict(ask, head.as_ref().map(|head| &head.stored), now);
+    drop(head);
+    let reuse = match (verdict, held) {
+        (Verdict::Hit(reusable), Some(_)) => Reuse { reusable, told: Told::hit(&reusable), stale: None },
+        (Verdict::Stale(reusable, how), Some(_)) => {
+            Reuse { reusable, told: Told::stale(&reusable), stale: Some(how) }
+        }
+        (Verdict::Revalidate(revalidation), Some(_)) => return Decision::Revalidate(revalidation),
+        (Verdict::GatewayTimeout, _) => return Decision::GatewayTimeout,
+        (Verdict::Miss(reason), _) => {
+            return Decision::Fetch(if has_siblings { MissReason::Vary } else { reason });
+        }
+        // A verdict about what is held is only reached with it.
+        (_, None) => return Decision::Fetch(MissReason::Gone),
+    };
+    match held {
+        Some(held) if !held.is_whole() && missing(view, ask, held).is_some() => {
+            match ask.directives.only_if_cached() {
+                true => Decision::GatewayTimeout,
+                false => Decision::Complete(reuse),
+            }
+        }
+        _ => Decision::Serve(reuse),
+    }
+}
+
+/// From the first byte that is missing of what the request wants to the end of that; `None` where nothing is, or no body is sent.
+pub(crate) fn missing(view: &RequestView<'_>, ask: &Ask, generation: &Generation) -> Option<Interval> {
+    if ask.kind == AskKind::Head {
+        return None;
+    }
+    let length = generation.length()?;
+    let within = |wanted: Interval| {
+        let gap = generation.gap(wanted)?;
+        Some(Interval::new(gap.start, wanted.end))
+    };
+    match answer(view, ask, &generation.head().stored, Some(length)) {
+        Answer::Full => within(Interval::new(0, length)),
+        Answer::Partial(interval, _) => within(interval),
+        Answer::Parts(parts) => parts.iter().find_map(|(interval, _)| within(interval)),
+        Answer::NotModified | Answer::PreconditionFailed | Answer::Unsatisfiable(_) => None,
+    }
+}

@@ -1,0 +1,191 @@
+//! The transfers of gaps that are under way: who brings what, and who begins what nobody brings. Two
+//! transfers never bring the same bytes for long. It must not ask an origin.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+use weir_policy::Interval;
+use weir_store::{Generation, Writer};
+
+use super::{Gap, GapSeat};
+use crate::fill::again::{Part, ReadOver};
+use crate::fill::machine::Event;
+use crate::fill::transfer::Transfer;
+use crate::fill::waiters::Bells;
+use weir_clock as clock;
+
+/// The transfers of gaps that are under way, by generation.
+pub(crate) struct Gaps {
+    running: Mutex<HashMap<usize, SmallVec<[Arc<Gap>; 1]>>>,
+    bells: Arc<Bells>,
+}
+
+/// A transfer whose head has come already.
+pub(crate) struct Begun {
+    pub(crate) writer: Writer,
+    pub(crate) part: Part,
+    /// When its request was sent.
+    pub(crate) asked: Instant,
+    /// The whole was asked for.
+    pub(crate) is_whole: bool,
+}
+
+/// Who wants a gap brought, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Order {
+    /// The reader's core.
+    pub(super) core: usize,
+    /// A transfer without readers stops at the end of a chunk of so many bytes.
+    pub(super) chunk_bytes: u64,
+    pub(super) over: ReadOver,
+}
+
+/// A reader's seat at a transfer, which is to be run where it has just begun.
+pub(super) struct Seated {
+    pub(super) seat: GapSeat,
+    pub(super) begun: Option<Arc<Gap>>,
+}
+
+impl Gaps {
+    pub(crate) fn new(bells: Arc<Bells>) -> Gaps {
+        Gaps { running: Mutex::default(), bells }
+    }
+
+    /// A seat at the transfer that will soon come to `at`; where there is none one is begun for the interval
+    /// around it, as far as no other has begun, and one that would come there later stops where it begins.
+    /// None where `at` is held by now.
+    pub(super) fn seat(
+        &self,
+        order: Order,
+        generation: &Arc<Generation>,
+        at: u64,
+        interval: Interval,
+    ) -> Option<Seated> {
+        let mut running = self.running.lock();
+        let here = running.get(&Arc::as_ptr(generation).addr());
+        if let Some(gap) = here.and_then(|gaps| gaps.iter().find(|gap| gap.comes_to(at))) {
+            return Some(Seated { seat: GapSeat::of(gap, order.core), begun: None });
+        }
+        // What has come since it was looked for is not asked for again.
+        generation.gap(Interval::new(at, at + 1))?;
+        let gaps = running.entry(Arc::as_ptr(generation).addr()).or_default();
+        let mut start = interval.start;
+        // What others bring before it is left to them.
+        for gap in gaps.iter().filter(|gap| {
+            gap.transfer.start() < at && gap.transfer.end() <= at && gap.transfer.ended().is_none()
+        }) {
+            start = start.max(gap.transfer.end());
+        }
+        let mut nearer = SmallVec::<[Arc<Gap>; 1]>::new();
+        for gap in gaps.iter().filter(|gap| gap.is_to_come(at)) {
+            // What it has come to meanwhile is not fetched again.
+            start = start.max(gap.transfer.reached().min(at));
+            gap.transfer.stop_at(start);
+            nearer.push(gap.clone());
+        }
+        let seated = self.begin(order, generation, gaps, Interval::new(start, interval.end));
+        drop(running);
+        // Those who wait there for what comes behind it go on with this one, and one that is held back need
+        // not be.
+        for gap in nearer {
+            gap.transfer.turn.notify_one();
+            gap.transfer.wake(order.core);
+        }
+        Some(seated)
+    }
+
+    /// A seat at a new transfer for what nobody brings yet of an interval that a reader will come to later;
+    /// none where all of it is on its way.
+    pub(super) fn seat_ahead(
+        &self,
+        order: Order,
+        generation: &Arc<Generation>,
+        mut interval: Interval,
+    ) -> Option<Seated> {
+        if interval.is_empty() {
+            return None;
+        }
+        let mut running = self.running.lock();
+        // What has come since it was looked for is not asked for again.
+        interval = generation.gap(interval)?;
+        let gaps = running.entry(Arc::as_ptr(generation).addr()).or_default();
+        while let Some(gap) = gaps.iter().find(|gap| gap.transfer.covers(interval.start)) {
+            interval.start = gap.transfer.end();
+        }
+        if interval.start >= interval.end {
+            return None;
+        }
+        Some(self.begin(order, generation, gaps, interval))
+    }
+
+    fn begin(
+        &self,
+        order: Order,
+        generation: &Arc<Generation>,
+        gaps: &mut SmallVec<[Arc<Gap>; 1]>,
+        interval: Interval,
+    ) -> Seated {
+        let running = gaps.iter().map(|gap| &gap.transfer).filter(|transfer| transfer.ended().is_none());
+        let later = running.map(Transfer::start).filter(|start| *start > interval.start);
+        let end = later.min().map_or(interval.end, |start| start.min(interval.end));
+        let gap = Arc::new(self.gap(order, generation, Interval::new(interval.start, end), clock::mono()));
+        gaps.push(gap.clone());
+        Seated { seat: GapSeat::of(&gap, order.core), begun: Some(gap) }
+    }
+
+    /// Goes on with a transfer whose head has come, of a generation that it has made.
+    pub(super) fn go_on(&self, order: Order, begun: &Begun) -> Arc<Gap> {
+        let generation = begun.writer.generation().clone();
+        let interval = Interval::new(begun.writer.position(), begun.part.end);
+        let gap = self.gap(order, &generation, interval, begun.asked);
+        gap.transfer.pace.head(clock::mono());
+        gap.transfer.apply(Event::Storable(None));
+        let gap = Arc::new(Gap { is_whole: begun.is_whole, ..gap });
+        self.running.lock().entry(Arc::as_ptr(&generation).addr()).or_default().push(gap.clone());
+        gap
+    }
+
+    fn gap(&self, order: Order, generation: &Arc<Generation>, interval: Interval, asked: Instant) -> Gap {
+        let gap = Gap::new(generation, interval, order.chunk_bytes, self.bells.clone(), asked);
+        Gap { over: order.over, ..gap }
+    }
+
+    /// What an origin sends beyond what was asked for is brought as well, up to `end` or to where another has
+    /// begun; up to where.
+    pub(super) fn extend(&self, gap: &Arc<Gap>, end: u64) -> u64 {
+        let running = self.running.lock();
+        let gaps = running.get(&Arc::as_ptr(&gap.generation).addr());
+        let others = gaps.into_iter().flatten().filter(|other| !Arc::ptr_eq(other, gap));
+        let later = others.map(|other| &other.transfer).filter(|other| other.ended().is_none());
+        let start = gap.transfer.start();
+        let nearest = later.map(Transfer::start).filter(|later| *later > start).min();
+        let end = nearest.map_or(end, |nearest| nearest.min(end));
+        gap.transfer.go_on_to(end);
+        end
+    }
+
+    /// Gives up a transfer that nobody waits for; from then on nobody joins it. Says whether it did.
+    pub(super) fn forsake(&self, gap: &Gap) -> bool {
+        // Seats are taken under this lock.
+        let _running = self.running.lock();
+        let is_forsaken = gap.transfer.readers() == 0;
+        if is_forsaken {
+            gap.transfer.stop_at(gap.transfer.start());
+        }
+        is_forsaken
+    }
+
+    pub(super) fn done(&self, gap: &Arc<Gap>) {
+        let at = Arc::as_ptr(&gap.generation).addr();
+        let mut running = self.running.lock();
+        if let Some(gaps) = running.get_mut(&at) {
+            gaps.retain(|other| !Arc::ptr_eq(other, gap));
+            if gaps.is_empty() {
+                running.remove(&at);
+            }
+        }
+    }
+}

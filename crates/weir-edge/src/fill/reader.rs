@@ -1,0 +1,416 @@
+//! Reading a generation: from memory, from the volume, from a running fill, from the transfers of its gaps,
+//! or from an origin that is asked for the rest. [`choose`] says what is done where no byte is at hand,
+//! [`refill`] has missing bytes brought. A reader is woken by whoever brings what it waits for. It must never
+//! mix two versions of a body.
+
+mod choose;
+pub(crate) mod refill;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use weir_policy::Interval;
+use weir_store::{BLOCK_BYTES, Generation, Piece, Place, Read, Store, Writing};
+use weir_upstream::OriginBody;
+
+use self::choose::{Act, Asking, Beyond, GapSeen, Here, Memory, Nearby, Sits, Volume, Why, choose};
+use self::refill::Refill;
+use super::again::{Again, Rest};
+use super::machine::State;
+use super::{Fill, Seat, is_windowed};
+use weir_clock as clock;
+
+/// How long a reader waits for what is being written to the volume, without a byte.
+const WRITING_WAIT_MAX: Duration = Duration::from_secs(2);
+
+/// A body broke off: the connection is cut, never ended clean.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("body cut: {word}")]
+pub(crate) struct Cut {
+    /// The word for the log.
+    pub(crate) word: &'static str,
+}
+
+/// A piece's bytes.
+pub(crate) fn bytes_of(piece: &Piece) -> &[u8] {
+    match piece {
+        Piece::Bytes(bytes) => bytes,
+    }
+}
+
+/// An interval of a generation that is held, is being filled, or whose missing parts can be brought.
+pub(crate) struct Reader {
+    generation: Arc<Generation>,
+    rest: Interval,
+    place: Place,
+    tried: Tried,
+    /// Until when what is being written is waited for.
+    patience: Option<Instant>,
+    /// A running fill that it reads.
+    filled: Option<Box<Filled>>,
+    /// The rest, from an origin that it has asked for itself alone.
+    own: Option<Box<OriginBody>>,
+    refill: Option<Box<Refill>>,
+}
+
+/// What a reader has found on the volume at its offset.
+enum Tried {
+    /// It has not looked.
+    Nothing,
+    /// A read has found nothing. Taken before that read: the wait for more, where more is written.
+    Read(Option<Writing>),
+    /// Nothing was written there since.
+    Looked,
+}
+
+/// A fill that a reader reads.
+pub(crate) struct Filled {
+    /// None once the reader asks for the rest by itself: the fill need not go on for a reader that it has
+    /// lost.
+    seat: Option<Seat>,
+    /// The version that is read, as the fill writes it.
+    generation: Arc<Generation>,
+    again: Arc<Again>,
+    store: Store,
+}
+
+impl Filled {
+    /// A reader's seat at a fill of this generation; `again` asks for the rest where the reader falls behind.
+    pub(crate) fn new(seat: Seat, generation: Arc<Generation>, again: Arc<Again>, store: Store) -> Filled {
+        Filled { seat: Some(seat), generation, again, store }
+    }
+
+    fn state(&self) -> Option<State> {
+        self.seat.as_ref().map(|seat| seat.fill().machine().state())
+    }
+
+    fn has_ended(&self) -> bool {
+        matches!(self.state(), None | Some(State::Ended(_)))
+    }
+}
+
+/// What a reader of a fill finds at an offset; nothing where it has to wait.
+pub(super) fn look(fill: &Fill, generation: &Generation, start: u64, bytes_max: usize) -> Option<Read> {
+    // In this order: what has come before the end is seen. What others bring is not waited for here.
+    let has_ended = matches!(fill.machine().state(), State::Ended(_));
+    match generation.read(start, bytes_max) {
+        Read::NotYet => has_ended.then_some(Read::Gone),
+        read => Some(read),
+    }
+}
+
+impl Reader {
+    /// Reads the bytes `of` a generation that is held, whole or in part.
+    pub(crate) fn new(generation: Arc<Generation>, of: Interval, refill: Option<Box<Refill>>) -> Reader {
+        Reader {
+            generation,
+            rest: of,
+            place: Place::default(),
+            tried: Tried::Nothing,
+            patience: None,
+            filled: None,
+            own: None,
+            refill,
+        }
+    }
+
+    /// Reads the bytes `of` a generation that a fill brings, and has the rest brought where that stops before
+    /// its end; `of.end` is `u64::MAX` where the length is not known.
+    pub(crate) fn filling(filled: Filled, of: Interval, refill: Option<Box<Refill>>) -> Reader {
+        let generation = filled.generation.clone();
+        Reader { filled: Some(Box::new(filled)), ..Reader::new(generation, of, refill) }
+    }
+
+    /// Goes on with other bytes `of` the same generation.
+    pub(crate) fn turn_to(&mut self, of: Interval) {
+        (self.rest, self.own, self.tried, self.patience) = (of, None, Tried::Nothing, None);
+        if let Some(refill) = &mut self.refill {
+            // Whether the fill is waited for is decided again.
+            self.filled = None;
+            refill.turn();
+        }
+    }
+
+    /// The generation's blocks from here on, and how many of their bytes are wanted; none while it is not
+    /// sealed, or when all is sent.
+    pub(crate) fn blocks(&self) -> Option<(&[Bytes], usize, u64)> {
+        let blocks = self.generation.blocks()?;
+        let block = usize::try_from(self.rest.start / BLOCK_BYTES as u64).ok()?;
+        let within = (self.rest.start % BLOCK_BYTES as u64) as usize;
+        Some((blocks.get(block..)?, within, self.rest.end - self.rest.start))
+    }
+
+    /// How many bytes are still to be sent.
+    fn left(&self) -> u64 {
+        self.rest.end - self.rest.start
+    }
+
+    /// Notes that so many bytes were sent.
+    pub(crate) fn advance(&mut self, bytes: u64) {
+        self.rest.start += bytes;
+    }
+
+    /// Whether a connection to an origin waits for this reader: its own, or that of a fill that only a window
+    /// is kept of and that nobody else reads.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        let is_alone = |filled: &Filled| {
+            let readers = filled.seat.as_ref().map(|seat| seat.fill().machine().readers());
+            is_windowed(&filled.generation) && readers == Some(1)
+        };
+        self.own.is_some() || self.filled.as_deref().is_some_and(is_alone)
+    }
+
+    /// The next piece of at most `bytes_max` bytes; `None` at the clean end. Waits for the volume, for a
+    /// fill, and for an origin where something is missing.
+    ///
+    /// # Errors
+    /// The body broke off.
+    ///
+    /// # Cancel safety
+    /// Safe: a piece is taken only when it is returned.
+    pub(crate) async fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, Cut> {
+        loop {
+            let left = self.left();
+            if left == 0 {
+                return Ok(None);
+            }
+            if self.own.is_some() {
+                return self.next_own().await;
+            }
+            let bytes_max = usize::try_from(left).map_or(bytes_max, |left| left.min(bytes_max));
+            if let Read::Piece(piece) = self.read_from().read(self.rest.start, bytes_max) {
+                return Ok(Some(self.take(piece)));
+            }
+            let piece = match choose(self.here(), || self.beyond()) {
+                // It has come between two looks.
+                Act::Take => None,
+                Act::ReadBelow => self.read_below(bytes_max).await,
+                Act::LookBelow => self.look_below().await,
+                Act::WaitFill => self.wait_fill(bytes_max).await,
+                Act::WaitGap => self.wait_gap(bytes_max).await,
+                Act::WaitWriting => self.wait_writing().await,
+                Act::JoinFill => self.join_fill(),
+                Act::LeaveFill => self.leave_fill(),
+                Act::BeginGap => self.begin(Refill::begin),
+                Act::BeginWhole => self.begin(Refill::begin_whole),
+                Act::AskOwn => self.ask_own().await?,
+                Act::End => return Ok(None),
+                Act::Cut(why) => return Err(self.cut(why)),
+            };
+            if let Some(piece) = piece {
+                return Ok(Some(self.take(piece)));
+            }
+        }
+    }
+
+    /// The generation that is read: the fill's, which may be another than the one that was found, of the same
+    /// version.
+    fn read_from(&self) -> &Arc<Generation> {
+        self.filled.as_deref().map_or(&self.generation, |filled| &filled.generation)
+    }
+
+    fn first(&self) -> Interval {
+        Interval::new(self.rest.start, self.rest.start + 1)
+    }
+
+    fn here(&self) -> Here {
+        // In this order: what has come before the end is seen, and why it has ended is known once nothing
+        // more comes.
+        let had_ended = self.filled.as_deref().is_some_and(Filled::has_ended);
+        let memory = match self.read_from().read(self.rest.start, 1) {
+            Read::Piece(_) => Memory::Held,
+            Read::End => Memory::End,
+            // What others bring is not waited for at a fill that has ended.
+            Read::NotYet if !had_ended => Memory::Coming,
+            Read::NotYet | Read::Gone => Memory::Gone,
+        };
+        Here { memory, volume: self.volume(memory), sits: self.sits() }
+    }
+
+    fn sits(&self) -> Sits {
+        let Some(filled) = &self.filled else { return Sits::Nowhere };
+        match filled.state() {
+            _ if is_windowed(&filled.generation) => Sits::AtWindow,
+            Some(State::Ended(end)) => Sits::Ended(end),
+            Some(State::Asking | State::Filling { .. }) => Sits::Running,
+            None => Sits::AtWindow,
+        }
+    }
+
+    fn volume(&self, memory: Memory) -> Volume {
+        let generation = self.read_from();
+        // What has been brought leaves memory once it is on the volume.
+        let is_held = || generation.is_below() && generation.gap(self.first()).is_none();
+        let is_worth_a_read = || match (&self.filled, memory) {
+            (Some(_), Memory::Gone) if is_windowed(generation) => generation.is_stored_below(),
+            (None, Memory::Gone) => generation.is_below(),
+            _ => is_held(),
+        };
+        match self.tried {
+            Tried::Nothing if is_worth_a_read() => Volume::Readable,
+            Tried::Nothing | Tried::Read(_) if generation.is_below() => Volume::Unlooked,
+            Tried::Nothing | Tried::Read(_) | Tried::Looked => Volume::Nothing,
+        }
+    }
+
+    fn beyond(&mut self) -> Beyond {
+        let is_patient = self.patience.is_none_or(|until| clock::mono() < until);
+        let at_fill = Beyond {
+            is_writing: matches!(self.tried, Tried::Read(Some(_))) && is_patient,
+            nearby: Nearby::None,
+            gap: GapSeen::None,
+            asking: if self.refill.is_some() { Asking::Allowed } else { Asking::Never },
+        };
+        match &mut self.refill {
+            Some(refill) if self.filled.is_none() => {
+                let seen = refill.look(&self.generation, self.rest);
+                Beyond { is_writing: seen.is_writing && is_patient, ..seen }
+            }
+            _ => at_fill,
+        }
+    }
+
+    fn cut(&self, why: Why) -> Cut {
+        let word = match why {
+            Why::Gone => "generation-gone",
+            Why::PartGone => "part-gone",
+            Why::FillFailed => {
+                let seat = self.filled.as_deref().and_then(|filled| filled.seat.as_ref());
+                seat.map_or("reader-behind", |seat| seat.fill().failure_word())
+            }
+            Why::GapFailed => self.refill.as_deref().map_or("generation-gone", Refill::failure_word),
+        };
+        Cut { word }
+    }
+
+    /// Notes that a piece goes out, and has what is missing ahead of it brought.
+    fn take(&mut self, piece: Piece) -> Piece {
+        self.rest.start += bytes_of(&piece).len() as u64;
+        (self.tried, self.patience) = (Tried::Nothing, None);
+        if let Some(Filled { seat: Some(seat), generation, .. }) = self.filled.as_deref() {
+            seat.fill().advance(self.rest.start, generation);
+        }
+        if let Some(refill) = &mut self.refill {
+            refill.moved(&self.generation, self.rest);
+        }
+        piece
+    }
+
+    async fn read_below(&mut self, bytes_max: usize) -> Option<Piece> {
+        let (start, place) = (self.rest.start, &mut self.place);
+        let (piece, writing) = match self.filled.as_deref() {
+            Some(Filled { generation, store, .. }) if is_windowed(generation) => {
+                // Taken first: what is written after the read wakes it.
+                let writing = store.writing(generation);
+                (store.fetch_below(generation, place, start, bytes_max).await, writing)
+            }
+            filled => {
+                let generation = filled.map_or(&self.generation, |filled| &filled.generation);
+                (generation.fetch(place, start, bytes_max).await, None)
+            }
+        };
+        let piece = piece.ok().flatten();
+        if piece.is_none() {
+            self.tried = Tried::Read(writing);
+        }
+        piece
+    }
+
+    async fn look_below(&mut self) -> Option<Piece> {
+        self.generation.look_below().await;
+        self.tried = Tried::Looked;
+        if self.generation.gap(self.first()).is_none() {
+            // It has come meanwhile.
+            self.tried = Tried::Nothing;
+            self.refill.as_deref_mut().map(Refill::tried);
+        }
+        None
+    }
+
+    async fn wait_fill(&mut self, bytes_max: usize) -> Option<Piece> {
+        let (start, filled) = (self.rest.start, self.filled.as_deref()?);
+        let seat = filled.seat.as_ref()?;
+        let (fill, core) = (seat.fill(), seat.core());
+        // A reader whose interval lies ahead of a window pulls it on, as one does that has read everything.
+        fill.advance(start, &filled.generation);
+        let look = || look(fill, &filled.generation, start, bytes_max);
+        let read = fill.wait(core, look).await;
+        self.tried = Tried::Nothing;
+        match read {
+            Read::Piece(piece) => Some(piece),
+            Read::NotYet | Read::End | Read::Gone => None,
+        }
+    }
+
+    async fn wait_gap(&mut self, bytes_max: usize) -> Option<Piece> {
+        self.tried = Tried::Nothing;
+        let refill = self.refill.as_deref_mut()?;
+        refill.wait(&self.generation, self.rest.start, bytes_max).await
+    }
+
+    /// Waits until more can be read from the volume, for a bounded time.
+    async fn wait_writing(&mut self) -> Option<Piece> {
+        let until = *self.patience.get_or_insert_with(|| clock::mono() + WRITING_WAIT_MAX);
+        let writing = match std::mem::replace(&mut self.tried, Tried::Nothing) {
+            Tried::Read(Some(writing)) => Some(writing),
+            Tried::Read(None) | Tried::Nothing | Tried::Looked => self.writing().await,
+        };
+        if let Some(writing) = writing {
+            // What does not come in time is asked for elsewhere.
+            let _ = tokio::time::timeout_at(until.into(), writing.moved()).await;
+        }
+        None
+    }
+
+    /// The wait for more of a part that is being written; none where more has come.
+    async fn writing(&mut self) -> Option<Writing> {
+        let refill = self.refill.as_deref_mut()?;
+        refill.waited();
+        // Taken first: what is written after the look wakes it.
+        let writing = refill.errand.means.store.writing(&self.generation)?;
+        self.generation.look_below().await;
+        self.generation.gap(self.first()).is_some().then_some(writing)
+    }
+
+    fn join_fill(&mut self) -> Option<Piece> {
+        let refill = self.refill.as_deref_mut()?;
+        if let Some((seat, generation)) = refill.join_fill() {
+            let (again, store) = (refill.again.clone(), refill.errand.means.store.clone());
+            self.filled = Some(Box::new(Filled::new(seat, generation, again, store)));
+        }
+        self.tried = Tried::Nothing;
+        None
+    }
+
+    fn leave_fill(&mut self) -> Option<Piece> {
+        (self.filled, self.tried) = (None, Tried::Nothing);
+        None
+    }
+
+    fn begin(&mut self, begin: impl FnOnce(&mut Refill, &Arc<Generation>, Interval)) -> Option<Piece> {
+        self.tried = Tried::Nothing;
+        begin(self.refill.as_deref_mut()?, &self.generation, self.rest);
+        None
+    }
+
+    /// Asks for the rest, if the origin still has the same version.
+    async fn ask_own(&mut self) -> Result<Option<Piece>, Cut> {
+        let behind = Cut { word: "reader-behind" };
+        let filled = self.filled.as_deref_mut().ok_or(behind)?;
+        filled.seat = None;
+        let rest = filled.again.rest(&filled.generation, self.rest.start).await;
+        let Rest { body, length } = rest.ok_or(behind)?;
+        self.rest.end = self.rest.end.min(length);
+        self.own = Some(Box::new(body));
+        Ok(None)
+    }
+
+    async fn next_own(&mut self) -> Result<Option<Piece>, Cut> {
+        let Some(own) = &mut self.own else { return Ok(None) };
+        let bytes = own.next().await.map_err(|error| Cut { word: error.word() })?;
+        let mut bytes = bytes.ok_or(Cut { word: "rest-too-short" })?;
+        bytes.truncate(usize::try_from(self.left()).unwrap_or(usize::MAX));
+        Ok(Some(self.take(Piece::Bytes(bytes))))
+    }
+}

@@ -1,0 +1,186 @@
+//! What a reader does next where no byte is at hand: a pure function of what it sees. It must not wait for
+//! what nobody will bring, nor ask for what is held.
+
+use crate::fill::machine::End;
+
+/// What memory says of the reader's offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Memory {
+    /// The byte is there.
+    Held,
+    /// A transfer will come past it; where the reader reads a fill, that had not ended a moment ago.
+    Coming,
+    /// The body ends there.
+    End,
+    /// It is not there, and no transfer that writes will come to it.
+    Gone,
+}
+
+/// What is known of the volume at the reader's offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Volume {
+    /// Nothing is there.
+    Nothing,
+    /// It may be there: it is worth a read.
+    Readable,
+    /// Nothing was there; more may have been written since.
+    Unlooked,
+}
+
+/// The fill that the reader reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sits {
+    /// It reads none.
+    Nowhere,
+    /// It runs, and memory keeps all that it brings.
+    Running,
+    /// It has ended.
+    Ended(End),
+    /// Memory keeps only its newest bytes, whether it has ended or not.
+    AtWindow,
+}
+
+/// What the reader sees without looking further.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Here {
+    pub(super) memory: Memory,
+    pub(super) volume: Volume,
+    pub(super) sits: Sits,
+}
+
+/// A running fill of the generation that the reader does not read yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Nearby {
+    /// None.
+    None,
+    /// It comes to the offset later than a request of one's own would.
+    Late,
+    /// It has come to the offset, or comes to it soon.
+    Near,
+}
+
+/// The transfer of the gap at the offset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum GapSeen {
+    /// The reader has no seat at one.
+    None,
+    /// One runs that will come past the offset.
+    Running,
+    /// The origin does not send parts, and has not been asked for the whole.
+    NoParts,
+    /// The origin has refused the gap.
+    Refused,
+}
+
+/// What a reader may still ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asking {
+    /// Nothing: no gap of this generation can be told to be of its version.
+    Never,
+    /// What is missing.
+    Allowed,
+    /// No more: it has asked so often without a byte.
+    Spent,
+    /// No more: so many transfers have failed under it.
+    Broken,
+}
+
+/// What the reader sees where nothing is at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Beyond {
+    /// The generation is being written to the volume, and the reader may wait for that.
+    pub(super) is_writing: bool,
+    pub(super) nearby: Nearby,
+    pub(super) gap: GapSeen,
+    pub(super) asking: Asking,
+}
+
+/// Why a body is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Why {
+    /// The bytes are not to be had any more.
+    Gone,
+    /// The fill that it reads has failed.
+    FillFailed,
+    /// The origin has another version, or does not send parts.
+    PartGone,
+    /// Too many transfers of gaps have failed.
+    GapFailed,
+}
+
+/// What the reader does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    /// Takes the bytes from memory.
+    Take,
+    /// Reads the volume.
+    ReadBelow,
+    /// Learns what has come to the volume since.
+    LookBelow,
+    /// Waits for the fill that it reads.
+    WaitFill,
+    /// Waits for the transfer of the gap.
+    WaitGap,
+    /// Waits for what is being written to the volume.
+    WaitWriting,
+    /// Reads the running fill from here on.
+    JoinFill,
+    /// Goes on without its fill, which has stopped at what others bring.
+    LeaveFill,
+    /// Begins, or joins, the transfer of the gap.
+    BeginGap,
+    /// As [`Act::BeginGap`], out of the whole.
+    BeginWhole,
+    /// Asks the origin for the rest, for itself alone.
+    AskOwn,
+    /// The body has ended.
+    End,
+    /// It cannot go on.
+    Cut(Why),
+}
+
+/// What a reader does next; `beyond` is looked at only where nothing is at hand.
+pub(super) fn choose(here: Here, beyond: impl FnOnce() -> Beyond) -> Act {
+    match (here.memory, here.volume, here.sits) {
+        (Memory::Held, ..) => Act::Take,
+        (Memory::End, _, Sits::Nowhere) => Act::Cut(Why::Gone),
+        (Memory::End, ..) => Act::End,
+        (_, Volume::Readable, _) => Act::ReadBelow,
+        (_, _, Sits::Nowhere) => missing(here.volume, beyond()),
+        (Memory::Coming, ..) => Act::WaitFill,
+        (Memory::Gone, _, sits) => left_behind(sits, beyond()),
+    }
+}
+
+/// The fill that it reads does not bring what is here.
+fn left_behind(sits: Sits, beyond: Beyond) -> Act {
+    match sits {
+        Sits::AtWindow if beyond.is_writing => Act::WaitWriting,
+        Sits::AtWindow => Act::AskOwn,
+        Sits::Ended(End::Stopped) if beyond.asking != Asking::Never => Act::LeaveFill,
+        _ => Act::Cut(Why::FillFailed),
+    }
+}
+
+/// It reads no fill, and what is here is missing.
+fn missing(volume: Volume, beyond: Beyond) -> Act {
+    match beyond.asking {
+        Asking::Never | Asking::Spent => return Act::Cut(Why::Gone),
+        Asking::Broken => return Act::Cut(Why::GapFailed),
+        Asking::Allowed => {}
+    }
+    match (beyond.gap, beyond.nearby) {
+        (GapSeen::Running, _) => Act::WaitGap,
+        // A fill of it brings it all the same, later.
+        (GapSeen::Refused | GapSeen::NoParts, Nearby::Late | Nearby::Near) => Act::JoinFill,
+        (GapSeen::Refused, Nearby::None) => Act::Cut(Why::PartGone),
+        (GapSeen::None, Nearby::Near) => Act::JoinFill,
+        _ if beyond.is_writing => Act::WaitWriting,
+        _ if volume == Volume::Unlooked => Act::LookBelow,
+        (GapSeen::NoParts, _) => Act::BeginWhole,
+        (GapSeen::None, _) => Act::BeginGap,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,184 @@
+//! A transfer: one response of an origin on its way into a generation, as a fill and the transfer of a gap
+//! have it in common. It says how far it has come, where it stops, how many read it, how it ended, and wakes
+//! its readers. It must not ask an origin, nor decide which readers it has.
+
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+use std::sync::{Arc, OnceLock};
+use std::time::Instant;
+
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use weir_policy::Interval;
+
+use super::machine::{Actions, End, Event, Machine, State};
+use super::pace::Pace;
+use super::waiters::{Bells, Waiters};
+
+/// One running transfer.
+pub(crate) struct Transfer {
+    machine: Mutex<Machine>,
+    /// Its first byte.
+    start: u64,
+    /// Where it stops: sooner than was asked for once another brings what comes then.
+    end: AtomicU64,
+    /// Where the next byte goes.
+    reached: AtomicU64,
+    /// How far the foremost reader is.
+    front: AtomicU64,
+    /// Why it failed.
+    broke: OnceLock<&'static str>,
+    waiters: Arc<Waiters>,
+    bells: Arc<Bells>,
+    /// Told when it must stop, when nobody waits for the head any more, or when a reader has moved on.
+    pub(super) turn: Notify,
+    pub(super) pace: Pace,
+}
+
+impl Transfer {
+    /// One whose request is being sent.
+    pub(super) fn new(machine: Machine, within: Interval, bells: Arc<Bells>, asked: Instant) -> Transfer {
+        Transfer {
+            machine: Mutex::new(machine),
+            start: within.start,
+            end: AtomicU64::new(within.end),
+            reached: AtomicU64::new(within.start),
+            front: AtomicU64::new(within.start),
+            broke: OnceLock::new(),
+            waiters: Waiters::new(&bells),
+            bells,
+            turn: Notify::new(),
+            pace: Pace::new(asked),
+        }
+    }
+
+    /// The machine as it is now.
+    pub(crate) fn machine(&self) -> Machine {
+        *self.machine.lock()
+    }
+
+    /// How it ended, if it has.
+    pub(super) fn ended(&self) -> Option<End> {
+        match self.machine().state() {
+            State::Ended(end) => Some(end),
+            State::Asking | State::Filling { .. } => None,
+        }
+    }
+
+    /// How many read it.
+    pub(super) fn readers(&self) -> u32 {
+        self.machine().readers()
+    }
+
+    /// Its first byte.
+    pub(super) fn start(&self) -> u64 {
+        self.start
+    }
+
+    /// Where it stops.
+    pub(super) fn end(&self) -> u64 {
+        self.end.load(Ordering::Acquire)
+    }
+
+    /// Where the next byte goes.
+    pub(super) fn reached(&self) -> u64 {
+        self.reached.load(Ordering::Acquire)
+    }
+
+    /// Whether an offset lies in what it was begun for and has not been given to another.
+    pub(super) fn covers(&self, offset: u64) -> bool {
+        self.start <= offset && offset < self.end() && self.ended().is_none()
+    }
+
+    /// Whether it brings so many bytes more about as soon as a request of one's own would.
+    pub(super) fn brings_soon(&self, ahead: u64, now: Instant) -> bool {
+        self.pace.comes_soon(self.reached() - self.start, ahead, now)
+    }
+
+    /// What comes from `offset` on is fetched already: it need not go farther.
+    pub(super) fn stop_at(&self, offset: u64) {
+        self.end.fetch_min(offset, Ordering::AcqRel);
+    }
+
+    /// More comes than was asked for.
+    pub(super) fn go_on_to(&self, offset: u64) {
+        self.end.fetch_max(offset, Ordering::AcqRel);
+    }
+
+    /// How far the foremost reader is.
+    pub(super) fn front(&self) -> u64 {
+        // Pairs with the fence in `advance`: either the reader sees that only a window is kept, or the fill
+        // that has just become one sees the reader.
+        fence(Ordering::SeqCst);
+        self.front.load(Ordering::Acquire)
+    }
+
+    /// A reader has come to `offset`, or waits for it; only the foremost writes. Whether it is the foremost
+    /// now.
+    pub(super) fn advance(&self, offset: u64) -> bool {
+        if self.front.load(Ordering::Relaxed) >= offset {
+            return false;
+        }
+        let is_foremost = self.front.fetch_max(offset, Ordering::AcqRel) < offset;
+        fence(Ordering::SeqCst);
+        is_foremost
+    }
+
+    /// Notes why it failed.
+    pub(super) fn fail_with(&self, word: &'static str) {
+        let _ = self.broke.set(word);
+    }
+
+    /// Why it failed, for the log.
+    pub(super) fn failure_word(&self) -> &'static str {
+        self.broke.get().copied().unwrap_or("fill-ended")
+    }
+
+    /// A reader comes, unless it has ended without being whole. Whether it did.
+    pub(super) fn join(&self) -> bool {
+        let mut machine = self.machine.lock();
+        if matches!(machine.state(), State::Ended(end) if end != End::Whole) {
+            return false;
+        }
+        *machine = machine.on(Event::Joined).0;
+        true
+    }
+
+    /// Applies an event. What remains to be done with the body is returned; whoever does it calls
+    /// [`Transfer::wake`] afterwards, so that readers meet what was done.
+    pub(super) fn apply(&self, event: Event) -> Actions {
+        if let Event::Bytes(bytes) = event {
+            self.reached.fetch_add(bytes, Ordering::AcqRel);
+        }
+        let actions = {
+            let mut machine = self.machine.lock();
+            let (next, actions) = machine.on(event);
+            *machine = next;
+            actions
+        };
+        if actions.has(Actions::STOP) || actions.has(Actions::LOOK) {
+            self.turn.notify_one();
+        }
+        actions
+    }
+
+    /// It has written up to `position`.
+    pub(super) fn come_to(&self, position: u64) {
+        let bytes = position.saturating_sub(self.reached());
+        if bytes > 0 {
+            self.apply(Event::Bytes(bytes));
+        }
+    }
+
+    /// Waits on core `core` until `ready` yields; it is asked again whenever the transfer moves on.
+    ///
+    /// # Cancel safety
+    /// Safe: nothing is lost.
+    pub(super) async fn until<T>(&self, core: usize, ready: impl FnMut() -> Option<T>) -> T {
+        self.waiters.until(core, ready).await
+    }
+
+    /// Wakes the readers of all cores.
+    pub(super) fn wake(&self, core: usize) {
+        self.waiters.wake(core, &self.bells);
+    }
+}

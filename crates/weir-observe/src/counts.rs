@@ -1,0 +1,230 @@
+//! The counters of a worker, one row each: what it is called in the metrics, and what it means. The metrics,
+//! `weir status` and the guide's page are printed from these rows; to count something new add a row, and call
+//! [`super::Counters::count`] or [`super::Counters::count_site`] where it happens. It must not know who
+//! counts.
+
+use std::ops::{Index, IndexMut};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What is said of a counter.
+#[derive(Clone, Copy, Debug)]
+pub struct Row {
+    /// Its metric, without `_total`; empty where it is only half of a [`Level`].
+    pub name: &'static str,
+    /// What it counts.
+    pub help: &'static str,
+    /// What follows the number in `weir status`, where more than none is worth a word; empty where it is not.
+    pub said: &'static str,
+}
+
+/// An enum of counters from its rows. It makes no decision.
+macro_rules! rows {
+    ($(#[$doc:meta])* $of:ident { $($variant:ident: $name:literal, $help:literal, $said:literal;)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(usize)]
+        pub enum $of { $(#[doc = $help] $variant,)* }
+
+        impl $of {
+            /// All of them, in the order of their discriminants.
+            pub const ALL: &'static [$of] = &[$($of::$variant),*];
+
+            /// What is said of it.
+            pub fn row(self) -> Row {
+                match self {
+                    $($of::$variant => Row { name: $name, help: $help, said: $said },)*
+                }
+            }
+        }
+    };
+}
+
+rows! {
+    /// What a worker counts over all sites.
+    Count {
+        ClientBodyBytes: "weir_client_body_bytes", "Body bytes sent to clients.", "";
+        CachedBodyBytes: "weir_cached_body_bytes", "Body bytes sent to clients that came from the cache.", "";
+        OriginBodyBytes: "weir_origin_body_bytes", "Body bytes received from origins.", "";
+        ForwardedRequests: "weir_forwarded_requests", "Requests sent to origins.", "";
+        ForwardedRetries:
+            "weir_forwarded_retries",
+            "Requests to origins that were tried again.",
+            "retried at an origin";
+        Stored: "weir_responses_stored", "Responses that were stored.", "";
+        Collapsed:
+            "weir_requests_collapsed",
+            "Requests that read the fill of another (RFC 9211, collapsed).",
+            "";
+        Fills: "weir_fills", "Transfers from an origin into the cache.", "";
+        FillsEnded: "", "Fills that ended whole.", "";
+        FillsFailed:
+            "weir_fills_failed",
+            "Transfers from an origin into the cache that did not end whole.",
+            "";
+        Cut: "", "Responses that Weir or the origin ended before their end.", "";
+        ClientGone: "", "Responses whose client left before their end.", "";
+        RequestsBegun: "", "Requests whose head was read.", "";
+        RequestsEnded: "", "Requests that are done with.", "";
+        ConnectionsAccepted: "weir_connections_accepted", "Connections of clients that were accepted.", "";
+        ConnectionsClosed: "", "Accepted connections that have ended.", "";
+        ConnectionsRefused:
+            "weir_connections_refused",
+            "Connections of clients that were turned away.",
+            "connections turned away";
+        ConnectionsDisplaced:
+            "weir_connections_displaced",
+            "Idle connections of clients that were closed so that others had their place.",
+            "idle connections closed for others";
+        TunnelsOpened: "weir_tunnels_opened", "Upgraded connections that became tunnels.", "";
+        TunnelsClosed: "", "Tunnels that have ended.", "";
+        Panics: "weir_panics", "Requests and fills whose handling panicked: please report them.", "panics";
+        LogDropped:
+            "weir_log_lines_dropped",
+            "Lines of the access log that were dropped.",
+            "log lines dropped";
+        Events: "weir_events", "Events that were written.", "";
+        EventsDropped: "weir_events_dropped", "Events that were dropped.", "events dropped";
+    }
+}
+
+rows! {
+    /// What a worker counts of each site.
+    SiteCount {
+        ClientBodyBytes: "weir_site_client_body_bytes", "Body bytes sent to clients, by site.", "";
+        ClientBytes:
+            "weir_site_client_bytes",
+            "Bytes written to clients by site: heads, interim responses, framing, bodies; without TLS.",
+            "";
+        OriginRequests:
+            "weir_site_origin_requests",
+            "Requests written to origins by site, each retry and range counted.",
+            "";
+        OriginBytes:
+            "weir_site_origin_bytes",
+            "Bytes read from origins by site: heads, framing and bodies, without TLS.",
+            "";
+        SendStallCuts:
+            "weir_site_send_stall_cuts",
+            "Responses that were cut by site, since the client took no byte for limits.send_stall.",
+            "cut for send_stall";
+    }
+}
+
+/// Something that is now: what has begun without what has ended. A connection may end on another worker than
+/// it began on, so only the difference of the sums means something.
+#[derive(Clone, Copy, Debug)]
+pub struct Level {
+    /// Its metric.
+    pub name: &'static str,
+    /// What it is.
+    pub help: &'static str,
+    begun: Count,
+    ended: &'static [Count],
+}
+
+impl Level {
+    /// Fills under way.
+    pub const FILLS: Level = level(
+        "weir_fills_running",
+        "Fills under way.",
+        Count::Fills,
+        &[Count::FillsEnded, Count::FillsFailed],
+    );
+    /// Requests under way.
+    pub const REQUESTS: Level =
+        level("weir_requests_running", "Requests under way.", Count::RequestsBegun, &[Count::RequestsEnded]);
+    /// Open connections of clients.
+    pub const CONNECTIONS: Level = level(
+        "weir_connections_open",
+        "Connections of clients that are open.",
+        Count::ConnectionsAccepted,
+        &[Count::ConnectionsClosed],
+    );
+    /// Open tunnels.
+    pub const TUNNELS: Level =
+        level("weir_tunnels_open", "Tunnels that are open.", Count::TunnelsOpened, &[Count::TunnelsClosed]);
+    /// All of them.
+    pub const ALL: [Level; 4] = [Level::REQUESTS, Level::CONNECTIONS, Level::TUNNELS, Level::FILLS];
+
+    /// How many there are, by the sums of all workers.
+    pub fn now(&self, counts: &Counts) -> u64 {
+        let ended: u64 = self.ended.iter().map(|ended| counts[*ended]).sum();
+        counts[self.begun].saturating_sub(ended)
+    }
+}
+
+const fn level(name: &'static str, help: &'static str, begun: Count, ended: &'static [Count]) -> Level {
+    Level { name, help, begun, ended }
+}
+
+/// As many numbers as there are rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sums<const N: usize>([u64; N]);
+
+/// The sums of [`Count`].
+pub type Counts = Sums<{ Count::ALL.len() }>;
+/// The sums of [`SiteCount`].
+pub type SiteCounts = Sums<{ SiteCount::ALL.len() }>;
+
+impl<const N: usize> Default for Sums<N> {
+    fn default() -> Self {
+        Sums([0; N])
+    }
+}
+
+impl<const N: usize> Sums<N> {
+    pub(super) fn add(&mut self, cells: &Cells<N>) {
+        for (sum, cell) in self.0.iter_mut().zip(&cells.0) {
+            *sum += cell.load(Ordering::Relaxed);
+        }
+    }
+}
+
+impl Index<Count> for Counts {
+    type Output = u64;
+
+    fn index(&self, count: Count) -> &u64 {
+        &self.0[count as usize]
+    }
+}
+
+impl IndexMut<Count> for Counts {
+    fn index_mut(&mut self, count: Count) -> &mut u64 {
+        &mut self.0[count as usize]
+    }
+}
+
+impl Index<SiteCount> for SiteCounts {
+    type Output = u64;
+
+    fn index(&self, count: SiteCount) -> &u64 {
+        &self.0[count as usize]
+    }
+}
+
+impl IndexMut<SiteCount> for SiteCounts {
+    fn index_mut(&mut self, count: SiteCount) -> &mut u64 {
+        &mut self.0[count as usize]
+    }
+}
+
+/// The cells of the rows, which one thread alone writes.
+#[derive(Debug)]
+pub(super) struct Cells<const N: usize>([AtomicU64; N]);
+
+impl<const N: usize> Default for Cells<N> {
+    fn default() -> Self {
+        Cells([const { AtomicU64::new(0) }; N])
+    }
+}
+
+impl<const N: usize> Cells<N> {
+    pub(super) fn add(&self, row: usize, by: u64) {
+        bump(&self.0[row], by);
+    }
+}
+
+/// Adds to a cell that one thread alone writes.
+pub(super) fn bump(cell: &AtomicU64, by: u64) {
+    cell.store(cell.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+}
