@@ -32,7 +32,7 @@ install = if [ -n "$$missing" ]; then \
 	  DEBIAN_FRONTEND=noninteractive $$as_root apt-get install -q -y --no-install-recommends $$missing </dev/null || \
 	  { echo "make: install$$missing and try again" >&2; exit 1; }; fi
 
-## help: what there is; the minutes that each takes are in CONTRIBUTING.md
+## help: what there is; what they take is in CONTRIBUTING.md
 help:
 	@sed -n 's/^## /  make /p' $(firstword $(MAKEFILE_LIST))
 
@@ -103,10 +103,8 @@ tools:
 	@$(call need,cc:build-essential cmake:cmake)
 	@$(CARGO) --version >/dev/null 2>&1 || { echo "make: installing the stable compiler"; rustup default stable; }
 
-# A library that generates RocksDB's bindings from its headers; it has no command by which it could be looked for. And the compiler
-# that needs least for the C++.
+# A library that generates RocksDB's bindings from its headers; it has no command by which it could be looked for.
 rocksdb-tools:
-	@$(call need,clang++:clang)
 	@missing=; [ -n "$$LIBCLANG_PATH" ] || \
 	  ls /usr/lib/llvm-*/lib/libclang.so /usr/lib/libclang.so /usr/lib64/libclang.so 2>/dev/null | grep -q . || \
 	  missing=" libclang-dev"; $(install)
