@@ -129,7 +129,8 @@ fn the_folder_never_holds_more_than_its_size() {
     assert_eq!(check(&volume, 0, 0), None);
     drop(volume);
     let (volume, recovered) = open(&folder, size);
-    assert_eq!(recovered.objects, usage.objects);
+    // A segment of five objects may have been on its way out.
+    assert!(recovered.objects.abs_diff(usage.objects) <= 5, "{recovered:?} {usage:?}");
     assert_eq!(volume.verify().unwrap().damaged, 0);
 }
 
