@@ -22,7 +22,7 @@ enum Came {
 pub(crate) struct Late {
     age_s: Option<u64>,
     came: Came,
-    key: Option<CacheKey>,
+    key: Option<Box<CacheKey>>,
     /// The error token of `Proxy-Status` (RFC 9209).
     proxy_status: Option<&'static str>,
 }
@@ -30,7 +30,7 @@ pub(crate) struct Late {
 impl Late {
     /// Those of a response by the cache or past it, with the key where the route shows it.
     pub(crate) fn told(told: Told, key: Option<CacheKey>) -> Late {
-        Late { came: Came::Told(told), key, ..Late::default() }
+        Late { came: Came::Told(told), key: key.map(Box::new), ..Late::default() }
     }
 
     /// Those of a response that is made here.
@@ -51,7 +51,7 @@ impl weir_front::Late for Late {
         }
         match &self.came {
             Came::Unsaid => {}
-            Came::Told(told) => to.add("cache-status", |out| told.print(out, self.key.as_ref())),
+            Came::Told(told) => to.add("cache-status", |out| told.print(out, self.key.as_deref())),
             Came::Local(word) => to.add("cache-status", |out| cache_status::local(out, word)),
         }
         if let Some(token) = self.proxy_status {

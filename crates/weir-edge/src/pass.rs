@@ -253,7 +253,7 @@ fn switched(
     fields.remove(UPGRADE);
     let made = response::made(StatusCode::SWITCHING_PROTOCOLS, fields, Late::told(told, None));
     let protocol = response.headers.get(UPGRADE).cloned();
-    Response { switch: Some(Switch { protocol, stream: Box::new(tunnel) }), ..made }
+    Response { switch: Some(Box::new(Switch { protocol, stream: Box::new(tunnel) })), ..made }
 }
 
 /// The origin sent a part, and not where it belongs.

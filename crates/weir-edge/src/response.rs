@@ -18,6 +18,7 @@ pub(crate) type Response = weir_front::Response<Core>;
 pub(crate) struct Content(Source);
 
 /// A response without content, pace and what else there may be.
+#[inline]
 pub(crate) fn bare(head: Head, late: Late) -> Response {
     Response {
         head,
@@ -32,16 +33,19 @@ pub(crate) fn bare(head: Head, late: Late) -> Response {
 }
 
 /// No response: the client has gone.
+#[inline]
 pub(crate) fn none() -> Response {
     bare(Head::None, Late::default())
 }
 
 /// A head of this response alone.
+#[inline]
 pub(crate) fn made(status: StatusCode, fields: HeaderMap, late: Late) -> Response {
-    bare(Head::Made(status, fields), late)
+    bare(Head::Made(status, Box::new(fields)), late)
 }
 
 /// What a response of these bytes is, as far as method and status allow content.
+#[inline]
 pub(crate) fn with_bytes(response: Response, method: &Method, bytes: Bytes) -> Response {
     let length = Some(bytes.len() as u64);
     with_source(response, method, length, || Source::Bytes(bytes))
@@ -49,6 +53,7 @@ pub(crate) fn with_bytes(response: Response, method: &Method, bytes: Bytes) -> R
 
 /// A response with content of `length` bytes, where that is known; `source` is called only where method and
 /// status allow content.
+#[inline]
 pub(crate) fn with_source(
     mut response: Response,
     method: &Method,
@@ -67,6 +72,7 @@ pub(crate) fn with_source(
 }
 
 /// A response whose content goes out at a pace, where there is one.
+#[inline]
 pub(crate) fn paced(response: Response, pace: Option<Box<Pace>>) -> Response {
     Response { pace, ..response }
 }
@@ -74,14 +80,17 @@ pub(crate) fn paced(response: Response, pace: Option<Box<Pace>>) -> Response {
 impl Body for Content {
     fn at_hand(&self) -> Option<(&[Bytes], usize, u64)> {
         match &self.0 {
+            Source::Whole(whole) => whole.at_hand(),
             Source::Held(held) => held.blocks(),
             Source::Empty | Source::Bytes(_) | Source::Parts(_) | Source::Origin(..) => None,
         }
     }
 
     fn advance(&mut self, bytes: u64) {
-        if let Source::Held(held) = &mut self.0 {
-            held.advance(bytes);
+        match &mut self.0 {
+            Source::Whole(whole) => whole.advance(bytes),
+            Source::Held(held) => held.advance(bytes),
+            Source::Empty | Source::Bytes(_) | Source::Parts(_) | Source::Origin(_) => {}
         }
     }
 

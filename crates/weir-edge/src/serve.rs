@@ -11,7 +11,7 @@ use weir_policy::{Answer, ContentRange, Freshness, Interval, Reusable, answer};
 use weir_store::{Generation, Head as HeldHead, Printed};
 
 use crate::deliver::multipart::{Form, Multipart};
-use crate::deliver::source::Source;
+use crate::deliver::source::{Source, Whole};
 use crate::exchange::Exchange;
 use crate::job::Job;
 use crate::late::Late;
@@ -140,18 +140,16 @@ fn source(
 ) -> Source {
     let refill = exchange.refill.take();
     match from {
-        From::Held if generation.blocks().is_some() => {
-            Source::Held(reader::Reader::new(generation, interval, None))
-        }
+        From::Held if generation.blocks().is_some() => Source::Whole(Whole::new(generation, interval)),
         From::Held => {
             let refill = refill.or_else(|| parts::refill(exchange, route, &generation));
-            Source::Held(reader::Reader::new(generation, interval, refill))
+            Source::Held(Box::new(reader::Reader::new(generation, interval, refill)))
         }
         From::Fill(seat, again) => {
             let store = exchange.core.plane.store.clone();
             let refill = parts::refill(exchange, route, &generation);
             let filled = Filled::new(seat, generation, again, store);
-            Source::Held(reader::Reader::filling(filled, interval, refill))
+            Source::Held(Box::new(reader::Reader::filling(filled, interval, refill)))
         }
     }
 }
@@ -170,7 +168,7 @@ fn whole(reader: Reader<'_>, route: &Route, head: &HeldHead) -> Head {
     // What browsers are told goes with the age of each response, so it is encoded again each time.
     let is_the_same_for_all = route.rules.browser_ttl.is_none();
     if !is_the_same_for_all {
-        return Head::Made(status, present::held(&head.stored.headers, status, route, reader));
+        return Head::Made(status, Box::new(present::held(&head.stored.headers, status, route, reader)));
     }
     if let Some(printed) = &*head.printed.load()
         && printed.plan == route.print_id
@@ -186,7 +184,7 @@ fn whole(reader: Reader<'_>, route: &Route, head: &HeldHead) -> Head {
 /// The lead's own fields.
 fn own(reader: Reader<'_>, route: &Route, status: StatusCode, fields: Option<HeaderMap>) -> Head {
     let fields = fields.map(|fields| present::held(&fields, status, route, reader));
-    Head::Made(status, fields.unwrap_or_default())
+    Head::Made(status, Box::new(fields.unwrap_or_default()))
 }
 
 fn partial(reader: Reader<'_>, route: &Route, head: &HeldHead, part: Option<&Part>) -> Head {
@@ -206,7 +204,7 @@ fn partial(reader: Reader<'_>, route: &Route, head: &HeldHead, part: Option<&Par
     {
         fields.insert(name, value);
     }
-    Head::Made(StatusCode::PARTIAL_CONTENT, fields)
+    Head::Made(StatusCode::PARTIAL_CONTENT, Box::new(fields))
 }
 
 fn not_modified(reader: Reader<'_>, route: &Route, head: &HeldHead) -> Head {
@@ -217,5 +215,5 @@ fn not_modified(reader: Reader<'_>, route: &Route, head: &HeldHead) -> Head {
             kept.append(name, value.clone());
         }
     }
-    Head::Made(StatusCode::NOT_MODIFIED, kept)
+    Head::Made(StatusCode::NOT_MODIFIED, Box::new(kept))
 }

@@ -33,13 +33,13 @@ impl Service for Core {
         self.running()
     }
 
-    async fn call<'c>(
+    fn call<'c>(
         &'c self,
         plan: &'c HeldPlan,
         request: &'c mut Request,
         client: &mut dyn Client,
-    ) -> (Response, Note<'c>) {
-        walk::walk(self, plan, request, client).await
+    ) -> impl Future<Output = (Response, Note<'c>)> {
+        walk::walk(self, plan, request, client)
     }
 
     fn done(&self, note: Note<'_>, done: &Done) {

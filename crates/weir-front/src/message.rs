@@ -300,7 +300,7 @@ pub enum Head {
     /// Encoded before.
     Prepared(Prepared),
     /// Of this response alone.
-    Made(StatusCode, HeaderMap),
+    Made(StatusCode, Box<HeaderMap>),
     /// There is no response: the client has gone.
     None,
 }
@@ -319,7 +319,7 @@ impl Head {
     pub fn fields(self, late: &impl Late) -> HeaderMap {
         let mut fields = match self {
             Head::Prepared(prepared) => prepared.fields(),
-            Head::Made(_, fields) => fields,
+            Head::Made(_, fields) => *fields,
             Head::None => HeaderMap::new(),
         };
         late.write(&mut ByName(&mut fields));
@@ -366,7 +366,7 @@ pub struct Response<S: Service> {
     /// The request's content that still goes up.
     pub upload: Option<Box<dyn Upload>>,
     /// What the connection becomes, after a 101.
-    pub switch: Option<Switch>,
+    pub switch: Option<Box<Switch>>,
     /// No request may follow on this connection.
     pub must_close: bool,
 }

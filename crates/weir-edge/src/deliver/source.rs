@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weir_observe::Counters;
 use weir_policy::Interval;
-use weir_store::Piece;
+use weir_store::{BLOCK_BYTES, Generation, Piece, Read};
 use weir_upstream::OriginBody;
 
 use super::multipart::Multipart;
@@ -20,12 +20,52 @@ pub(crate) enum Source {
     Empty,
     /// Bytes at hand.
     Bytes(Bytes),
-    /// A generation: whole, in part, or while its fill runs.
-    Held(Reader),
+    /// A generation that lies whole in memory.
+    Whole(Whole),
+    /// A generation that does not, or whose fill runs.
+    Held(Box<Reader>),
     /// Several parts of one.
     Parts(Box<Multipart>),
     /// An origin's response that is passed on.
     Origin(Box<Passed>),
+}
+
+/// Bytes of a generation whose blocks are in memory. It holds no more than a hit needs.
+pub(crate) struct Whole {
+    generation: Arc<Generation>,
+    rest: Interval,
+}
+
+impl Whole {
+    /// Those `of` a generation.
+    pub(crate) fn new(generation: Arc<Generation>, of: Interval) -> Whole {
+        Whole { generation, rest: of }
+    }
+
+    /// As [`weir_front::Body::at_hand`].
+    pub(crate) fn at_hand(&self) -> Option<(&[Bytes], usize, u64)> {
+        let blocks = self.generation.blocks()?;
+        let block = usize::try_from(self.rest.start / BLOCK_BYTES as u64).ok()?;
+        let within = (self.rest.start % BLOCK_BYTES as u64) as usize;
+        Some((blocks.get(block..)?, within, self.rest.length()))
+    }
+
+    /// So many bytes were sent.
+    pub(crate) fn advance(&mut self, bytes: u64) {
+        self.rest.start += bytes;
+    }
+
+    /// The next bytes; an error where they are in memory no more.
+    fn next(&mut self, bytes_max: usize) -> Result<Option<Piece>, ()> {
+        if self.rest.is_empty() {
+            return Ok(None);
+        }
+        let bytes_max = usize::try_from(self.rest.length()).map_or(bytes_max, |left| left.min(bytes_max));
+        let Read::Piece(piece) = self.generation.read(self.rest.start, bytes_max) else { return Err(()) };
+        let Piece::Bytes(bytes) = &piece;
+        self.rest.start += bytes.len() as u64;
+        Ok(Some(piece))
+    }
 }
 
 /// An origin's response, passed on by a route, which says what of its trailers goes out.
@@ -40,6 +80,7 @@ impl Source {
     /// Goes on with other bytes `of` the same generation; bytes that belong to none stay as they are.
     pub(crate) fn turn_to(&mut self, of: Interval) {
         match self {
+            Source::Whole(whole) => whole.rest = of,
             Source::Held(reader) => reader.turn_to(of),
             Source::Empty | Source::Bytes(_) | Source::Parts(_) | Source::Origin(..) => {}
         }
@@ -52,7 +93,7 @@ impl Source {
         match self {
             Source::Origin(..) => true,
             Source::Held(reader) => reader.is_waited_for(),
-            Source::Empty | Source::Bytes(_) | Source::Parts(_) => false,
+            Source::Empty | Source::Bytes(_) | Source::Whole(_) | Source::Parts(_) => false,
         }
     }
 }
@@ -63,6 +104,15 @@ impl Body for Source {
             Source::Empty => Ok(None),
             Source::Bytes(bytes) if bytes.is_empty() => Ok(None),
             Source::Bytes(bytes) => Ok(Some(Piece::Bytes(bytes.split_to(bytes.len().min(bytes_max))))),
+            Source::Whole(whole) => match whole.next(bytes_max) {
+                Ok(piece) => Ok(piece),
+                Err(()) => {
+                    let mut reader = Box::new(Reader::new(whole.generation.clone(), whole.rest, None));
+                    let piece = reader.next(bytes_max).await;
+                    *self = Source::Held(reader);
+                    piece
+                }
+            },
             Source::Held(reader) => reader.next(bytes_max).await,
             Source::Parts(parts) => parts.next(bytes_max).await,
             Source::Origin(passed) => match passed.body.next().await {

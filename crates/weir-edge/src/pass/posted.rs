@@ -89,6 +89,6 @@ impl Posted {
         let (again, store) = (errand.again.clone(), errand.means.store.clone());
         task::start_with(errand, seat.fill().clone(), (generation.clone(), writer, length), body);
         let whole = Interval::new(0, length.unwrap_or(u64::MAX));
-        Source::Held(Reader::filling(Filled::new(seat, generation, again, store), whole, None))
+        Source::Held(Box::new(Reader::filling(Filled::new(seat, generation, again, store), whole, None)))
     }
 }

@@ -98,7 +98,7 @@ pub(super) async fn respond<S: Service>(
     let out = &mut conn.socket.out;
     print_head(out, &head, &late);
     if let Some(switch) = switch {
-        let sent = switch::run(conn, switch, service.observer().counters()).await;
+        let sent = switch::run(conn, *switch, service.observer().counters()).await;
         return (Done { status: Some(status), sent, ended: clock::mono() }, After::Cut);
     }
     framing.print(out);
