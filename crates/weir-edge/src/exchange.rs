@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::cell::OnceCell;
 use std::net::IpAddr;
+use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 
 use http::{HeaderMap, header};
@@ -27,11 +28,17 @@ use weir_fill::witness::Witness;
 /// Why a request ended whose client had ended its side, or left: these look alike.
 const HALF_CLOSE: &str = "half-close";
 
-/// One request under way.
+/// One request under way, and its client.
 pub(crate) struct Exchange<'c, 'k> {
+    pub(crate) note: &'k mut Note<'c>,
+    pub(crate) client: &'k mut dyn Client,
+}
+
+/// What is known of a request, from its begin until its response has been sent. It stays where it was made: a hit moves it
+/// nowhere.
+pub(crate) struct Note<'c> {
     pub(crate) core: &'c Core,
     pub(crate) request: &'c Request,
-    pub(crate) client: &'k mut dyn Client,
     pub(crate) scheme: &'static str,
     /// When the head had been read.
     pub(crate) now: Now,
@@ -42,7 +49,7 @@ pub(crate) struct Exchange<'c, 'k> {
     /// The origin that was asked.
     pub(crate) origin: Option<Arc<str>>,
     /// The origin's fields as the lead of a fill got them, where they are not those that are stored.
-    pub(crate) own_fields: Option<HeaderMap>,
+    pub(crate) own_fields: Option<Box<HeaderMap>>,
     /// How what is missing of what goes out is brought, where that was asked for already.
     pub(crate) refill: Option<Box<Refill>>,
     /// Whether a part was found that cannot be completed.
@@ -56,37 +63,42 @@ pub(crate) struct Exchange<'c, 'k> {
     request_id: OnceCell<String>,
 }
 
-/// What is noted of a request until its response has been sent.
-pub(crate) struct Note<'c> {
-    core: &'c Core,
-    request: &'c Request,
-    running: &'c HeldPlan,
-    scheme: &'static str,
-    now: Now,
-    site: Option<&'c Arc<Site>>,
-    route: Option<&'c Arc<Route>>,
-    facts: Facts,
-    origin: Option<Arc<str>>,
-    request_id: OnceCell<String>,
-    /// Counted until then.
-    _counted: Option<Counted>,
+impl<'c> Deref for Exchange<'c, '_> {
+    type Target = Note<'c>;
+
+    fn deref(&self) -> &Note<'c> {
+        self.note
+    }
 }
 
-impl<'c, 'k> Exchange<'c, 'k> {
+impl<'c> DerefMut for Exchange<'c, '_> {
+    fn deref_mut(&mut self) -> &mut Note<'c> {
+        self.note
+    }
+}
+
+impl Exchange<'_, '_> {
+    /// The client has left before there was a response, or had ended its side for as long as it may (RFC 9112 §9.6).
+    pub(crate) fn left(&mut self) -> Response {
+        let detail = if self.client.has_ended() { HALF_CLOSE } else { "client-gone" };
+        self.facts.completion = Completion::ClientGone;
+        self.facts.detail = detail;
+        if self.facts.outcome == Outcome::Refused {
+            self.facts.outcome = Outcome::Miss;
+        }
+        response::none()
+    }
+}
+
+impl<'c> Note<'c> {
     /// Begins with a request whose fields are those of this hop alone no more.
-    pub(crate) fn begin(
-        core: &'c Core,
-        running: &'c HeldPlan,
-        request: &'c Request,
-        client: &'k mut dyn Client,
-    ) -> Exchange<'c, 'k> {
+    pub(crate) fn begin(core: &'c Core, running: &'c HeldPlan, request: &'c Request) -> Note<'c> {
         core.observer.counters().request_begun();
-        Exchange {
+        Note {
             core,
             scheme: scheme(&request.headers, request.peer.trust, request.peer.scheme),
             now: request.at,
             request,
-            client,
             running,
             site: None,
             route: None,
@@ -177,36 +189,6 @@ impl<'c, 'k> Exchange<'c, 'k> {
     pub(crate) fn reader(&self, age_s: u64) -> Reader<'_> {
         let own_id = &self.core.plane.own_id;
         Reader { scheme: self.scheme, host: self.request.host.as_str(), own_id, age_s }
-    }
-
-    /// The client has left before there was a response, or had ended its side for as long as it may (RFC 9112
-    /// §9.6).
-    pub(crate) fn left(&mut self) -> Response {
-        self.facts.completion = Completion::ClientGone;
-        self.facts.detail = if self.client.has_ended() { HALF_CLOSE } else { "client-gone" };
-        if self.facts.outcome == Outcome::Refused {
-            self.facts.outcome = Outcome::Miss;
-        }
-        response::none()
-    }
-
-    /// What is to be noted once the response has been sent.
-    pub(crate) fn note(self) -> Note<'c> {
-        let Exchange { core, request, running, scheme, now, site, route, facts, origin, .. } = self;
-        let (counted, request_id) = (self.counted, self.request_id);
-        Note {
-            core,
-            request,
-            running,
-            scheme,
-            now,
-            site,
-            route,
-            facts,
-            origin,
-            request_id,
-            _counted: counted,
-        }
     }
 
     /// A first line for the log of what the exchange was about.

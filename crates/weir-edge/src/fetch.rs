@@ -183,12 +183,12 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: desk::Lead) -> Response {
     match head {
         FillHead::Declined(reason, status) => declined(job, (reason, status), handed).await,
         FillHead::Part(generation) => {
-            job.own_fields = own_fields(&mut handed);
+            job.own_fields = own_fields(&mut handed).map(Box::new);
             job.told = job.told.answered(asked_for);
             in_part(job, generation, seat).await
         }
         FillHead::New(generation) => {
-            job.own_fields = own_fields(&mut handed);
+            job.own_fields = own_fields(&mut handed).map(Box::new);
             job.told = job.told.answered(generation.head().stored.status);
             filled(job, generation, (seat, again))
         }

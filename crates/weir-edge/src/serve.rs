@@ -117,7 +117,7 @@ fn generation_to(
     let reader = job.reader(age_s.unwrap_or(0));
     let head = match status {
         _ if own_fields.is_some() && status == head.stored.status => {
-            own(reader, job.route, status, own_fields)
+            own(reader, job.route, status, own_fields.map(|fields| *fields))
         }
         StatusCode::NOT_MODIFIED => not_modified(reader, job.route, &head),
         StatusCode::PARTIAL_CONTENT => partial(reader, job.route, &head, part.as_ref()),

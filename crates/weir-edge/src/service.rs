@@ -33,13 +33,14 @@ impl Service for Core {
         self.running()
     }
 
-    fn call<'c>(
-        &'c self,
-        plan: &'c HeldPlan,
-        request: &'c mut Request,
-        client: &mut dyn Client,
-    ) -> impl Future<Output = (Response, Note<'c>)> {
-        walk::walk(self, plan, request, client)
+    fn begin<'c>(&'c self, plan: &'c HeldPlan, request: &'c mut Request) -> Note<'c> {
+        // Key and variant must be of what the origin gets to see.
+        weir_policy::strip_named(&mut request.headers);
+        Note::begin(self, plan, request)
+    }
+
+    async fn call<'c>(&'c self, note: &mut Note<'c>, client: &mut dyn Client) -> Response {
+        walk::walk(note, client).await
     }
 
     fn done(&self, note: Note<'_>, done: &Done) {

@@ -145,7 +145,8 @@ impl Alone {
     pub async fn ask(&self, mut request: Request, content: Bytes) -> Answer {
         let (core, plan) = (&*self.core, self.core.plan());
         let mut client = Nobody { content: Some(content).filter(|content| !content.is_empty()) };
-        let (response, note) = core.call(&plan, &mut request, &mut client).await;
+        let mut note = core.begin(&plan, &mut request);
+        let response = core.call(&mut note, &mut client).await;
         let Response { head, late, mut body, .. } = response;
         let status = head.status();
         let headers = head.fields(&late);

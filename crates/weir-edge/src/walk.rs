@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use weir_front::{Client, Request};
+use weir_front::Client;
 use weir_policy::{MissReason, Reusable, StaleUse};
 use weir_store::Generation;
 
-use crate::core::{Core, HeldPlan};
 use crate::decide::{self, Beside, Consulted, Decision, Reuse, decide};
 use crate::exchange::{Exchange, Note};
 use crate::job::Job;
@@ -21,21 +20,13 @@ use crate::told::Told;
 use crate::{fetch, pass, purge, serve};
 
 /// Walks one request to its response.
-pub(crate) async fn walk<'c>(
-    core: &'c Core,
-    plan: &'c HeldPlan,
-    request: &'c mut Request,
-    client: &mut dyn Client,
-) -> (Response, Note<'c>) {
-    // Key and variant must be of what the origin gets to see.
-    weir_policy::strip_named(&mut request.headers);
-    let mut exchange = Exchange::begin(core, plan, request, client);
-    let response = match local::route(&mut exchange) {
+pub(crate) async fn walk(note: &mut Note<'_>, client: &mut dyn Client) -> Response {
+    let mut exchange = Exchange { note, client };
+    match local::route(&mut exchange) {
         Routed::Local(reply) => local::answer(&mut exchange, *reply),
         Routed::To(route) => respond(&mut exchange, route).await,
         Routed::Purge(route) => purge::by_client::purge(&mut exchange, route).await,
-    };
-    (response, exchange.note())
+    }
 }
 
 /// Answers a request that a route sends to an upstream.

@@ -434,15 +434,13 @@ pub trait Service: Sized + 'static {
     /// What new requests are answered by.
     fn plan(&self) -> Self::Plan;
 
-    /// Answers a request.
-    async fn call<'c>(
-        &'c self,
-        plan: &'c Self::Plan,
-        request: &'c mut Request,
-        client: &mut dyn Client,
-    ) -> (Response<Self>, Self::Note<'c>);
+    /// Begins with a request.
+    fn begin<'c>(&'c self, plan: &'c Self::Plan, request: &'c mut Request) -> Self::Note<'c>;
 
-    /// The request is done; called once for each [`Service::call`].
+    /// Answers a request.
+    async fn call<'c>(&'c self, note: &mut Self::Note<'c>, client: &mut dyn Client) -> Response<Self>;
+
+    /// The request is done; called once for each [`Service::begin`].
     fn done(&self, note: Self::Note<'_>, done: &Done);
 
     /// Answers what is not a request.

@@ -123,7 +123,8 @@ impl Conn {
     /// Has a request answered, and sends what comes.
     async fn answer<S: Service>(&mut self, service: &S, mut request: Box<Request>, framed: Framed) -> After {
         let plan = service.plan();
-        let (response, note) = service.call(&plan, &mut request, self).await;
+        let mut note = service.begin(&plan, &mut request);
+        let response = service.call(&mut note, self).await;
         let (done, after) = send::respond(self, framed, service, response).await;
         self.free(&done);
         service.done(note, &done);
