@@ -34,8 +34,8 @@ pub(crate) struct Exchange<'c, 'k> {
     pub(crate) client: &'k mut dyn Client,
 }
 
-/// What is known of a request, from its begin until its response has been sent. It stays where it was made: a hit moves it
-/// nowhere.
+/// What is known of a request, from its begin until its response has been sent. It stays where it was made: a
+/// hit moves it nowhere.
 pub(crate) struct Note<'c> {
     pub(crate) core: &'c Core,
     pub(crate) request: &'c Request,
@@ -78,7 +78,8 @@ impl<'c> DerefMut for Exchange<'c, '_> {
 }
 
 impl Exchange<'_, '_> {
-    /// The client has left before there was a response, or had ended its side for as long as it may (RFC 9112 §9.6).
+    /// The client has left before there was a response, or had ended its side for as long as it may (RFC 9112
+    /// §9.6).
     pub(crate) fn left(&mut self) -> Response {
         let detail = if self.client.has_ended() { HALF_CLOSE } else { "client-gone" };
         self.facts.completion = Completion::ClientGone;
