@@ -81,7 +81,7 @@ pub(super) async fn respond<S: Service>(
     conn: &mut Conn,
     framed: Framed,
     service: &S,
-    response: Response<S>,
+    response: &mut Response<S>,
 ) -> (Done, After) {
     let Response { head, late, length, body, pace, upload, switch, must_close } = response;
     let Some(status) = head.status() else {
@@ -89,22 +89,23 @@ pub(super) async fn respond<S: Service>(
         let sent = Sent { end, ..NOTHING_SENT };
         return (Done { status: None, sent, ended: clock::mono() }, After::Cut);
     };
-    let framing = Framing::choose(framed, status, length);
-    let must_close = must_close
+    let framing = Framing::choose(framed, status, *length);
+    let must_close = *must_close
         || framed.persistence == Persistence::Close
         || framing == Framing::Close
         || service.is_draining();
     let after = if must_close { After::Close } else { After::KeepAlive };
     let out = &mut conn.socket.out;
-    print_head(out, &head, &late);
-    if let Some(switch) = switch {
+    print_head(out, head, late);
+    if let Some(switch) = switch.take() {
         let sent = switch::run(conn, *switch, service.observer().counters()).await;
         return (Done { status: Some(status), sent, ended: clock::mono() }, After::Cut);
     }
     framing.print(out);
     print_persistence(out, after, framed.version);
     print::end(out);
-    drop((head, late));
+    // What is printed is not kept for as long as it takes to send it.
+    *head = Head::None;
     let mut sending = Sending { conn, body, framing, pace, upload, sent: NOTHING_SENT };
     let end = sending.run().await;
     let sent = Sent { end, ..sending.sent };
@@ -135,10 +136,10 @@ fn print_head(out: &mut Vec<u8>, head: &Head, late: &impl Late) {
 /// A body on its way to the client; the printed head waits in the socket's `out`.
 struct Sending<'c, B, P> {
     conn: &'c mut Conn,
-    body: B,
+    body: &'c mut B,
     framing: Framing,
-    pace: Option<Box<P>>,
-    upload: Option<Box<dyn Upload>>,
+    pace: &'c mut Option<Box<P>>,
+    upload: &'c mut Option<Box<dyn Upload>>,
     sent: Sent,
 }
 
@@ -193,7 +194,7 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
             let (now, later) = bytes.split_at(bytes.len().min(usize::try_from(turn).unwrap_or(usize::MAX)));
             self.write(now).await.map_err(|end| self.ended(&end))?;
             self.sent.first_byte.get_or_insert_with(clock::mono);
-            if let Some(pace) = &mut self.pace {
+            if let Some(pace) = self.pace {
                 pace.took(now.len() as u64);
             }
             bytes = later;
@@ -244,7 +245,7 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
             self.sent.last_byte = Some(now);
             self.body.advance(bytes);
             left -= bytes;
-            if let Some(pace) = &mut self.pace {
+            if let Some(pace) = self.pace {
                 pace.took(bytes);
             }
         }
@@ -255,7 +256,7 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
     /// does not wait for them, and a client that goes away ends the waiting.
     async fn turn(&mut self, wanted: u64) -> Result<u64, End> {
         loop {
-            let Some(pace) = &mut self.pace else { return Ok(wanted) };
+            let Some(pace) = self.pace else { return Ok(wanted) };
             pace.look().await;
             let until = match pace.turn(clock::mono(), wanted) {
                 Turn::Go(bytes) => return Ok(bytes),
@@ -265,7 +266,7 @@ impl<B: Body, P: Pace> Sending<'_, B, P> {
             tokio::select! {
                 biased;
                 () = tokio::time::sleep_until(until.into()) => {}
-                () = meanwhile(self.conn, &mut self.upload) => return Err(gone_as(self.conn)),
+                () = meanwhile(self.conn, self.upload) => return Err(gone_as(self.conn)),
             }
         }
     }

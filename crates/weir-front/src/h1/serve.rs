@@ -124,8 +124,8 @@ impl Conn {
     async fn answer<S: Service>(&mut self, service: &S, mut request: Box<Request>, framed: Framed) -> After {
         let plan = service.plan();
         let mut note = service.begin(&plan, &mut request);
-        let response = service.call(&mut note, self).await;
-        let (done, after) = send::respond(self, framed, service, response).await;
+        let mut response = service.call(&mut note, self).await;
+        let (done, after) = send::respond(self, framed, service, &mut response).await;
         self.free(&done);
         service.done(note, &done);
         self.reader.recycle(std::mem::take(&mut request.headers));
@@ -135,7 +135,7 @@ impl Conn {
     /// Answers what is not a request, and closes.
     async fn refuse<S: Service>(&mut self, service: &S, why: &Refused) -> After {
         let framed = Framed { version: Version::Http11, persistence: Persistence::Close, is_head: false };
-        let (done, _) = send::respond(self, framed, service, service.refuse(why)).await;
+        let (done, _) = send::respond(self, framed, service, &mut service.refuse(why)).await;
         service.refused(why, self.peer.peer, &done);
         After::Close
     }
