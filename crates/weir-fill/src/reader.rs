@@ -54,6 +54,15 @@ pub struct Reader {
     refill: Option<Box<Refill>>,
 }
 
+/// The blocks of a generation from where `rest` begins, the offset in the first of them, and the bytes of
+/// `rest`; none while it is not sealed, or where none begins there.
+pub fn blocks_from(generation: &Generation, rest: Interval) -> Option<(&[Bytes], usize, u64)> {
+    let blocks = generation.blocks()?;
+    let block = usize::try_from(rest.start / BLOCK_BYTES as u64).ok()?;
+    let within = (rest.start % BLOCK_BYTES as u64) as usize;
+    Some((blocks.get(block..)?, within, rest.end - rest.start))
+}
+
 /// What a reader has found on the volume at its offset.
 enum Tried {
     /// It has not looked.
@@ -135,10 +144,7 @@ impl Reader {
     /// The generation's blocks from here on, and how many of their bytes are wanted; none while it is not
     /// sealed, or when all is sent.
     pub fn blocks(&self) -> Option<(&[Bytes], usize, u64)> {
-        let blocks = self.generation.blocks()?;
-        let block = usize::try_from(self.rest.start / BLOCK_BYTES as u64).ok()?;
-        let within = (self.rest.start % BLOCK_BYTES as u64) as usize;
-        Some((blocks.get(block..)?, within, self.rest.end - self.rest.start))
+        blocks_from(&self.generation, self.rest)
     }
 
     /// How many bytes are still to be sent.

@@ -1,5 +1,5 @@
-//! Delivery: a body and a head go to the client, whichever they are made of. [`source`] is where bytes
-//! come from, [`send`] writes. It must not decide what is sent.
+//! Delivery: the bodies of responses, whatever they are made of. [`source`] says where bytes come from,
+//! [`multipart`] sets several parts of them apart. It must not decide what is sent.
 
 pub(crate) mod multipart;
 pub(crate) mod source;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use weir_observe::Counters;
 use weir_policy::Interval;
-use weir_store::{BLOCK_BYTES, Generation, Piece, Read};
+use weir_store::{Generation, Piece, Read};
 use weir_upstream::OriginBody;
 
 use super::multipart::Multipart;
 use super::{Body, Cut};
 use crate::plan::Route;
-use weir_fill::reader::Reader;
+use weir_fill::reader::{Reader, blocks_from};
 
 /// Where a response's bytes come from.
 pub(crate) enum Source {
@@ -44,10 +44,7 @@ impl Whole {
 
     /// As [`weir_front::Body::at_hand`].
     pub(crate) fn at_hand(&self) -> Option<(&[Bytes], usize, u64)> {
-        let blocks = self.generation.blocks()?;
-        let block = usize::try_from(self.rest.start / BLOCK_BYTES as u64).ok()?;
-        let within = (self.rest.start % BLOCK_BYTES as u64) as usize;
-        Some((blocks.get(block..)?, within, self.rest.length()))
+        blocks_from(&self.generation, self.rest)
     }
 
     /// So many bytes were sent.
