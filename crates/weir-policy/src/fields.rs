@@ -44,10 +44,8 @@ pub fn strip_hop_by_hop(headers: &mut HeaderMap) {
 /// no key and no variant may be told apart by them. `Connection` itself stays, with what it says of the
 /// connection.
 pub fn strip_named(headers: &mut HeaderMap) {
-    if !headers.contains_key(header::CONNECTION) {
-        return;
-    }
-    let lines = headers.get_all(header::CONNECTION).iter();
+    // What browsers send names nothing that would stay.
+    let lines = headers.get_all(header::CONNECTION).iter().filter(|line| !line.as_bytes().eq(b"keep-alive"));
     let names = lines.flat_map(|line| line.as_bytes().split(|byte| *byte == b','));
     let gone: SmallVec<[HeaderName; 4]> = names
         .filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok())
