@@ -3,24 +3,22 @@
 use http::{HeaderMap, HeaderName, header};
 use smallvec::SmallVec;
 
-/// Fields of one connection, wherever they are found: those of RFC 9110 §7.6.1 and of proxies themselves
-/// (RFC 9111 §3.1).
-const HOP_BY_HOP: [HeaderName; 10] = [
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    header::TE,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-    header::PROXY_AUTHENTICATE,
-    HeaderName::from_static("proxy-authentication-info"),
-    header::PROXY_AUTHORIZATION,
-    header::TRAILER,
-];
-
-/// Whether a field belongs to one connection only, whatever Connection says.
+/// Whether a field belongs to one connection only, whatever Connection says: those of RFC 9110 §7.6.1 and of
+/// proxies themselves (RFC 9111 §3.1).
 pub fn is_hop_by_hop(name: &HeaderName) -> bool {
-    HOP_BY_HOP.contains(name)
+    matches!(
+        name.as_str(),
+        "connection"
+            | "keep-alive"
+            | "proxy-connection"
+            | "te"
+            | "transfer-encoding"
+            | "upgrade"
+            | "proxy-authenticate"
+            | "proxy-authentication-info"
+            | "proxy-authorization"
+            | "trailer"
+    )
 }
 
 /// Removes what belongs to one connection only: the fixed list, and every field that Connection names. What
