@@ -3,21 +3,21 @@
 //! A drive wears by what is written to it, and most of what is asked for is never asked for again. Each
 //! request is noted in a sketch ([`Sketch`]), under the digest by which the volumes know the key; whether a
 //! body goes down while it arrives is said by [`Admission::judge`], of values alone. What does not stays in
-//! memory, and goes down from there once it is asked for again ([`thread`]): without another request to the
+//! memory, and goes down from there once it is asked for again ([`Task`]): without another request to the
 //! origin, and off the way of the one that decided.
 
 mod file;
 mod sketch;
-pub(crate) mod thread;
+mod task;
 
 use std::sync::Arc;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use crossbeam_channel::Sender;
+use crossbeam_channel::{Sender, TrySendError};
 
 pub(crate) use self::sketch::{Extent, Sketch};
-use self::thread::Task;
+pub(crate) use self::task::Task;
 use crate::budget::Charge;
 use weir_disk::Disk;
 
@@ -84,6 +84,8 @@ pub(crate) struct Room {
 pub(crate) struct Admission {
     mode: AtomicU8,
     sketch: Sketch,
+    /// The state folder, where there is one.
+    disk: Option<Arc<dyn Disk>>,
     /// The memory that the sketch takes.
     charge: OnceLock<Charge>,
     /// What the thread is to do, where there is one.
@@ -96,16 +98,59 @@ impl Admission {
     pub(crate) fn new(settings: &AdmissionSettings, memory_bytes: u64) -> Admission {
         let extent = Extent::of(settings.volumes_bytes / OBJECT_BYTES, memory_bytes / MEMORY_SHARE);
         let known = settings.disk.as_ref().and_then(|disk| file::read(&**disk, extent));
-        Admission::with(settings.mode, known.unwrap_or_else(|| Sketch::new(extent)))
+        let admission = Admission::with(settings.mode, known.unwrap_or_else(|| Sketch::new(extent)));
+        Admission { disk: settings.disk.clone(), ..admission }
     }
 
     pub(crate) fn with(mode: AdmissionMode, sketch: Sketch) -> Admission {
         Admission {
             mode: AtomicU8::new(mode as u8),
             sketch,
+            disk: None,
             charge: OnceLock::new(),
             tasks: OnceLock::new(),
             refused: AtomicU64::new(0),
+        }
+    }
+
+    /// The state folder, where there is one.
+    pub(crate) fn disk(&self) -> Option<&dyn Disk> {
+        self.disk.as_deref()
+    }
+
+    /// Writes the sketch to the state folder. What cannot be written is forgotten by a restart.
+    pub(crate) fn write_sketch(&self) {
+        if let Some(disk) = self.disk() {
+            let _ = file::write(disk, &self.sketch);
+        }
+    }
+
+    pub(crate) fn has_thread(&self) -> bool {
+        self.tasks.get().is_some()
+    }
+
+    /// Says where the thread takes its tasks from; the first call counts.
+    pub(crate) fn set_tasks(&self, tasks: Sender<Task>) {
+        let _ = self.tasks.set(tasks);
+    }
+
+    /// Asks the thread for something. Never waits.
+    pub(crate) fn ask(&self, task: Task) {
+        if let Some(tasks) = self.tasks.get() {
+            match tasks.try_send(task) {
+                Ok(()) | Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {}
+            }
+        }
+    }
+
+    /// Has the thread do what it was asked for, write down what is to be remembered, and end. Blocks.
+    pub(crate) fn stop(&self) {
+        let (done, wait) = crossbeam_channel::bounded(1);
+        if let Some(tasks) = self.tasks.get()
+            && tasks.send(Task::Stop(done)).is_ok()
+        {
+            // An error means that it has ended already.
+            let _ = wait.recv();
         }
     }
 

@@ -15,7 +15,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::body::BLOCK_BYTES;
+use weir_volume::BLOCK_BYTES;
 
 /// What the allocator, the reference count and the slot of a block cost beside its bytes.
 pub(crate) const BLOCK_OVERHEAD_BYTES: u64 = 128;

@@ -1,8 +1,12 @@
 //! A generation: one version of one variant, its head and its bytes.
 //!
 //! Residence: *filling* → *resident* → *retired*, and back to *resident* when a retired one is freshened. It
-//! changes only under the shelf's lock (see `shelf`); everyone may look. A retired generation is whole for
+//! changes only under memory's lock (see `memory`); everyone may look. A retired generation is whole for
 //! those who hold it: its blocks live by reference count.
+
+mod body;
+mod head;
+mod slot;
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
@@ -14,13 +18,14 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, Intervals};
 
-use crate::body::{Body, Piece, Read};
 use crate::budget::Charge;
-use crate::ghost::GHOST_BYTES;
-use crate::head::{ALLOCATION_BYTES, Head, HeadRef};
 use crate::ledger::Stamp;
-use crate::queues::NODE_BYTES;
 use crate::tier::{Below, Gone, Place, SharedPut, Tier};
+
+pub(crate) use self::body::{Added, Body};
+pub use self::body::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece, Read};
+pub(crate) use self::head::{ALLOCATION_BYTES, detached, head_bytes};
+pub use self::head::{Head, HeadRef, Printed};
 
 /// How often a generation was used lately, at most (S3-FIFO, Yang et al., SOSP '23, §4).
 pub(crate) const USES_MAX: u8 = 3;
@@ -126,7 +131,7 @@ pub struct Generation {
     pub(crate) label: Arc<Label>,
     pub(crate) body: Body,
     residence: AtomicU8,
-    /// Its place in the queues; read and written under the shelf's lock.
+    /// Its place in the queues; read and written under memory's lock.
     place: AtomicU32,
     /// Its number on a volume; 0 while it is on none.
     object: AtomicU64,
@@ -303,7 +308,7 @@ impl Generation {
     /// Safe: nothing was taken.
     pub async fn fetch(&self, place: &mut Place, offset: u64, max: usize) -> Result<Option<Piece>, Gone> {
         match self.below.get() {
-            Some(below) => below.read(self.key(), place, offset, max).await,
+            Some(below) => Ok(below.read(self.key(), place, offset, max).await?.map(Piece::Bytes)),
             None => Err(Gone),
         }
     }
@@ -400,17 +405,17 @@ impl Generation {
         Residence::from_code(self.residence.load(Ordering::Acquire))
     }
 
-    /// Called under the shelf's lock only.
+    /// Called under memory's lock only.
     pub(crate) fn set_residence(&self, residence: Residence) {
         self.residence.store(residence.to_code(), Ordering::Release);
     }
 
-    /// Its place in the queues, or [`NO_PLACE`]. Under the shelf's lock only.
+    /// Its place in the queues, or [`NO_PLACE`]. Under memory's lock only.
     pub(crate) fn place(&self) -> u32 {
         self.place.load(Ordering::Relaxed)
     }
 
-    /// Under the shelf's lock only.
+    /// Under memory's lock only.
     pub(crate) fn set_place(&self, place: u32) {
         self.place.store(place, Ordering::Relaxed);
     }
@@ -448,14 +453,6 @@ impl Generation {
             shared_put: Mutex::default(),
         }
     }
-}
-
-/// What a generation costs in memory beside its head and its body: itself, its key, its places in index and
-/// queues.
-pub(crate) fn overhead_bytes(key: &CacheKey) -> u64 {
-    const INDEX_BYTES: u64 = 112;
-    let own = size_of::<Generation>() + size_of::<Label>() + key.full.len() + 32;
-    own as u64 + 4 * ALLOCATION_BYTES + INDEX_BYTES + NODE_BYTES + GHOST_BYTES
 }
 
 /// The place of what is in no queue.

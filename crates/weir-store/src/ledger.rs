@@ -12,6 +12,7 @@
 
 mod asked;
 mod book;
+mod error;
 mod marks;
 pub(crate) mod record;
 mod scope;
@@ -29,6 +30,7 @@ pub use asked::Asking;
 use asked::UnderWay;
 use book::Book;
 pub use book::{Acknowledge, Successor, Unwritten};
+pub use error::OpenError;
 use marks::Marks;
 pub(crate) use marks::Reach;
 pub use marks::{MARKS_MAX, PREFIX_LENGTHS_MAX};
@@ -48,20 +50,6 @@ pub struct Ledger {
     under_way: Arc<UnderWay>,
     /// Another process has the file: what it holds is not known here.
     is_away: AtomicBool,
-}
-
-/// The ledger cannot be had.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// Its file cannot be read as one.
-    #[error(transparent)]
-    Unreadable(#[from] Unreadable),
-    /// Its file cannot be read.
-    #[error("the file `ledger` in the state folder cannot be read: {0}")]
-    Unread(#[source] std::io::Error),
-    /// Its thread cannot be started.
-    #[error("cannot start the ledger's thread: {0}")]
-    Thread(#[source] std::io::Error),
 }
 
 /// Where the ledger stands.

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use weir_policy::{BodyEnd, CacheKey, CacheRules, RequestView, Storable, Stored, storable};
 
-use crate::body::Body;
+use crate::generation::Body;
 use crate::{Budget, Found, Generation, Head, Piece, Read, Scope, Stamp, Store};
 use std::sync::Arc;
 

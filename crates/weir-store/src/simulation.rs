@@ -12,12 +12,12 @@ use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use weir_policy::{BodyEnd, CacheKey, CacheRules, Now, RequestView, Storable, Stored, storable};
 
 use crate::admission::{Admission, AdmissionMode, Extent, Room, Sketch};
-use crate::body::Body;
 use crate::budget::Budget;
+use crate::generation::Body;
 use crate::generation::Generation;
-use crate::head::Head;
+use crate::generation::Head;
 use crate::ledger::Stamp;
-use crate::queues::Queues;
+use crate::memory::Queues;
 use crate::volume::reinsert::{Wanted, allowance_bytes, choose, uses_after};
 use crate::volume::testing::{KeyHash, Uses};
 

@@ -3,7 +3,8 @@
 //! It knows what is held, not what it means: which generation answers a request is the caller's to say
 //! (`select`), and no header is ever read here.
 
-mod below;
+mod writer;
+mod written;
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -14,24 +15,26 @@ use bytes::Bytes;
 use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, Now, Storable, Stored};
 
-use crate::admission::AdmissionSettings;
-use crate::body::{BLOCK_BYTES, Body, Piece};
+use self::writer::Kind;
+pub use self::writer::{Full, Unsealed, Writer};
+use crate::admission::{Admission, AdmissionSettings};
 use crate::budget::Reserve;
 #[cfg(test)]
 use crate::catalogue::Progress;
 use crate::catalogue::Rows;
-use crate::generation::{Generation, Retirement, overhead_bytes};
-use crate::head::{Head, detached, head_bytes};
+use crate::generation::{BLOCK_BYTES, Body, Piece};
+use crate::generation::{Generation, Retirement};
+use crate::generation::{Head, detached, head_bytes};
+use crate::inside::{Ask, Inside, Stowing};
+use crate::inside::{Listing, Page, Unlisted, list};
+use crate::inside::{Live, SiteStocks, live, share_quotas, stocks};
 use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, Stamp};
-use crate::listing::{Listing, Page, Unlisted, list};
-use crate::shelf::Shelf;
-use crate::stocks::{Live, SiteStocks, live, share_quotas, stocks};
-use crate::tier::{Ask, Gone, Place, Seating, Stowing};
+use crate::memory::{Limits, overhead_bytes};
+use crate::tier::{Gone, Place, Seating};
 #[cfg(test)]
 use crate::tier::{Outdone, Tier};
 use crate::volume::{EvictionListener, ReadError, Volume, key};
 use crate::watch::{VolumeWatcher, Watcher};
-use crate::writer::{Kind, Writer};
 
 /// How many of its newest bytes a body keeps that has outgrown the store.
 pub const WINDOW_BYTES: u64 = 8 << 20;
@@ -63,9 +66,12 @@ impl Settings {
         }
     }
 
-    /// The largest body that is kept: half of the memory.
-    pub(crate) fn object_bytes_max(&self) -> u64 {
-        self.memory_bytes / 2
+    fn limits(&self) -> Limits {
+        Limits {
+            memory_bytes: self.memory_bytes,
+            window_bytes: self.window_bytes,
+            windows_bytes_max: self.windows_bytes_max,
+        }
     }
 }
 
@@ -114,7 +120,7 @@ pub struct Usage {
 /// The house's objects. Cheap to clone: all clones are one store.
 #[derive(Debug, Clone)]
 pub struct Store {
-    pub(crate) shelf: Arc<Shelf>,
+    pub(crate) inside: Arc<Inside>,
 }
 
 impl Store {
@@ -131,7 +137,8 @@ impl Store {
 
     /// An empty store with these limits and that ledger.
     pub fn with_ledger(settings: Settings, ledger: Ledger) -> Store {
-        Store { shelf: Arc::new(Shelf::new(settings, ledger)) }
+        let admission = Admission::new(&settings.admission, settings.memory_bytes);
+        Store { inside: Arc::new(Inside::new(settings.limits(), ledger, admission)) }
     }
 
     /// A store with these limits, that ledger and a volume below its memory. What the volume holds is found
@@ -163,33 +170,33 @@ impl Store {
     ) -> Store {
         let store = Store::with_ledger(settings, ledger);
         let tier = Tier::new(volume, rows, Seating::of("volume", 1), Outdone::default(), clock);
-        store.shelf.tiers.attach(&tier).unwrap();
+        store.inside.volumes.tiers.attach(&tier).unwrap();
         store
     }
 
     /// Who is told when something leaves memory, or has to leave a volume; the first counts.
     pub fn watch(&self, watcher: Arc<dyn Watcher>) {
-        let _ = self.shelf.watched.set(watcher);
+        let _ = self.inside.memory.watched.set(watcher);
     }
 
     /// What a volume of that name is opened with ([`VolumeSettings`](crate::volume::VolumeSettings)), for
     /// whoever watches the store to be told of it.
     pub fn volume_watcher(&self, name: &str) -> Arc<dyn EvictionListener> {
-        Arc::new(VolumeWatcher::new(name, &self.shelf.watched))
+        Arc::new(VolumeWatcher::new(name, &self.inside.memory.watched))
     }
 
     /// What is held of each site, by tier, in the order of their hashes ([`Store::is_unswept`]). Looks
     /// through the index; may block.
     pub fn stocks(&self) -> Vec<SiteStocks> {
-        stocks(&self.shelf)
+        stocks(&self.inside)
     }
 
     /// Says how many bytes the volumes may hold of which sites, by their hashes; of others as many as there
     /// is room for. Each volume has its share by weight. Beyond it a site's own oldest content leaves; at 0
     /// nothing of it is stored on a volume. What is in memory is not counted.
     pub fn set_quotas(&self, quotas: HashMap<u64, u64>) {
-        *self.shelf.quotas.lock() = quotas;
-        share_quotas(&self.shelf);
+        *self.inside.volumes.quotas.lock() = quotas;
+        share_quotas(&self.inside);
     }
 
     /// What of it is of use at this moment: not purged, and fresh. Reads every head, and blocks for as long
@@ -198,7 +205,7 @@ impl Store {
     /// # Errors
     /// The drive fails.
     pub fn live(&self, now: Now) -> Result<Live, ReadError> {
-        live(&self.shelf, now)
+        live(&self.inside, now)
     }
 
     /// A page of what is cached. Looks through the memory's index, and at a bounded number of records of the
@@ -207,7 +214,7 @@ impl Store {
     /// # Errors
     /// [`Unlisted`].
     pub fn list(&self, listing: &Listing, now: Now) -> Result<Page, Unlisted> {
-        list(&self.shelf, listing, now)
+        list(&self.inside, listing, now)
     }
 
     /// The newest generation under a key that `select` accepts (RFC 9111 §4.1) and no mark has made dead;
@@ -215,11 +222,11 @@ impl Store {
     /// Takes no lock, and writes no shared memory but one reference count (and, the first times, the use).
     pub fn find(&self, digest: u128, full: &[u8], site: u64, select: &dyn Fn(&Stored) -> bool) -> Found {
         let is_soft = Cell::new(false);
-        let found = self.shelf.index.find(digest, |label| {
+        let found = self.inside.memory.index.find(digest, |label| {
             if label.key.full != full {
                 return false;
             }
-            let judged = self.shelf.judge(label);
+            let judged = self.inside.memory.judge(label);
             let is_wanted = judged != Judged::Dead && select(&label.head.load().stored);
             if is_wanted && judged != Judged::Alive {
                 is_soft.set(true);
@@ -227,23 +234,27 @@ impl Store {
             is_wanted
         });
         if let Some(generation) = found.as_ref().filter(|generation| generation.label.note_use()) {
-            self.shelf.note_use(generation);
+            self.inside.volumes.note_use(generation);
             // The volume is told as seldom as the label is written.
             if let Some(home) = generation.home() {
                 home.note_use(generation);
             }
         }
-        let found = found.filter(|generation| !is_soft.get() || self.shelf.soften(generation));
-        if found.is_none() && self.shelf.tiers.hold_more(digest, full, site, &self.shelf.index) {
+        let found = found.filter(|generation| !is_soft.get() || self.inside.memory.soften(generation));
+        let loaded = || {
+            let all = self.inside.memory.index.all(digest);
+            all.iter().filter(|generation| generation.object() > 0).count()
+        };
+        if found.is_none() && self.inside.volumes.tiers.hold_more(full, site, loaded) {
             let key = CacheKey { digest, full: Bytes::copy_from_slice(full), site };
-            return Found::Ask(Ask::new(&self.shelf, key));
+            return Found::Ask(Ask::new(&self.inside, key));
         }
         Found::Ready(found)
     }
 
     /// All generations under a key that no mark has made dead, newest first: for a conditional request.
     pub fn variants(&self, digest: u128, full: &[u8]) -> SmallVec<[Arc<Generation>; 2]> {
-        let mut all = self.shelf.index.all(digest);
+        let mut all = self.inside.memory.index.all(digest);
         all.retain(|generation| generation.key().full == full && self.may_serve(generation));
         all
     }
@@ -251,9 +262,9 @@ impl Store {
     /// Whether no mark has made a generation dead meanwhile: for who has held it for a while. What a soft
     /// mark concerns has been made stale then.
     pub fn may_serve(&self, generation: &Arc<Generation>) -> bool {
-        match self.shelf.judge(&generation.label) {
+        match self.inside.memory.judge(&generation.label) {
             Judged::Alive => true,
-            Judged::Stale(_) => self.shelf.soften(generation),
+            Judged::Stale(_) => self.inside.memory.soften(generation),
             Judged::Dead => false,
         }
     }
@@ -271,7 +282,7 @@ impl Store {
         match generation.fetch(&mut Place::default(), 0, BLOCK_BYTES).await {
             Ok(Some(Piece::Bytes(bytes))) => {
                 if generation.length() == Some(bytes.len() as u64) {
-                    self.shelf.lift(generation, &bytes);
+                    self.inside.memory.load_body(generation, &bytes);
                 }
                 true
             }
@@ -295,7 +306,7 @@ impl Store {
         length: Option<u64>,
     ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
         let made = self.generation(storable, key, stamp, length)?;
-        let stowing = self.shelf.begin_below(&made.0);
+        let stowing = self.inside.volumes.begin(&made.0);
         Ok(self.begin_whole(made, length, stowing))
     }
 
@@ -313,21 +324,21 @@ impl Store {
         stamp: Stamp,
         length: u64,
     ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
-        if length <= self.shelf.settings.object_bytes_max() {
+        if length <= self.inside.memory.limits.object_bytes_max() {
             return self.begin(storable, key, stamp, Some(length));
         }
         let (generation, reserve) = self.generation(storable, key, stamp, Some(length))?;
         // A part does not take the place of a whole.
-        if self.shelf.has_whole_of_variant(&generation) {
-            let stowing = self.shelf.begin_below(&generation);
+        if self.inside.memory.has_whole_of_variant(&generation) {
+            let stowing = self.inside.volumes.begin(&generation);
             return Ok(self.begin_whole((generation, reserve), Some(length), stowing));
         }
         // Held until the writer has taken it over.
-        let Some(_put) = self.shelf.begin_part_below(&generation) else {
+        let Some(_put) = self.inside.volumes.begin_part(&generation) else {
             return Ok(self.begin_whole((generation, reserve), Some(length), None));
         };
         generation.set_rested();
-        self.shelf.begin(&generation);
+        self.inside.memory.begin(&generation);
         let writer = self
             .resume_with(&generation, Interval { start: 0, end: length }, Some(reserve))
             .ok_or(NotAdmitted)?;
@@ -340,17 +351,17 @@ impl Store {
         length: Option<u64>,
         stowing: Option<Stowing>,
     ) -> (Arc<Generation>, Writer) {
-        let shelf = &self.shelf;
+        let inside = &self.inside;
         let end = length.unwrap_or(u64::MAX);
         // Invariant: a new body grows and takes writers.
         let id = generation.body.join_writer(0, end).unwrap_or_default();
-        let mut writer = Writer::new(Arc::clone(shelf), Arc::clone(&generation), id, (0, end), Kind::Whole);
+        let mut writer = Writer::new(Arc::clone(inside), Arc::clone(&generation), id, (0, end), Kind::Whole);
         writer.hold(reserve);
         writer.stow(stowing);
-        if length.is_some_and(|length| length > shelf.settings.object_bytes_max()) {
+        if length.is_some_and(|length| length > inside.memory.limits.object_bytes_max()) {
             writer.outgrow();
         } else {
-            shelf.begin(&generation);
+            inside.memory.begin(&generation);
         }
         (generation, writer)
     }
@@ -372,8 +383,8 @@ impl Store {
         let (generation, reserve) = self.generation(storable, key, stamp, Some(length))?;
         generation.set_rested();
         // Held until the writer has taken it over.
-        let _put = self.shelf.begin_part_below(&generation);
-        self.shelf.begin(&generation);
+        let _put = self.inside.volumes.begin_part(&generation);
+        self.inside.memory.begin(&generation);
         let writer = self.resume_with(&generation, interval, Some(reserve)).ok_or(NotAdmitted)?;
         Ok((generation, writer))
     }
@@ -395,7 +406,7 @@ impl Store {
         let (generation, reserve) = self.generation(storable, key, stamp, Some(length))?;
         generation.set_rested();
         generation.set_alone();
-        self.shelf.begin(&generation);
+        self.inside.memory.begin(&generation);
         let mut writer = self.resume_with(&generation, interval, Some(reserve)).ok_or(NotAdmitted)?;
         let kept = writer.push(bytes).map_err(|_| NotAdmitted);
         writer.rest();
@@ -409,20 +420,24 @@ impl Store {
         stamp: Stamp,
         length: Option<u64>,
     ) -> Result<(Arc<Generation>, Reserve), NotAdmitted> {
-        let shelf = &self.shelf;
-        shelf.expecting.note(|| key::digest(&key.full, key.site));
+        let inside = &self.inside;
+        inside.volumes.expecting.note(|| key::digest(&key.full, key.site));
         let stored = detached(storable.into_stored());
         // Where readers hold so much that its body could not go on whatever they do, it would wait for them.
-        let charges = shelf.charge(overhead_bytes(&key)).and_then(|own| {
-            Some((own, shelf.charge(head_bytes(&stored))?, shelf.reserve(length.unwrap_or(u64::MAX))?))
+        let charges = inside.memory.charge(overhead_bytes(&key)).and_then(|own| {
+            Some((
+                own,
+                inside.memory.charge(head_bytes(&stored))?,
+                inside.memory.reserve(length.unwrap_or(u64::MAX))?,
+            ))
         });
         let Some((own, head, reserve)) = charges else {
-            shelf.counts.refused.fetch_add(1, Ordering::Relaxed);
+            inside.memory.counts.refused.fetch_add(1, Ordering::Relaxed);
             return Err(NotAdmitted);
         };
         let head = Head::new(stored, head);
-        let body = Body::new(length, shelf.budget.nothing());
-        Ok((Arc::new(Generation::new(key, shelf.next_sequence(), stamp, head, body, own)), reserve))
+        let body = Body::new(length, inside.memory.budget.nothing());
+        Ok((Arc::new(Generation::new(key, inside.memory.next_sequence(), stamp, head, body, own)), reserve))
     }
 
     /// A further writer for an interval of a generation that is not whole. What is held already is not
@@ -442,15 +457,15 @@ impl Store {
         if is_fixed || generation.length().is_some_and(|length| interval.end > length) {
             return None;
         }
-        let reserve = reserve.or_else(|| self.shelf.reserve(interval.length()))?;
-        self.shelf.refill(generation);
-        generation.body.grow(self.shelf.budget.nothing());
+        let reserve = reserve.or_else(|| self.inside.memory.reserve(interval.length()))?;
+        self.inside.memory.refill(generation);
+        generation.body.grow(self.inside.memory.budget.nothing());
         let Some(id) = generation.body.join_writer(interval.start, interval.end) else {
-            self.shelf.publish(generation);
+            self.inside.memory.publish(generation);
             return None;
         };
         let span = (interval.start, interval.end);
-        let mut writer = Writer::new(Arc::clone(&self.shelf), Arc::clone(generation), id, span, Kind::Gap);
+        let mut writer = Writer::new(Arc::clone(&self.inside), Arc::clone(generation), id, span, Kind::Gap);
         writer.hold(reserve);
         let stowing = generation.home().and_then(|tier| {
             tier.attach(generation);
@@ -465,25 +480,25 @@ impl Store {
     /// comes back. True when it is in the store now; whoever holds it may serve it in either case.
     pub fn freshen(&self, generation: &Arc<Generation>, stored: Stored, stamp: Stamp) -> bool {
         let stored = detached(stored);
-        let Some(charge) = self.shelf.charge(head_bytes(&stored)) else {
+        let Some(charge) = self.inside.memory.charge(head_bytes(&stored)) else {
             // Its head is uncounted for as long as its readers hold it, so it must not stay.
-            self.shelf.retire(generation, Retirement::Evicted);
-            generation.label.head.store(Arc::new(Head::new(stored, self.shelf.budget.nothing())));
+            self.inside.memory.retire(generation, Retirement::Evicted);
+            generation.label.head.store(Arc::new(Head::new(stored, self.inside.memory.budget.nothing())));
             return false;
         };
-        self.shelf.freshen(generation, Head::new(stored, charge), stamp)
+        self.inside.memory.freshen(generation, Head::new(stored, charge), stamp)
     }
 
     /// Takes one generation out of the store. Its readers finish.
     pub fn retire(&self, generation: &Arc<Generation>) {
-        self.shelf.retire(generation, Retirement::Invalidated);
+        self.inside.memory.retire(generation, Retirement::Invalidated);
     }
 
     /// Makes everything in the scope dead, what is in flight included; returns the mark. Nobody waits until
     /// it is durable. Independent of how much that is: space is given back by [`Store::sweep`].
     pub fn invalidate(&self, scope: Scope, now: Now) -> Stamp {
         let mark = Mark::hard(scope);
-        let stamp = self.shelf.ledger.mark(&[mark], now);
+        let stamp = self.inside.memory.ledger.mark(&[mark], now);
         self.marked(&[mark]);
         stamp
     }
@@ -493,13 +508,13 @@ impl Store {
     /// hash. True where that cannot be told. Only for URLs whose keys nothing is added to. What is being
     /// asked of an origin is not known here.
     pub fn may_hold(&self, digest: u128, url: &[u8], site: u64) -> bool {
-        self.shelf.may_hold(digest, url, site)
+        self.inside.may_hold(digest, url, site)
     }
 
     /// Makes what the marks concern dead or stale, at once, what is in flight included; returns the largest
     /// mark. `acknowledge` is called once they are durable, by the ledger's thread.
     pub fn purge(&self, marks: &[Mark], now: Now, acknowledge: Acknowledge) -> Stamp {
-        let stamp = self.shelf.ledger.purge(marks, now, acknowledge);
+        let stamp = self.inside.memory.ledger.purge(marks, now, acknowledge);
         self.marked(marks);
         stamp
     }
@@ -508,40 +523,40 @@ impl Store {
     fn marked(&self, marks: &[Mark]) {
         for mark in marks {
             if let Mark { scope: Scope::Url { digest, .. }, force: Force::Hard } = mark {
-                self.shelf.retire_dead(*digest);
+                self.inside.memory.retire_dead(*digest);
             }
         }
-        if self.shelf.ledger.is_crowded() {
-            self.shelf.sweep();
+        if self.inside.memory.ledger.is_crowded() {
+            self.inside.memory.sweep();
         }
     }
 
     /// One bounded step of giving back the space of what is dead. True while there is more to do.
     pub fn sweep(&self) -> bool {
-        self.shelf.sweep()
+        self.inside.memory.sweep()
     }
 
     /// The ledger: take [`Ledger::current`] before an origin request is sent.
     pub fn ledger(&self) -> &Ledger {
-        &self.shelf.ledger
+        &self.inside.memory.ledger
     }
 
-    /// Counts and bytes. Takes the shelf's lock for a moment.
+    /// Counts and bytes. Takes the inside's lock for a moment.
     pub fn usage(&self) -> Usage {
-        let shelf = &self.shelf;
-        let load = shelf.load();
+        let inside = &self.inside;
+        let load = inside.memory.load();
         Usage {
-            limit_bytes: shelf.budget.limit_bytes(),
-            used_bytes: shelf.budget.used_bytes(),
+            limit_bytes: inside.memory.budget.limit_bytes(),
+            used_bytes: inside.memory.budget.used_bytes(),
             generations: load.count as u64,
             resident_bytes: load.bytes,
-            objects: shelf.index.len() as u64,
-            windows: shelf.windows(),
-            marks: shelf.ledger.marks() as u64,
-            evicted: shelf.counts.evicted.load(Ordering::Relaxed),
-            evicted_bytes: shelf.counts.evicted_bytes.load(Ordering::Relaxed),
-            outgrown: shelf.counts.outgrown.load(Ordering::Relaxed),
-            refused: shelf.counts.refused.load(Ordering::Relaxed),
+            objects: inside.memory.index.len() as u64,
+            windows: inside.memory.windows(),
+            marks: inside.memory.ledger.marks() as u64,
+            evicted: inside.memory.counts.evicted.load(Ordering::Relaxed),
+            evicted_bytes: inside.memory.counts.evicted_bytes.load(Ordering::Relaxed),
+            outgrown: inside.memory.counts.outgrown.load(Ordering::Relaxed),
+            refused: inside.memory.counts.refused.load(Ordering::Relaxed),
         }
     }
 }

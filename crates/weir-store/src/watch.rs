@@ -41,7 +41,7 @@ pub struct Evicted<'a> {
     pub why: Eviction,
 }
 
-/// The shelf's place for a watcher, which may come later than those who tell.
+/// Memory's place for a watcher, which may come later than those who tell.
 pub(crate) type Watched = Arc<OnceLock<Arc<dyn Watcher>>>;
 
 /// What a volume tells, on its way to the watcher.

@@ -21,7 +21,7 @@ use parking_lot::{Condvar, Mutex};
 use weir_disk::Disk;
 use weir_policy::Now;
 
-use super::OpenError;
+use super::error::OpenError;
 use super::marks::Marks;
 use super::record::Record;
 use super::scope::{Force, Mark, Scope, Stamp};

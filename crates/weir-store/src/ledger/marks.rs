@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::Xxh3;
 
 use super::record::Record;
 use super::scope::{Force, Judged, Mark, Scope, Stamp};
-use crate::index::{DigestMap, Folded, digest_map};
+use crate::digest::{DigestMap, Folded, digest_map};
 
 /// How many marks of each kind are kept; about 100 bytes each.
 pub const MARKS_MAX: usize = 16_384;

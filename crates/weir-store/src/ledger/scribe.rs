@@ -13,7 +13,7 @@ use std::time::SystemTime;
 use weir_disk::{Disk, DiskFile};
 use weir_policy::Now;
 
-use super::OpenError;
+use super::error::OpenError;
 use super::marks::Marks;
 use super::record::{self, Content, End, FILE_BYTES_MAX, Header, RECORD_BYTES, Record};
 use super::scope::{Force, Mark, Scope};

@@ -158,7 +158,7 @@ fn many_threads_leave_everything_in_order() {
     });
     let usage = scene.store.usage();
     assert!(usage.evicted > 0 && usage.outgrown > 0 && usage.windows == 0, "{usage:?}");
-    let budget = Arc::clone(&scene.store.shelf.budget);
+    let budget = Arc::clone(&scene.store.inside.memory.budget);
     drop(scene);
     assert_eq!(budget.used_bytes(), 0);
 }

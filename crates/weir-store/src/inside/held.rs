@@ -1,0 +1,85 @@
+//! What the volume holds of a generation that is in memory as well; and that it is used.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use weir_policy::Intervals;
+
+use crate::generation::Generation;
+use crate::ledger::{Judged, Ledger};
+use crate::tier::{Below, NotResident, Tier, Wait};
+use crate::volume::{Named, Writing, codec, key};
+
+/// Two heads of one object are written down at least so far apart.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
+
+impl Tier {
+    /// A generation was used that lies on the volume, or came from there.
+    pub(crate) fn note_use(&self, generation: &Generation) {
+        let key = generation.key();
+        self.volume.note_use(key::digest(&key.full, key.site));
+    }
+
+    /// The intervals of a generation's body that are held on the volume; `None` where it is not there. Never
+    /// waits for the drive: of what does not lie in the page cache all that memory has is taken to be below
+    /// as well.
+    pub(crate) fn held_below(&self, generation: &Generation) -> Option<Intervals> {
+        let object = generation.object();
+        if object == 0 {
+            return None;
+        }
+        match self.newest(generation.key(), object, Wait::Never) {
+            Ok(record) => record.map(|record| self.volume.held(&record)),
+            Err(NotResident) => Some(generation.held()),
+        }
+    }
+
+    /// Whether a generation lies on the volume, too. May wait for the drive.
+    pub(crate) fn holds(&self, generation: &Generation) -> bool {
+        let (key, object) = (generation.key(), generation.object());
+        object > 0 && self.volume.has_object(Named { digest: key::digest(&key.full, key.site), object })
+    }
+
+    /// Says of a generation that began in memory where it lies on the volume, so that what lies there can
+    /// leave memory.
+    pub(crate) fn attach(self: &Arc<Tier>, generation: &Generation) {
+        let object = generation.object();
+        if object == 0 || generation.below().is_some() {
+            return;
+        }
+        if let Ok(Some(record)) = self.newest(generation.key(), object, Wait::Never) {
+            generation.set_below(Below::new(Arc::clone(self), Arc::new(record.for_reading())));
+        }
+    }
+
+    /// Whether a generation is still being written, so that what is not found of it may be found in a moment.
+    pub(crate) fn is_going_down(&self, generation: &Generation) -> bool {
+        self.fate(generation.object()).is_some_and(|fate| fate.ended().is_none())
+    }
+
+    /// A wait for more of a generation that is still being written.
+    pub(crate) fn writing(&self, generation: &Generation) -> Option<Writing> {
+        self.fate(generation.object())?.writing()
+    }
+
+    /// Writes a generation's new head down, at most every [`REFRESH_INTERVAL`]. Where it cannot be, the old
+    /// one stays, and what comes up with it is asked about earlier.
+    pub(crate) fn refresh(&self, generation: &Generation, ledger: &Ledger) {
+        let now = (self.clock)();
+        // A sweep waits for who is between these two: what it is to find dead must not move while it looks
+        // for it.
+        let _gate = self.gate.read();
+        let (key, stored) = (generation.key(), &generation.head().stored);
+        if ledger.judge(key, &stored.tags, generation.stamp()) != Judged::Alive {
+            return;
+        }
+        if generation.object() == 0 || !generation.is_refresh_due(now.mono, REFRESH_INTERVAL) {
+            return;
+        }
+        let head = codec::encode(&generation.head().stored, now);
+        let (key, stamp) = (generation.key(), generation.stamp().number());
+        let digest = key::digest(&key.full, key.site);
+        let _ = self.volume.refresh(digest, generation.object(), Bytes::from(head), stamp);
+    }
+}

@@ -1,0 +1,65 @@
+//! Which marks the volumes still need, and what may be held of a URL that is to be marked.
+
+use std::sync::Arc;
+
+use super::Inside;
+use crate::ledger::Stamp;
+use crate::memory::LowerTier;
+use crate::tier::Tier;
+use crate::volume::key;
+use crate::volume_state::VolumeState;
+
+impl Inside {
+    /// Whether something of a URL may be held, or be on its way to a volume, by its digest and as it stands
+    /// in keys that nothing is added to. True where that cannot be told: of what a volume that is away holds,
+    /// or another process.
+    pub(crate) fn may_hold(&self, digest: u128, url: &[u8], site: u64) -> bool {
+        let is_in_memory = || !self.memory.index.all(digest).is_empty();
+        // In the order in which it is written, and what was loaded meanwhile at the end.
+        is_in_memory()
+            || self.memory.ledger.is_away()
+            || self.volumes.expecting.is_on()
+            || self.volumes.is_somebody_away()
+            || self.volumes.tiers.may_hold(key::digest(url, site))
+            || is_in_memory()
+    }
+
+    /// Drops the marks that all volumes have been swept by. One that cannot be swept keeps them, until they
+    /// are too many.
+    pub(crate) fn retire_swept(&self) {
+        let ledger = &self.memory.ledger;
+        let mut dropped = self.volumes.dropped.lock();
+        let is_crowded = ledger.is_crowded();
+        if self.volumes.is_somebody_away() && !is_crowded {
+            return;
+        }
+        let layout = self.volumes.tiers.all();
+        let waited_for = layout.iter().filter(|tier| match tier.state() {
+            VolumeState::Ejected => false,
+            _ => tier.can_sweep() || !is_crowded,
+        });
+        let Some(until) = waited_for.map(|tier| Stamp::of(tier.volume().swept())).min() else { return };
+        // What is in flight is made dead only under need.
+        let until = if is_crowded { until } else { ledger.settled(until) };
+        if until <= *dropped {
+            return;
+        }
+        self.memory.sweep_all();
+        if self.volumes.drop_marks(until, ledger) {
+            *dropped = until;
+        }
+    }
+
+    /// Takes those out of memory whose bytes lie only on a volume that is let go.
+    pub(crate) fn let_go(&self, tier: &Arc<Tier>) {
+        self.memory.evict_where(|generation| {
+            generation.is_below() && generation.home().is_some_and(|home| Arc::ptr_eq(&home, tier))
+        });
+    }
+}
+
+impl super::Volumes {
+    fn is_somebody_away(&self) -> bool {
+        self.register.get().is_some_and(|register| register.is_somebody_away())
+    }
+}

@@ -1,0 +1,326 @@
+//! One volume as a second tier: its state, what is asked of it, and what is being written there.
+//!
+//! It knows keys, numbers, heads and bytes, and no generation. Whatever fails here is a miss: only the
+//! request that asked the volume waits for it.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use weir_policy::{CacheKey, Now, Variant};
+
+use super::late::LateWrites;
+use super::pending::Outdone;
+use super::seating::Seating;
+use super::sweeping::{SweepCounts, SweepUsage, SweeperThread};
+use crate::budget::Charge;
+use crate::catalogue::{Catalogue, Recounted, Rows};
+use crate::ledger::Stamp;
+use crate::volume::{Fate, Health, Named, ReadError, Verified, Volume, VolumeUsage, codec, key};
+use crate::volume_state::VolumeState;
+
+/// How often, and how long apart, the rest of a body is offered to a volume that has no room for it.
+pub(crate) const LATE_TRIES_MAX: u32 = 5000;
+pub(crate) const LATE_PAUSE: Duration = Duration::from_millis(1);
+/// The list of what is being written is looked through when it has doubled beyond this.
+const GOING_DOWN_LOOKED_THROUGH: usize = 64;
+/// A volume below memory.
+#[derive(Debug)]
+pub(crate) struct Tier {
+    pub(crate) volume: Arc<Volume>,
+    name: Arc<str>,
+    weight: AtomicU64,
+    trusted_from: AtomicU64,
+    /// Something that was to be removed may be there still.
+    is_doubted: AtomicBool,
+    dead_below: AtomicU64,
+    is_draining: AtomicBool,
+    /// What memory has had newer versions of before this came.
+    outdone: Outdone,
+    /// What its catalogue takes of the memory.
+    aside: Mutex<Option<Charge>>,
+    /// It does not keep up.
+    is_slow: AtomicBool,
+    written: Written,
+    pub(crate) clock: fn() -> Now,
+    /// Bodies whose rest waits for room.
+    pub(crate) late: LateWrites,
+    /// Bodies that were not kept because the volume had no room for them in time.
+    unkept: AtomicU64,
+    /// Held by who judges a head and writes it down.
+    pub(crate) gate: RwLock<()>,
+    pub(crate) catalogue: Option<Catalogue>,
+    pub(crate) sweeping: SweepCounts,
+    pub(crate) thread: Arc<SweeperThread>,
+    /// What is being written, by its number on the volume; what no longer is stays until it is looked
+    /// through.
+    going_down: Mutex<HashMap<u64, GoingDown>>,
+}
+
+/// Something that is being written, and its key's digest.
+#[derive(Debug)]
+struct GoingDown {
+    digest: u128,
+    fate: Weak<Fate>,
+}
+
+/// How many bodies were written since the volume was attached.
+#[derive(Debug, Default)]
+struct Written {
+    admitted: AtomicU64,
+    promoted: AtomicU64,
+}
+
+impl Tier {
+    pub(crate) fn new(
+        volume: Volume,
+        rows: Option<Arc<dyn Rows>>,
+        seating: Seating,
+        outdone: Outdone,
+        clock: fn() -> Now,
+    ) -> Arc<Tier> {
+        let volume = Arc::new(volume);
+        let catalogue = rows.map(|rows| Catalogue::new(rows, Arc::clone(&volume)));
+        Arc::new(Tier {
+            volume,
+            name: seating.name,
+            weight: AtomicU64::new(seating.weight),
+            trusted_from: AtomicU64::new(seating.trusted_from.number()),
+            is_doubted: AtomicBool::new(false),
+            dead_below: AtomicU64::new(seating.dead_below.number()),
+            is_draining: AtomicBool::new(false),
+            outdone,
+            aside: Mutex::new(None),
+            is_slow: AtomicBool::new(false),
+            written: Written::default(),
+            clock,
+            late: LateWrites::default(),
+            unkept: AtomicU64::new(0),
+            gate: RwLock::new(()),
+            catalogue,
+            sweeping: SweepCounts::default(),
+            thread: Arc::default(),
+            going_down: Mutex::default(),
+        })
+    }
+
+    /// What the sweeper has done.
+    pub(crate) fn sweep_usage(&self) -> SweepUsage {
+        self.sweeping.usage()
+    }
+
+    pub(crate) fn usage(&self) -> VolumeUsage {
+        let usage = self.volume.usage();
+        VolumeUsage { queue_full: usage.queue_full + self.unkept.load(Ordering::Relaxed), ..usage }
+    }
+
+    pub(crate) fn note_unkept(&self) {
+        self.unkept.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn verify(&self) -> Result<Verified, ReadError> {
+        let verified = self.volume.verify()?;
+        let Some(catalogue) = &self.catalogue else { return Ok(verified) };
+        let Recounted { missing, superfluous } = catalogue.recount(self.now())?;
+        Ok(Verified { rows_missing: missing, rows_superfluous: superfluous, ..verified })
+    }
+
+    pub(crate) fn volume(&self) -> &Volume {
+        &self.volume
+    }
+
+    pub(crate) fn now(&self) -> Now {
+        (self.clock)()
+    }
+
+    /// Whether what marks have made dead can be taken out of the volume.
+    pub(crate) fn can_sweep(&self) -> bool {
+        self.volume.health() == Health::Well
+    }
+
+    #[cfg(test)]
+    pub(crate) fn sync_for_tests(&self) -> bool {
+        self.volume.sync().is_some()
+    }
+
+    /// Blocks until what waits is written, what has no room yet included, and takes nothing more.
+    pub(crate) fn close(&self) {
+        self.thread.stop();
+        for _ in 0..LATE_TRIES_MAX {
+            if self.late.is_empty() {
+                break;
+            }
+            std::thread::sleep(LATE_PAUSE);
+        }
+        self.volume.close();
+        if let Some(catalogue) = &self.catalogue {
+            catalogue.close();
+        }
+    }
+
+    /// Whether memory has had a newer version of an object before the volume came.
+    pub(crate) fn has_newer_in_memory(&self, digest: u128, number: u64) -> bool {
+        self.outdone.has(digest, number)
+    }
+
+    /// Takes out what memory has had newer versions of before the volume came, so that no later process finds
+    /// it. May wait for the drive.
+    pub(crate) fn drop_outdone(&self) {
+        for digest in self.outdone.keys() {
+            for candidate in self.volume.find(digest) {
+                let found = self.volume.record_at((digest >> 64) as u64, candidate.place);
+                if let Ok(Some(record)) = found
+                    && self.outdone.has(record.digest, record.number)
+                {
+                    self.remove(Named { digest, object: record.number });
+                }
+            }
+        }
+    }
+
+    /// How it stands.
+    pub(crate) fn state(&self) -> VolumeState {
+        match self.volume.health() {
+            Health::Ejected => VolumeState::Ejected,
+            _ if self.is_slow.load(Ordering::Relaxed) => VolumeState::Slow,
+            Health::ReadOnly => VolumeState::ReadOnly,
+            Health::Well if self.volume.is_full() => VolumeState::Full,
+            Health::Well => VolumeState::Up,
+        }
+    }
+
+    /// Keeps a part of the memory for as long as it is there.
+    pub(crate) fn set_aside(&self, charge: Option<Charge>) {
+        *self.aside.lock() = charge;
+    }
+
+    pub(crate) fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(crate) fn weight(&self) -> u64 {
+        self.weight.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_weight(&self, weight: u64) {
+        self.weight.store(weight, Ordering::Relaxed);
+    }
+
+    /// Whether it is being emptied: it serves, and stores nothing more.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_draining(&self, is_draining: bool) {
+        self.is_draining.store(is_draining, Ordering::Relaxed);
+    }
+
+    pub(crate) fn set_slow(&self, is_slow: bool) {
+        self.is_slow.store(is_slow, Ordering::Relaxed);
+    }
+
+    /// What was asked for before this number of the ledger is asked about before it is used.
+    pub(crate) fn trusted_from(&self) -> Stamp {
+        Stamp::of(self.trusted_from.load(Ordering::Acquire))
+    }
+
+    /// What was asked for before that is asked about before it is used.
+    pub(crate) fn trust_from(&self, from: Stamp) {
+        self.trusted_from.fetch_max(from.number(), Ordering::AcqRel);
+    }
+
+    /// It could not be told what was replaced: from here on all that it holds is asked about before it is
+    /// used.
+    pub(crate) fn doubt(&self, from: Stamp) {
+        self.trust_from(from);
+        self.is_doubted.store(true, Ordering::Release);
+    }
+
+    /// Whether something that was to be removed may be there still, or again after a restart.
+    pub(crate) fn owes(&self) -> bool {
+        self.is_doubted.load(Ordering::Acquire) || self.volume.owes()
+    }
+
+    /// What was asked for before this number of the ledger is gone from here.
+    pub(crate) fn dead_below(&self) -> Stamp {
+        Stamp::of(self.dead_below.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn set_dead_below(&self, until: Stamp) {
+        self.dead_below.fetch_max(until.number(), Ordering::AcqRel);
+    }
+
+    /// How many records there may be under a digest. Looks at memory alone.
+    pub(crate) fn count_of(&self, digest: u128) -> usize {
+        match self.state() {
+            VolumeState::Ejected => 0,
+            _ => self.volume.find(digest).len(),
+        }
+    }
+
+    /// Whether there may be something under a digest, or come to be by what is being written; true where that
+    /// is not known. What was to be removed and may be back after a restart is not. Looks at memory alone.
+    pub(crate) fn may_hold(&self, digest: u128) -> bool {
+        let is_going_down = || {
+            let going_down = self.going_down.lock();
+            going_down.values().any(|going| going.digest == digest && going.fate.strong_count() > 0)
+        };
+        self.state() == VolumeState::Ejected
+            || self.owes()
+            || is_going_down()
+            || !self.volume.find(digest).is_empty()
+    }
+
+    /// Notes that an object is being written.
+    pub(crate) fn note_going_down(&self, number: u64, digest: u128, fate: &Arc<Fate>) {
+        let mut going_down = self.going_down.lock();
+        going_down.insert(number, GoingDown { digest, fate: Arc::downgrade(fate) });
+        if going_down.len() > GOING_DOWN_LOOKED_THROUGH && going_down.len().is_power_of_two() {
+            going_down.retain(|_, going| going.fate.strong_count() > 0);
+        }
+    }
+
+    /// What becomes of an object that is being written; `None` where it is not.
+    pub(crate) fn fate(&self, object: u64) -> Option<Arc<Fate>> {
+        self.going_down.lock().get(&object)?.fate.upgrade()
+    }
+
+    /// Takes an object out.
+    pub(crate) fn remove(&self, named: Named) {
+        let _ = self.volume.remove(named.digest, named.object);
+    }
+
+    /// Counts a body that is brought down from memory.
+    pub(crate) fn count_admitted(&self) {
+        self.written.admitted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_promoted(&self) {
+        self.written.promoted.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Bodies that went down while they arrived.
+    pub(crate) fn admitted(&self) -> u64 {
+        self.written.admitted.load(Ordering::Relaxed)
+    }
+
+    /// Bodies that went down from memory later.
+    pub(crate) fn promoted(&self) -> u64 {
+        self.written.promoted.load(Ordering::Relaxed)
+    }
+
+    /// Takes what a generation in memory has replaced out of the volume: of its key and what its variant
+    /// covers, with a number below that. May wait for the drive.
+    pub(crate) fn outdo_below(&self, key: &CacheKey, variant: &Variant, number_below: u64) {
+        let key = key::on_volume(key);
+        for candidate in self.volume.find(key.digest) {
+            let Ok(Some(record)) = self.volume.record(candidate, &key) else { continue };
+            let Ok(stored) = codec::decode(&record.head, self.now()) else { continue };
+            if record.number < number_below && variant.covers(&stored.variant) {
+                self.remove(Named { digest: key.digest, object: record.number });
+            }
+        }
+    }
+}
