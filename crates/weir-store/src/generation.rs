@@ -20,7 +20,7 @@ use weir_policy::{CacheKey, Interval, Intervals};
 
 use crate::budget::Charge;
 use crate::ledger::Stamp;
-use crate::tier::{Below, Gone, Place, SharedPut, Tier};
+use crate::tier::{Gone, OnDiskBody, Place, SharedPut, VolumeTier};
 
 pub(crate) use self::body::{Added, Body};
 pub use self::body::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece, Read};
@@ -136,9 +136,9 @@ pub struct Generation {
     /// Its number on a volume; 0 while it is on none.
     object: AtomicU64,
     /// The volume that it is on.
-    home: Mutex<Weak<Tier>>,
+    home: Mutex<Weak<VolumeTier>>,
     /// Where its bytes are, if it came up from the volume.
-    below: OnceLock<Below>,
+    on_disk: OnceLock<OnDiskBody>,
     /// When its head was last written down anew.
     refreshed: Mutex<Option<Instant>>,
     /// Its transfer ended before its body, and what has come is kept.
@@ -188,7 +188,7 @@ impl Generation {
 
     /// True once every byte is held. It stays so: nothing about the bytes can change any more.
     pub fn is_whole(&self) -> bool {
-        self.body.is_whole() || self.below.get().is_some_and(Below::is_whole)
+        self.body.is_whole() || self.on_disk.get().is_some_and(OnDiskBody::is_whole)
     }
 
     /// True when it is at rest in part: what is missing can be brought by [`crate::Store::resume`]. Of a body
@@ -196,9 +196,9 @@ impl Generation {
     pub fn is_part(&self) -> bool {
         !self.is_whole()
             && self.length().is_some()
-            && match self.below.get() {
+            && match self.on_disk.get() {
                 // What was found wrong is completed for those who read it, and stored anew for the next.
-                Some(below) => !below.is_damaged(),
+                Some(body) => !body.is_damaged(),
                 None => self.is_rested.load(Ordering::Acquire),
             }
     }
@@ -247,8 +247,8 @@ impl Generation {
             return SmallVec::new();
         }
         let mut held = self.body.held_within(within);
-        if let Some(below) = self.below.get() {
-            for run in below.held().iter().filter_map(|run| run.intersection(within)) {
+        if let Some(body) = self.on_disk.get() {
+            for run in body.held().iter().filter_map(|run| run.intersection(within)) {
                 held.insert(run);
             }
         }
@@ -259,25 +259,25 @@ impl Generation {
     ///
     /// # Cancel safety
     /// Safe.
-    pub async fn look_below(&self) {
-        if let Some(below) = self.below.get() {
-            below.renew_waiting(self.key()).await;
+    pub async fn look_on_disk(&self) {
+        if let Some(body) = self.on_disk.get() {
+            body.renew_waiting(self.key()).await;
         }
     }
 
-    /// As [`Generation::look_below`], at once: false where that would need waiting for the drive.
-    pub fn look_below_now(&self) -> bool {
-        self.below.get().is_none_or(|below| below.renew(self.key()))
+    /// As [`Generation::look_on_disk`], at once: false where that would need waiting for the drive.
+    pub fn look_on_disk_now(&self) -> bool {
+        self.on_disk.get().is_none_or(|body| body.renew(self.key()))
     }
 
     /// Where it lies on the volume, if it came up from there or was found there since.
-    pub(crate) fn below(&self) -> Option<&Below> {
-        self.below.get()
+    pub(crate) fn on_disk(&self) -> Option<&OnDiskBody> {
+        self.on_disk.get()
     }
 
     /// Whether it was found on the volume not to be what was stored.
-    pub(crate) fn is_damaged_below(&self) -> bool {
-        self.below.get().is_some_and(Below::is_damaged)
+    pub(crate) fn is_damaged_on_disk(&self) -> bool {
+        self.on_disk.get().is_some_and(OnDiskBody::is_damaged)
     }
 
     pub(crate) fn shared_put(&self) -> &Mutex<Weak<SharedPut>> {
@@ -285,16 +285,16 @@ impl Generation {
     }
 
     /// Drops what is in memory and on the volume as well.
-    pub(crate) fn forget_below(&self) {
-        if let Some(below) = self.below.get() {
-            below.renew(self.key());
-            self.body.forget(&below.held());
+    pub(crate) fn forget_on_disk(&self) {
+        if let Some(body) = self.on_disk.get() {
+            body.renew(self.key());
+            self.body.forget(&body.held());
         }
     }
 
     /// True when its bytes are on the volume and must be asked for: see [`Generation::fetch`].
-    pub fn is_below(&self) -> bool {
-        self.below.get().is_some() && !self.body.is_whole()
+    pub fn is_on_disk(&self) -> bool {
+        self.on_disk.get().is_some() && !self.body.is_whole()
     }
 
     /// What is at `offset` of a body on the volume, at most `max` bytes (and at most
@@ -307,14 +307,14 @@ impl Generation {
     /// # Cancel safety
     /// Safe: nothing was taken.
     pub async fn fetch(&self, place: &mut Place, offset: u64, max: usize) -> Result<Option<Piece>, Gone> {
-        match self.below.get() {
-            Some(below) => Ok(below.read(self.key(), place, offset, max).await?.map(Piece::Bytes)),
+        match self.on_disk.get() {
+            Some(body) => Ok(body.read(self.key(), place, offset, max).await?.map(Piece::Bytes)),
             None => Err(Gone),
         }
     }
 
     /// Whether it was written to the volume, or was begun to be.
-    pub fn is_stored_below(&self) -> bool {
+    pub fn is_stored_on_disk(&self) -> bool {
         self.object() > 0
     }
 
@@ -340,7 +340,7 @@ impl Generation {
     }
 
     /// The volume that it is on, or was last.
-    pub(crate) fn home(&self) -> Option<Arc<Tier>> {
+    pub(crate) fn home(&self) -> Option<Arc<VolumeTier>> {
         self.home.lock().upgrade()
     }
 
@@ -350,7 +350,7 @@ impl Generation {
     }
 
     /// Says on which volume it is, by which number.
-    pub(crate) fn set_home(&self, number: u64, tier: &Arc<Tier>) {
+    pub(crate) fn set_home(&self, number: u64, tier: &Arc<VolumeTier>) {
         *self.home.lock() = Arc::downgrade(tier);
         self.object.store(number, Ordering::Release);
     }
@@ -366,8 +366,8 @@ impl Generation {
     }
 
     /// Says where its bytes are.
-    pub(crate) fn set_below(&self, below: Below) {
-        let _ = self.below.set(below);
+    pub(crate) fn set_on_disk(&self, body: OnDiskBody) {
+        let _ = self.on_disk.set(body);
     }
 
     /// What is at `offset`, at most `max` bytes (and at most [`crate::PIECE_BYTES_MAX`]).
@@ -443,7 +443,7 @@ impl Generation {
             place: AtomicU32::new(NO_PLACE),
             object: AtomicU64::new(0),
             home: Mutex::default(),
-            below: OnceLock::new(),
+            on_disk: OnceLock::new(),
             refreshed: Mutex::new(None),
             is_rested: AtomicBool::new(false),
             finding: AtomicU64::new(0),

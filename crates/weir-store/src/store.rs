@@ -32,7 +32,7 @@ use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, 
 use crate::memory::{Limits, overhead_bytes};
 use crate::tier::{Gone, Place, Seating};
 #[cfg(test)]
-use crate::tier::{Outdone, Tier};
+use crate::tier::{Outdone, VolumeTier};
 use crate::volume::{EvictionListener, ReadError, Volume, key};
 use crate::watch::{VolumeWatcher, Watcher};
 
@@ -169,7 +169,7 @@ impl Store {
         clock: fn() -> Now,
     ) -> Store {
         let store = Store::with_ledger(settings, ledger);
-        let tier = Tier::new(volume, rows, Seating::of("volume", 1), Outdone::default(), clock);
+        let tier = VolumeTier::new(volume, rows, Seating::of("volume", 1), Outdone::default(), clock);
         store.inside.volumes.tiers.attach(&tier).unwrap();
         store
     }
@@ -276,7 +276,7 @@ impl Store {
     /// # Cancel safety
     /// Safe.
     pub async fn prime(&self, generation: &Arc<Generation>) -> bool {
-        if !generation.is_below() {
+        if !generation.is_on_disk() {
             return true;
         }
         match generation.fetch(&mut Place::default(), 0, BLOCK_BYTES).await {

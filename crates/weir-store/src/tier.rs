@@ -11,11 +11,11 @@ mod sweeping;
 mod volume_tier;
 
 pub(crate) use self::late::{Entered, LateWrite};
-pub(crate) use self::on_disk::{Below, NotResident, Wait};
 pub use self::on_disk::{Gone, Place};
+pub(crate) use self::on_disk::{NotResident, OnDiskBody, Wait};
 pub(crate) use self::pending::{Expecting, Outdone};
 pub use self::seating::Seating;
 pub(crate) use self::shared_put::SharedPut;
 pub use self::sweeping::SweepUsage;
 pub(crate) use self::sweeping::SweeperThread;
-pub(crate) use self::volume_tier::{LATE_PAUSE, LATE_TRIES_MAX, Tier};
+pub(crate) use self::volume_tier::{LATE_PAUSE, LATE_TRIES_MAX, VolumeTier};

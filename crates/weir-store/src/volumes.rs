@@ -12,7 +12,7 @@ use crate::inside::{Emptied, Emptying, Twice, is_unswept, share_quotas, start_ba
 use crate::ledger::Stamp;
 use crate::register::Register;
 use crate::store::Store;
-use crate::tier::{Outdone, Seating, SweepUsage, Tier};
+use crate::tier::{Outdone, Seating, SweepUsage, VolumeTier};
 use crate::volume::{DayBudget, ReadError, Verified, Volume, VolumeUsage};
 use crate::volume_state::VolumeState;
 
@@ -63,7 +63,7 @@ pub struct VolumeReport {
 /// A volume that is attached.
 #[derive(Debug, Clone)]
 pub struct Attached {
-    tier: Arc<Tier>,
+    tier: Arc<VolumeTier>,
 }
 
 impl Attached {
@@ -114,7 +114,7 @@ impl Attached {
     }
 }
 
-impl Tier {
+impl VolumeTier {
     fn report(&self) -> VolumeReport {
         VolumeReport {
             id: self.volume().id(),
@@ -161,7 +161,7 @@ impl Store {
         let (ledger, durable) = self.inside.memory.ledger.durable();
         volume.follow(ledger, durable);
         seating.settle(&volume);
-        let tier = Tier::new(volume, rows, seating, outdone, clock);
+        let tier = VolumeTier::new(volume, rows, seating, outdone, clock);
         tier.set_aside(self.inside.memory.charge(memory_bytes));
         // Before anything is stored there: what of the day's budget is left.
         tier.open_budget(self.inside.volumes.admission.disk());
@@ -224,7 +224,7 @@ impl Store {
         let (ledger, durable) = self.inside.memory.ledger.durable();
         volume.follow(ledger, durable);
         seating.settle(&volume);
-        let tier = Tier::new(volume, None, seating, Outdone::default(), clock);
+        let tier = VolumeTier::new(volume, None, seating, Outdone::default(), clock);
         self.inside.volumes.tiers.attach(&tier).unwrap();
         Attached { tier }
     }
@@ -261,8 +261,8 @@ impl Store {
     /// The longest body that is kept, in bytes: half of the memory, or of the largest volume.
     pub fn object_bytes_max(&self) -> u64 {
         let layout = self.inside.volumes.tiers.all();
-        let below = layout.iter().map(|tier| tier.volume().size_bytes() / 2).max();
-        self.inside.memory.limits.object_bytes_max().max(below.unwrap_or(0))
+        let on_disk = layout.iter().map(|tier| tier.volume().size_bytes() / 2).max();
+        self.inside.memory.limits.object_bytes_max().max(on_disk.unwrap_or(0))
     }
 
     /// Goes through all that the volumes hold, checks every byte, and drops what is wrong. Blocks for as long
@@ -299,7 +299,7 @@ impl Store {
 
 impl Attached {
     #[cfg(test)]
-    pub(crate) fn tier_for_tests(&self) -> &Arc<Tier> {
+    pub(crate) fn tier_for_tests(&self) -> &Arc<VolumeTier> {
         &self.tier
     }
 

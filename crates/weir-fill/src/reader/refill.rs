@@ -106,7 +106,7 @@ impl Refill {
             return Ok(());
         }
         // What was being written a moment ago has come by now.
-        generation.look_below().await;
+        generation.look_on_disk().await;
         let Some(missing) = generation.gap(wanted) else { return Ok(()) };
         let wanted = Interval::new(missing.start, wanted.end);
         let Some(hole) = self.hole(generation, wanted) else { return Ok(()) };
@@ -297,7 +297,7 @@ impl Refill {
             return;
         }
         // One whole is enough.
-        if self.errand.over == ReadOver::All || !generation.look_below_now() {
+        if self.errand.over == ReadOver::All || !generation.look_on_disk_now() {
             return;
         }
         let fill = desk.bringing(*core, generation);

@@ -13,7 +13,7 @@ use weir_policy::{Interval, Intervals};
 
 use super::Inside;
 use crate::ledger::{Judged, Stamp};
-use crate::tier::{LATE_PAUSE, LATE_TRIES_MAX, Tier};
+use crate::tier::{LATE_PAUSE, LATE_TRIES_MAX, VolumeTier};
 use crate::volume::{Named, Part, Position, Put, ReadError, Record, codec, key};
 
 /// So many objects are looked at, or bytes moved, between two syncs.
@@ -36,16 +36,16 @@ pub struct Emptied {
 /// One pass over a volume.
 pub(crate) struct Emptying<'a> {
     inside: &'a Inside,
-    from: &'a Arc<Tier>,
+    from: &'a Arc<VolumeTier>,
     done: Emptied,
     /// What was written elsewhere, and is not known to be durable there.
-    batch: HashMap<u128, (Arc<Tier>, Vec<Named>)>,
+    batch: HashMap<u128, (Arc<VolumeTier>, Vec<Named>)>,
     looked: usize,
     bytes: u64,
 }
 
 impl<'a> Emptying<'a> {
-    pub(crate) fn new(inside: &'a Inside, from: &'a Arc<Tier>) -> Emptying<'a> {
+    pub(crate) fn new(inside: &'a Inside, from: &'a Arc<VolumeTier>) -> Emptying<'a> {
         Emptying { inside, from, done: Emptied::default(), batch: HashMap::new(), looked: 0, bytes: 0 }
     }
 
@@ -101,7 +101,7 @@ impl<'a> Emptying<'a> {
         true
     }
 
-    fn note(&mut self, to: &Arc<Tier>, named: Named, bytes: u64) {
+    fn note(&mut self, to: &Arc<VolumeTier>, named: Named, bytes: u64) {
         let (_, all) = self.batch.entry(to.volume.id()).or_insert_with(|| (Arc::clone(to), Vec::new()));
         all.push(named);
         self.bytes += bytes;
@@ -130,7 +130,7 @@ impl<'a> Emptying<'a> {
     }
 
     /// Writes what is held of it to another volume; how many bytes, where all went well.
-    fn copy(&self, record: &Record, to: &Arc<Tier>, head: Bytes, held: &Intervals) -> Option<u64> {
+    fn copy(&self, record: &Record, to: &Arc<VolumeTier>, head: Bytes, held: &Intervals) -> Option<u64> {
         let key = weir_policy::CacheKey::new(record.key.clone()).of_site(key::split(&record.key)?.0);
         let put = to.volume.begin_as(record.number, &key, head, record.stamp, record.length).ok()?;
         let mut bytes = 0;

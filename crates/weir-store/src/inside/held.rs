@@ -8,13 +8,13 @@ use weir_policy::Intervals;
 
 use crate::generation::Generation;
 use crate::ledger::{Judged, Ledger};
-use crate::tier::{Below, NotResident, Tier, Wait};
+use crate::tier::{NotResident, OnDiskBody, VolumeTier, Wait};
 use crate::volume::{Named, Writing, codec, key};
 
 /// Two heads of one object are written down at least so far apart.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 
-impl Tier {
+impl VolumeTier {
     /// A generation was used that lies on the volume, or came from there.
     pub(crate) fn note_use(&self, generation: &Generation) {
         let key = generation.key();
@@ -24,7 +24,7 @@ impl Tier {
     /// The intervals of a generation's body that are held on the volume; `None` where it is not there. Never
     /// waits for the drive: of what does not lie in the page cache all that memory has is taken to be below
     /// as well.
-    pub(crate) fn held_below(&self, generation: &Generation) -> Option<Intervals> {
+    pub(crate) fn held_on_disk(&self, generation: &Generation) -> Option<Intervals> {
         let object = generation.object();
         if object == 0 {
             return None;
@@ -43,13 +43,13 @@ impl Tier {
 
     /// Says of a generation that began in memory where it lies on the volume, so that what lies there can
     /// leave memory.
-    pub(crate) fn attach(self: &Arc<Tier>, generation: &Generation) {
+    pub(crate) fn attach(self: &Arc<VolumeTier>, generation: &Generation) {
         let object = generation.object();
-        if object == 0 || generation.below().is_some() {
+        if object == 0 || generation.on_disk().is_some() {
             return;
         }
         if let Ok(Some(record)) = self.newest(generation.key(), object, Wait::Never) {
-            generation.set_below(Below::new(Arc::clone(self), Arc::new(record.for_reading())));
+            generation.set_on_disk(OnDiskBody::new(Arc::clone(self), Arc::new(record.for_reading())));
         }
     }
 

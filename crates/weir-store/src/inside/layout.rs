@@ -11,7 +11,7 @@ use arc_swap::{ArcSwap, Guard};
 use parking_lot::Mutex;
 
 use crate::generation::Generation;
-use crate::tier::Tier;
+use crate::tier::VolumeTier;
 use crate::volume::placement::Bidder;
 use crate::volume::{Named, key};
 use crate::volume_state::VolumeState;
@@ -37,19 +37,19 @@ pub(crate) struct Layout {
 
 #[derive(Debug, Clone)]
 struct Seat {
-    tier: Arc<Tier>,
+    tier: Arc<VolumeTier>,
     bidder: Bidder,
 }
 
 impl Seat {
-    fn of(tier: &Arc<Tier>) -> Seat {
+    fn of(tier: &Arc<VolumeTier>) -> Seat {
         Seat { tier: Arc::clone(tier), bidder: Bidder::new(tier.volume.id(), tier.weight()) }
     }
 }
 
 impl Layout {
     /// All of them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Tier>> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<VolumeTier>> {
         self.seats.iter().map(|seat| &seat.tier)
     }
 
@@ -59,8 +59,8 @@ impl Layout {
 
     /// The one that is to store what has that digest (of the key as volumes have it). `None` where there is
     /// none, or where the one whose it is has too much to do just now.
-    pub(crate) fn home(&self, digest: u128) -> Option<&Arc<Tier>> {
-        let mut best: Option<(f64, VolumeState, &Arc<Tier>)> = None;
+    pub(crate) fn home(&self, digest: u128) -> Option<&Arc<VolumeTier>> {
+        let mut best: Option<(f64, VolumeState, &Arc<VolumeTier>)> = None;
         for Seat { tier, bidder } in &self.seats {
             let state = tier.state();
             if tier.is_draining() || !matches!(state, VolumeState::Up | VolumeState::Slow) {
@@ -82,7 +82,7 @@ impl Tiers {
     }
 
     /// Where to store what has that digest.
-    pub(crate) fn home(&self, digest: u128) -> Option<Arc<Tier>> {
+    pub(crate) fn home(&self, digest: u128) -> Option<Arc<VolumeTier>> {
         self.layout.load().home(digest).cloned()
     }
 
@@ -90,7 +90,7 @@ impl Tiers {
     ///
     /// # Errors
     /// [`Twice`].
-    pub(crate) fn attach(&self, tier: &Arc<Tier>) -> Result<(), Twice> {
+    pub(crate) fn attach(&self, tier: &Arc<VolumeTier>) -> Result<(), Twice> {
         let _changing = self.changing.lock();
         let mut layout = Layout::clone(&self.layout.load());
         if layout.iter().any(|other| other.volume.id() == tier.volume.id()) {
@@ -102,7 +102,7 @@ impl Tiers {
     }
 
     /// One fewer.
-    pub(crate) fn detach(&self, tier: &Arc<Tier>) {
+    pub(crate) fn detach(&self, tier: &Arc<VolumeTier>) {
         let _changing = self.changing.lock();
         let mut layout = Layout::clone(&self.layout.load());
         layout.seats.retain(|seat| !Arc::ptr_eq(&seat.tier, tier));
@@ -123,15 +123,15 @@ impl Tiers {
         if layout.is_empty() {
             return false;
         }
-        let below = key::digest(full, site);
-        let held: usize = layout.iter().map(|tier| tier.count_of(below)).sum();
+        let digest = key::digest(full, site);
+        let held: usize = layout.iter().map(|tier| tier.count_of(digest)).sum();
         held > 0 && held > loaded()
     }
 
     /// Whether a volume may hold something under a key, by its digest as volumes have it, or be writing it.
     /// Looks at memory alone.
-    pub(crate) fn may_hold(&self, below: u128) -> bool {
-        self.layout.load().iter().any(|tier| tier.may_hold(below))
+    pub(crate) fn may_hold(&self, digest: u128) -> bool {
+        self.layout.load().iter().any(|tier| tier.may_hold(digest))
     }
 
     /// Takes a generation out wherever it may lie. Where even that cannot be said, it is outdone when it

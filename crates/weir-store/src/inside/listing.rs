@@ -17,7 +17,7 @@ use super::Inside;
 use crate::catalogue::{Catalogue, schema};
 use crate::generation::{Generation, Residence};
 use crate::ledger::{Judged, Stamp};
-use crate::tier::Tier;
+use crate::tier::VolumeTier;
 use crate::volume::{Place, ReadError, Record, codec, key};
 use crate::volume_state::VolumeState;
 
@@ -129,7 +129,7 @@ pub(crate) fn list(inside: &Arc<Inside>, listing: &Listing, now: Now) -> Result<
     let next = match listing.after.split_first() {
         None => lister.in_memory(&[]),
         Some((&IN_MEMORY, after)) => lister.in_memory(after),
-        Some((&BY_ROWS | &BY_PLACE, _)) => lister.below(&listing.after),
+        Some((&BY_ROWS | &BY_PLACE, _)) => lister.on_volumes(&listing.after),
         Some(_) => Err(Unlisted::After),
     }?;
     Ok(Page { objects: lister.objects, next })
@@ -157,7 +157,7 @@ impl Lister<'_> {
             let name = name_of(generation);
             let head = generation.head();
             let is_wanted = generation.residence() == Residence::Resident
-                && !generation.is_below()
+                && !generation.is_on_disk()
                 && self.listing.wants(generation.key(), &head.stored)
                 && name.as_slice() > after
                 && self.inside.memory.judge(&generation.label) != Judged::Dead;
@@ -172,7 +172,7 @@ impl Lister<'_> {
         });
         let mut last = None;
         for (name, generation) in first {
-            if !self.is_below(&generation) {
+            if !self.is_on_disk(&generation) {
                 let listed = self.listed(generation.key(), &generation.head().stored);
                 self.objects.push(Listed {
                     body_bytes: generation.length(),
@@ -185,17 +185,17 @@ impl Lister<'_> {
         }
         match last.filter(|_| is_cut) {
             Some(name) => Ok(Some([&[IN_MEMORY], name.as_slice()].concat())),
-            None => self.below(&[]),
+            None => self.on_volumes(&[]),
         }
     }
 
-    fn is_below(&self, generation: &Generation) -> bool {
+    fn is_on_disk(&self, generation: &Generation) -> bool {
         self.inside.volumes.tiers.hold(generation)
     }
 
     /// What is on the volumes, one after another in the order of their identities, from a place in one of
     /// them on.
-    fn below(&mut self, after: &[u8]) -> Result<Option<Vec<u8>>, Unlisted> {
+    fn on_volumes(&mut self, after: &[u8]) -> Result<Option<Vec<u8>>, Unlisted> {
         let (mut kind, from, mut rest) = match after.split_first() {
             None => (None, 0, after),
             Some((kind, after)) => {
@@ -203,7 +203,8 @@ impl Lister<'_> {
                 (Some(*kind), u128::from_be_bytes(*id), rest)
             }
         };
-        let mut tiers: Vec<Arc<Tier>> = self.inside.volumes.tiers.all().iter().map(Arc::clone).collect();
+        let mut tiers: Vec<Arc<VolumeTier>> =
+            self.inside.volumes.tiers.all().iter().map(Arc::clone).collect();
         tiers.retain(|tier| tier.volume().id() >= from && tier.state() != VolumeState::Ejected);
         tiers.sort_unstable_by_key(|tier| tier.volume().id());
         for tier in &tiers {
@@ -221,7 +222,12 @@ impl Lister<'_> {
     }
 
     /// What is on one volume, from a place on; where to go on, by which order, unless that was all.
-    fn on(&mut self, tier: &Tier, kind: Option<u8>, after: &[u8]) -> Result<Option<(u8, Vec<u8>)>, Unlisted> {
+    fn on(
+        &mut self,
+        tier: &VolumeTier,
+        kind: Option<u8>,
+        after: &[u8],
+    ) -> Result<Option<(u8, Vec<u8>)>, Unlisted> {
         if self.is_full() {
             // The page is full of what came before; the next one begins here.
             let first = if rows_in_time(tier).is_some() { BY_ROWS } else { BY_PLACE };
@@ -242,7 +248,12 @@ impl Lister<'_> {
         Ok(next)
     }
 
-    fn by_rows(&mut self, tier: &Tier, rows: &Catalogue, after: &[u8]) -> Result<Option<Vec<u8>>, Unlisted> {
+    fn by_rows(
+        &mut self,
+        tier: &VolumeTier,
+        rows: &Catalogue,
+        after: &[u8],
+    ) -> Result<Option<Vec<u8>>, Unlisted> {
         let mut from = after.to_vec();
         for prefix in self.listing.row_prefixes() {
             loop {
@@ -276,7 +287,7 @@ impl Lister<'_> {
         Ok(None)
     }
 
-    fn by_place(&mut self, tier: &Tier, after: &[u8]) -> Result<Option<Vec<u8>>, Unlisted> {
+    fn by_place(&mut self, tier: &VolumeTier, after: &[u8]) -> Result<Option<Vec<u8>>, Unlisted> {
         let from = match after {
             [] => Place { segment: 0, unit: 0 },
             after => {
@@ -306,7 +317,7 @@ impl Lister<'_> {
     }
 
     /// Adds what a record of the volume says, if it is wanted and lives.
-    fn add(&mut self, tier: &Tier, record: &Record) {
+    fn add(&mut self, tier: &VolumeTier, record: &Record) {
         let Some((site, full)) = key::split(&record.key) else { return };
         let Ok(stored) = codec::decode(&record.head, tier.now()) else { return };
         let key = key::cache_key(site, full);
@@ -328,7 +339,7 @@ impl Lister<'_> {
         self.objects.push(Listed {
             body_bytes: record.length,
             held_bytes: held.length(),
-            is_in_memory: own.is_some_and(|own| !own.is_below()),
+            is_in_memory: own.is_some_and(|own| !own.is_on_disk()),
             is_on_volume: true,
             ..listed
         });
@@ -355,7 +366,7 @@ const COVERED_TRIES: u32 = 100;
 const COVERED_PAUSE: Duration = Duration::from_millis(20);
 
 /// The catalogue, where it has all that is durable now, or soon.
-fn rows_in_time(tier: &Tier) -> Option<&Catalogue> {
+fn rows_in_time(tier: &VolumeTier) -> Option<&Catalogue> {
     let catalogue = tier.catalogue.as_ref()?;
     let end = tier.volume().durable_end();
     for _ in 0..COVERED_TRIES {

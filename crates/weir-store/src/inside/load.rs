@@ -11,7 +11,7 @@ use crate::budget::{BLOCK_OVERHEAD_BYTES, block};
 use crate::generation::{BLOCK_BYTES, Body, Generation, Head, detached, head_bytes};
 use crate::ledger::Stamp;
 use crate::memory::{Memory, overhead_bytes};
-use crate::tier::{Below, Tier};
+use crate::tier::{OnDiskBody, VolumeTier};
 use crate::volume::{Candidate, Named, ReadError, Record, codec, key};
 use crate::volume_state::VolumeState;
 
@@ -19,7 +19,7 @@ use crate::volume_state::VolumeState;
 const SMALL_BYTES_MAX: u64 = BLOCK_BYTES as u64;
 
 /// What has to be waited for: the volume, and what it may hold.
-type Waiting = SmallVec<[(Arc<Tier>, Candidate); 2]>;
+type Waiting = SmallVec<[(Arc<VolumeTier>, Candidate); 2]>;
 
 /// A question to the volumes: what they hold under a key.
 #[derive(Debug)]
@@ -78,15 +78,15 @@ impl Ask {
 }
 
 /// Brings up what a candidate is. May wait for the drive.
-fn bring(memory: &Memory, tier: &Arc<Tier>, key: &CacheKey, candidate: Candidate) {
+fn bring(memory: &Memory, tier: &Arc<VolumeTier>, key: &CacheKey, candidate: Candidate) {
     if let Ok(Some(record)) = tier.volume.record(candidate, &key::on_volume(key)) {
         tier.raise(memory, key, record);
     }
 }
 
-impl Tier {
+impl VolumeTier {
     /// Makes a generation of a record, in memory with its head, and with its body where that is small.
-    fn raise(self: &Arc<Tier>, memory: &Memory, key: &CacheKey, record: Record) {
+    fn raise(self: &Arc<VolumeTier>, memory: &Memory, key: &CacheKey, record: Record) {
         let Some(length) = record.length else { return };
         let now = (self.clock)();
         let Ok(stored) = codec::decode(&record.head, now) else { return };
@@ -102,17 +102,17 @@ impl Tier {
         let charge = |bytes| memory.charge(bytes);
         let small = self.small(memory, &record, length);
         let (number, stamp) = (record.number, Stamp::of(record.stamp));
-        let below = small.is_none().then(|| record_below(record));
-        let below_bytes = below.as_ref().map_or(0, |(_, bytes)| *bytes);
-        let Some((own, head)) = charge(overhead_bytes(key) + below_bytes).zip(charge(head_bytes(&stored)))
+        let on_disk = small.is_none().then(|| record_on_disk(record));
+        let on_disk_bytes = on_disk.as_ref().map_or(0, |(_, bytes)| *bytes);
+        let Some((own, head)) = charge(overhead_bytes(key) + on_disk_bytes).zip(charge(head_bytes(&stored)))
         else {
             return;
         };
         let body = small.unwrap_or_else(|| Body::elsewhere(length));
         let generation = Generation::new(key.clone(), number, stamp, Head::new(stored, head), body, own);
         generation.set_home(number, self);
-        if let Some((record, _)) = below {
-            generation.set_below(Below::new(Arc::clone(self), record));
+        if let Some((record, _)) = on_disk {
+            generation.set_on_disk(OnDiskBody::new(Arc::clone(self), record));
         }
         memory.add_loaded(&Arc::new(generation));
     }
@@ -129,8 +129,8 @@ impl Tier {
 }
 
 /// What a generation keeps of the record that its bytes are read by, and what that takes in memory.
-fn record_below(record: Record) -> (Arc<Record>, u64) {
+fn record_on_disk(record: Record) -> (Arc<Record>, u64) {
     let record = record.for_reading();
-    let bytes = record.memory_bytes() + size_of::<Below>() as u64;
+    let bytes = record.memory_bytes() + size_of::<OnDiskBody>() as u64;
     (Arc::new(record), bytes)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Inside;
 use crate::ledger::Stamp;
 use crate::memory::LowerTier;
-use crate::tier::Tier;
+use crate::tier::VolumeTier;
 use crate::volume::key;
 use crate::volume_state::VolumeState;
 
@@ -51,9 +51,9 @@ impl Inside {
     }
 
     /// Takes those out of memory whose bytes lie only on a volume that is let go.
-    pub(crate) fn let_go(&self, tier: &Arc<Tier>) {
+    pub(crate) fn let_go(&self, tier: &Arc<VolumeTier>) {
         self.memory.evict_where(|generation| {
-            generation.is_below() && generation.home().is_some_and(|home| Arc::ptr_eq(&home, tier))
+            generation.is_on_disk() && generation.home().is_some_and(|home| Arc::ptr_eq(&home, tier))
         });
     }
 }

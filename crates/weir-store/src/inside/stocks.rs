@@ -14,7 +14,7 @@ use weir_policy::{Now, Stored, StoredFlags};
 use super::Inside;
 use crate::generation::{Generation, Residence};
 use crate::ledger::{Judged, Stamp};
-use crate::tier::Tier;
+use crate::tier::VolumeTier;
 use crate::volume::{ReadError, Record, Stock, codec, key};
 
 /// What is held of a site; of what is purged that which is on a volume and not swept yet.
@@ -127,7 +127,7 @@ fn at_rest(inside: &Inside) -> Vec<Arc<Generation>> {
 /// What a generation has in memory. One whose bytes all lie on the volume has nothing.
 fn in_memory(generation: &Generation) -> Stock {
     let bytes = generation.held_bytes();
-    Stock { objects: u64::from(bytes > 0 || !generation.is_below()), bytes }
+    Stock { objects: u64::from(bytes > 0 || !generation.is_on_disk()), bytes }
 }
 
 /// What a generation has in memory that is on no volume.
@@ -136,17 +136,17 @@ fn beyond_volume(generation: &Generation) -> Stock {
     if own.is_empty() {
         return own;
     }
-    match generation.home().and_then(|home| home.held_below(generation)) {
+    match generation.home().and_then(|home| home.held_on_disk(generation)) {
         None => own,
-        Some(below) => {
-            let of_run = |run| below.gaps(run).map(|gap| gap.end - gap.start).sum::<u64>();
+        Some(on_disk) => {
+            let of_run = |run| on_disk.gaps(run).map(|gap| gap.end - gap.start).sum::<u64>();
             Stock { objects: 0, bytes: generation.held().iter().map(of_run).sum() }
         }
     }
 }
 
 /// The site of a record, if what it says is of use.
-fn site_if_live(inside: &Inside, tier: &Arc<Tier>, record: &Record, now: Now) -> Option<u64> {
+fn site_if_live(inside: &Inside, tier: &Arc<VolumeTier>, record: &Record, now: Now) -> Option<u64> {
     let (site, full) = key::split(&record.key)?;
     let stored = codec::decode(&record.head, now).ok()?;
     let key = key::cache_key(site, full);

@@ -5,7 +5,7 @@
 //! number `until` of the ledger is noted; all that was asked for before it is *old*. In this order:
 //!
 //! 1. *Barrier.* From here on nothing old begins to be written down (`Volume::raise_floor`), and who judges a
-//!    head and writes it anew has done so before or judges by all marks up to `until` (`Tier::gate`). What
+//!    head and writes it anew has done so before or judges by all marks up to `until` (`VolumeTier::gate`). What
 //!    was begun is said to the writer: the volume is synced, and the catalogue, if there is one, has covered
 //!    the log up to there.
 //! 2. *Search.* Each old object that a mark may concern is read and judged. What is dead is removed, what a
@@ -38,7 +38,7 @@ use super::Inside;
 use crate::catalogue::schema::{self, Named as By, Row};
 use crate::catalogue::{Catalogue, Progress};
 use crate::ledger::{Judged, Stamp};
-use crate::tier::{SweeperThread, Tier};
+use crate::tier::{SweeperThread, VolumeTier};
 use crate::volume::{Health, Named, Place, ReadError, Record, Volume, codec, key};
 
 /// How often it is looked whether there is something to do.
@@ -62,15 +62,15 @@ const PAUSE_MAX: Duration = Duration::from_millis(200);
 ///
 /// # Errors
 /// The system has no thread to spare.
-pub(crate) fn start(inside: &Arc<Inside>, tier: &Arc<Tier>) -> std::io::Result<()> {
-    let (weak, below, own) = (Arc::downgrade(inside), Arc::downgrade(tier), Arc::clone(&tier.thread));
-    let work = move || run(&weak, &below, &own);
+pub(crate) fn start(inside: &Arc<Inside>, tier: &Arc<VolumeTier>) -> std::io::Result<()> {
+    let (weak, weak_tier, own) = (Arc::downgrade(inside), Arc::downgrade(tier), Arc::clone(&tier.thread));
+    let work = move || run(&weak, &weak_tier, &own);
     let handle = std::thread::Builder::new().name("weir-catalogue".to_owned()).spawn(work)?;
     *tier.thread.handle.lock() = Some(handle);
     Ok(())
 }
 
-fn run(inside: &Weak<Inside>, tier: &Weak<Tier>, thread: &SweeperThread) {
+fn run(inside: &Weak<Inside>, tier: &Weak<VolumeTier>, thread: &SweeperThread) {
     let mut sweeper = Sweeper::default();
     while !thread.pause(TICK) {
         let Some((inside, tier)) = inside.upgrade().zip(tier.upgrade()) else { return };
@@ -119,7 +119,7 @@ pub(crate) struct Sweeper {
 
 impl Sweeper {
     /// What is due. Blocks for as long as that takes.
-    pub(crate) fn tick(&mut self, inside: &Arc<Inside>, tier: &Arc<Tier>) {
+    pub(crate) fn tick(&mut self, inside: &Arc<Inside>, tier: &Arc<VolumeTier>) {
         let now = (tier.clock)();
         tier.cover_all();
         let volume = &tier.volume;
@@ -152,7 +152,7 @@ impl Sweeper {
         }
     }
 
-    fn go_on(&mut self, inside: &Arc<Inside>, tier: &Arc<Tier>, now: Now) {
+    fn go_on(&mut self, inside: &Arc<Inside>, tier: &Arc<VolumeTier>, now: Now) {
         let begun = *self.begun.get_or_insert(now);
         let result = self.step(inside, tier);
         let ended = (tier.clock)();
@@ -171,7 +171,7 @@ impl Sweeper {
     }
 
     /// As far as it goes at once.
-    pub(crate) fn step(&mut self, inside: &Arc<Inside>, tier: &Arc<Tier>) -> Result<(), Stuck> {
+    pub(crate) fn step(&mut self, inside: &Arc<Inside>, tier: &Arc<VolumeTier>) -> Result<(), Stuck> {
         if let Course::Seen(until, _) = self.course {
             tier.raise_barrier(until)?;
             self.course = Course::Barred(until, tier.volume.durable_end());
@@ -186,7 +186,7 @@ impl Sweeper {
         Ok(())
     }
 
-    fn conclude(&mut self, inside: &Arc<Inside>, tier: &Arc<Tier>, until: Stamp) -> Result<(), Stuck> {
+    fn conclude(&mut self, inside: &Arc<Inside>, tier: &Arc<VolumeTier>, until: Stamp) -> Result<(), Stuck> {
         let volume = &tier.volume;
         let older = volume.older_running();
         self.ended.extend(volume.take_ended());
@@ -224,7 +224,7 @@ impl Sweeper {
 
     /// As [`Sweeper::pass`], on one of several volumes.
     #[cfg(test)]
-    pub(crate) fn pass_on(&mut self, inside: &Arc<Inside>, tier: &Arc<Tier>) -> Result<(), Stuck> {
+    pub(crate) fn pass_on(&mut self, inside: &Arc<Inside>, tier: &Arc<VolumeTier>) -> Result<(), Stuck> {
         if let Course::Idle = self.course {
             self.course = Course::Seen(inside.memory.ledger.current(), (tier.clock)());
         }
@@ -236,7 +236,7 @@ impl Sweeper {
     }
 }
 
-impl Tier {
+impl VolumeTier {
     /// Lets the catalogue follow the log, with pauses as long as the work.
     pub(crate) fn cover_all(&self) {
         let Some(catalogue) = &self.catalogue else { return };
@@ -267,7 +267,7 @@ impl Tier {
     }
 
     /// Finds and judges what marks may concern that were made since the last pass.
-    fn search(self: &Arc<Tier>, inside: &Arc<Inside>, end: Place) -> Result<(), Stuck> {
+    fn search(self: &Arc<VolumeTier>, inside: &Arc<Inside>, end: Place) -> Result<(), Stuck> {
         let mut pass = Pass::new(inside, self);
         match &self.catalogue {
             Some(catalogue) if !catalogue.is_broken() => {
@@ -290,7 +290,7 @@ impl Tier {
 /// One search, and what it has done since the last sync.
 struct Pass<'a> {
     inside: &'a Inside,
-    tier: &'a Tier,
+    tier: &'a VolumeTier,
     volume: &'a Arc<Volume>,
     acted: Vec<Named>,
     has_removed: bool,
@@ -299,7 +299,7 @@ struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    fn new<'a>(inside: &'a Inside, tier: &'a Tier) -> Pass<'a> {
+    fn new<'a>(inside: &'a Inside, tier: &'a VolumeTier) -> Pass<'a> {
         Pass {
             inside,
             tier,

@@ -51,7 +51,7 @@ fn find(store: &Store, number: u64) -> Option<Arc<Generation>> {
 
 /// All bytes, wherever they are; `None` where something is gone.
 fn bytes_of(generation: &Arc<Generation>) -> Option<Vec<u8>> {
-    if !generation.is_below() {
+    if !generation.is_on_disk() {
         let (bytes, end) = read_from(generation, 0, 100_000);
         return matches!(end, Read::End).then_some(bytes);
     }
@@ -82,7 +82,7 @@ fn what_was_stored_is_found_by_the_next_process() {
         assert_eq!(bytes_of(&found).unwrap(), body(number as u64, 0, *length), "{length} bytes");
         assert_eq!(found.head().stored.headers["cache-control"], "max-age=600");
         assert!(wait(store.prime(&found)));
-        assert_eq!(found.is_below(), *length > 65_536, "{length} bytes");
+        assert_eq!(found.is_on_disk(), *length > 65_536, "{length} bytes");
     }
     assert!(find(&store, 99).is_none());
 }
@@ -116,7 +116,7 @@ fn a_body_beyond_memory_is_found_when_it_is_whole() {
     writer.seal().unwrap();
     assert!(generation.is_retired());
     let found = until(|| find(&store, 1));
-    assert!(found.is_below() && bytes_of(&found).unwrap() == body(1, 0, length));
+    assert!(found.is_on_disk() && bytes_of(&found).unwrap() == body(1, 0, length));
     assert!(store.usage().used_bytes < MEMORY);
 }
 

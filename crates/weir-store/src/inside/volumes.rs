@@ -13,7 +13,7 @@ use crate::generation::Generation;
 use crate::ledger::{Ledger, Stamp};
 use crate::memory::LowerTier;
 use crate::register::Register;
-use crate::tier::{Expecting, SharedPut, Tier};
+use crate::tier::{Expecting, SharedPut, VolumeTier};
 use crate::volume::key;
 
 /// The volumes, and what decides what they get.
@@ -35,7 +35,7 @@ pub(crate) struct Volumes {
 /// What is decided of something that arrives.
 enum Verdict {
     /// It is written to this volume.
-    Admitted(Arc<Tier>),
+    Admitted(Arc<VolumeTier>),
     /// It stays in memory.
     Stays,
 }
@@ -61,7 +61,7 @@ impl Volumes {
         }
     }
 
-    /// As [`Volumes::begin`], for what comes in parts from the start: see [`Tier::begin_part`].
+    /// As [`Volumes::begin`], for what comes in parts from the start: see [`VolumeTier::begin_part`].
     pub(crate) fn begin_part(&self, generation: &Generation) -> Option<Arc<SharedPut>> {
         match self.admit(generation) {
             Verdict::Admitted(tier) => tier.begin_part(generation),
@@ -138,16 +138,16 @@ impl LowerTier for Volumes {
             self.admission.ask(Task::Promote(Arc::downgrade(generation)));
         }
         let (digest, object, home) = (digest_of(generation), generation.object(), generation.home());
-        let is_home = |tier: &Arc<Tier>| home.as_ref().is_some_and(|home| Arc::ptr_eq(home, tier));
+        let is_home = |tier: &Arc<VolumeTier>| home.as_ref().is_some_and(|home| Arc::ptr_eq(home, tier));
         for tier in self.tiers.all().iter().filter(|tier| tier.count_of(digest) > 0) {
             if object > 0 && is_home(tier) {
                 continue;
             }
             let (own, key) = (Arc::clone(tier), generation.key().clone());
-            let below = if object > 0 { object } else { tier.volume.next_number() };
+            let before = if object > 0 { object } else { tier.volume.next_number() };
             let variant = generation.head().stored.variant.clone();
             // On a thread of that volume: one that does not keep up holds up nobody else.
-            let job = move || own.outdo_below(&key, &variant, below);
+            let job = move || own.remove_replaced(&key, &variant, before);
             if tier.volume.on_reader(job).is_err() {
                 tier.doubt(ledger.step());
             }
@@ -185,7 +185,7 @@ impl LowerTier for Volumes {
     }
 }
 
-impl Tier {
+impl VolumeTier {
     fn room(&self) -> Room {
         let (ahead, is_half_spent) = (self.volume.budget_ahead(), self.volume.is_budget_half_spent());
         Room { is_left: self.volume.has_room(), ahead, is_half_spent }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::layout::Tiers;
 use crate::generation::{BLOCK_BYTES, Body, Generation, Piece, Read};
-use crate::tier::{Entered, LATE_PAUSE, LATE_TRIES_MAX, LateWrite, SharedPut, Tier};
+use crate::tier::{Entered, LATE_PAUSE, LATE_TRIES_MAX, LateWrite, SharedPut, VolumeTier};
 use crate::volume::{Put, codec, key};
 
 /// A transfer that is being written down: the one that began a generation, which is taken out again when it
@@ -14,7 +14,7 @@ use crate::volume::{Put, codec, key};
 #[derive(Debug)]
 pub(crate) struct Stowing {
     hand: Hand,
-    tier: Arc<Tier>,
+    tier: Arc<VolumeTier>,
     /// Up to here it was handed over.
     at: u64,
 }
@@ -43,19 +43,19 @@ impl Tiers {
         self.of(generation)?.begin(generation)
     }
 
-    fn of(&self, generation: &Generation) -> Option<Arc<Tier>> {
+    fn of(&self, generation: &Generation) -> Option<Arc<VolumeTier>> {
         let key = generation.key();
         self.home(key::digest(&key.full, key.site))
     }
 }
 
-impl Tier {
+impl VolumeTier {
     /// Begins to write a generation down; `None` where the volume takes nothing.
-    pub(crate) fn begin(self: &Arc<Tier>, generation: &Generation) -> Option<Stowing> {
+    pub(crate) fn begin(self: &Arc<VolumeTier>, generation: &Generation) -> Option<Stowing> {
         Some(Stowing::new(self.begin_put(generation)?, Arc::clone(self)))
     }
 
-    fn begin_put(self: &Arc<Tier>, generation: &Generation) -> Option<Put> {
+    fn begin_put(self: &Arc<VolumeTier>, generation: &Generation) -> Option<Put> {
         let head = codec::encode(&generation.head().stored, (self.clock)());
         let (key, stamp) = (key::on_volume(generation.key()), generation.stamp().number());
         let put = self.volume.begin(&key, Bytes::from(head), stamp, generation.length()).ok()?;
@@ -65,7 +65,7 @@ impl Tier {
     }
 
     /// Goes on writing a generation down, from an offset on; `None` where it is not on the volume.
-    pub(crate) fn resume(self: &Arc<Tier>, generation: &Generation, at: u64) -> Option<Stowing> {
+    pub(crate) fn resume(self: &Arc<VolumeTier>, generation: &Generation, at: u64) -> Option<Stowing> {
         let object = Some(generation.object()).filter(|object| *object > 0)?;
         let mut shared = generation.shared_put().lock();
         let hand = match shared.upgrade() {
@@ -84,7 +84,7 @@ impl Tier {
 
     /// Begins to write a generation down whose transfers all are further ones; what is returned is to be held
     /// until the first has resumed it. `None` where the volume takes nothing.
-    pub(crate) fn begin_part(self: &Arc<Tier>, generation: &Generation) -> Option<Arc<SharedPut>> {
+    pub(crate) fn begin_part(self: &Arc<VolumeTier>, generation: &Generation) -> Option<Arc<SharedPut>> {
         let put = Arc::new(SharedPut::new(self.begin_put(generation)?));
         *generation.shared_put().lock() = Arc::downgrade(&put);
         Some(put)
@@ -92,7 +92,7 @@ impl Tier {
 }
 
 impl Stowing {
-    pub(crate) fn new(put: Put, tier: Arc<Tier>) -> Stowing {
+    pub(crate) fn new(put: Put, tier: Arc<VolumeTier>) -> Stowing {
         Stowing { hand: Hand::Own(put), tier, at: 0 }
     }
 
@@ -206,8 +206,8 @@ enum Held {
     Here(Arc<Generation>),
 }
 
-impl Tier {
-    fn wait_in_line(self: &Arc<Tier>, offer: Offer) {
+impl VolumeTier {
+    fn wait_in_line(self: &Arc<VolumeTier>, offer: Offer) {
         match self.late.enter(Box::new(offer)) {
             None => self.note_unkept(),
             Some(Entered::Behind) => {}

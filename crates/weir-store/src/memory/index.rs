@@ -3,7 +3,7 @@
 //! Reading takes no lock and touches one reference count: that of the generation found. The index holds
 //! generations weakly (the queues and the writers own them), so that an evicted body's memory does not wait
 //! for the map's deferred reclamation; what it looks at meanwhile is the [`Label`]. It is changed under the
-//! shelf's lock only.
+//! memory's lock only.
 
 use std::sync::{Arc, Weak};
 

@@ -215,7 +215,7 @@ impl Writer {
         }
         self.at += count;
         if self.kind == Kind::Gap && self.at.is_multiple_of(GAP_HELD_BYTES) {
-            self.forget_below();
+            self.forget_on_disk();
         }
     }
 
@@ -269,7 +269,7 @@ impl Writer {
         if self.kind == Kind::Gap {
             // What the volume had no room for is offered again: what it has can leave memory.
             self.stow_to(self.at);
-            self.forget_below();
+            self.forget_on_disk();
             return self.inside.memory.charge(bytes).or_else(|| {
                 self.forget_read();
                 self.inside.memory.charge(bytes)
@@ -289,11 +289,11 @@ impl Writer {
     }
 
     /// Drops what the volume has. What has begun a moment ago may have become readable there only now.
-    fn forget_below(&self) {
+    fn forget_on_disk(&self) {
         if let Some(tier) = self.generation.home().filter(|_| self.is_stowing()) {
             tier.attach(&self.generation);
         }
-        self.generation.forget_below();
+        self.generation.forget_on_disk();
     }
 
     /// Drops what has been read of what no volume gets. Who comes later has it brought again.
@@ -368,7 +368,7 @@ impl Writer {
         let is_sinking = self.is_sinking();
         self.leave();
         let stowing = self.stowing.take();
-        if self.kind == Kind::Gap && self.generation.body.is_whole() && self.generation.is_damaged_below() {
+        if self.kind == Kind::Gap && self.generation.body.is_whole() && self.generation.is_damaged_on_disk() {
             return self.store_anew();
         }
         let Some(mut stowing) = stowing else { return };

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Store;
 use crate::generation::Generation;
 use crate::generation::Piece;
-use crate::tier::{Gone, Place, Tier};
+use crate::tier::{Gone, Place, VolumeTier};
 use crate::volume::Writing;
 use crate::volume_state::VolumeState;
 
@@ -22,8 +22,9 @@ impl Store {
     }
 
     /// What does not keep up is not waited for.
-    fn home_that_keeps_up(&self, generation: &Generation) -> Option<Arc<Tier>> {
-        let keeps_up = |tier: &Arc<Tier>| !matches!(tier.state(), VolumeState::Slow | VolumeState::Ejected);
+    fn home_that_keeps_up(&self, generation: &Generation) -> Option<Arc<VolumeTier>> {
+        let keeps_up =
+            |tier: &Arc<VolumeTier>| !matches!(tier.state(), VolumeState::Slow | VolumeState::Ejected);
         generation.home().filter(keeps_up)
     }
 
@@ -35,7 +36,7 @@ impl Store {
     ///
     /// # Cancel safety
     /// Safe: nothing was taken.
-    pub async fn fetch_below(
+    pub async fn fetch_on_disk(
         &self,
         generation: &Generation,
         place: &mut Place,

@@ -2,10 +2,10 @@
 
 use weir_disk::Disk;
 
-use super::Tier;
+use super::VolumeTier;
 use crate::volume::SpentFile;
 
-impl Tier {
+impl VolumeTier {
     /// Takes up the day's budget where it was left before.
     pub(crate) fn open_budget(&self, disk: Option<&dyn Disk>) {
         self.tick_budget();

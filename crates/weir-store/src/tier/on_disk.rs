@@ -8,7 +8,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use weir_policy::{CacheKey, Interval, Intervals};
 
-use super::Tier;
+use super::VolumeTier;
 use crate::volume::{Answer, Part, Position, ReadError, Record, key};
 use crate::volume_state::VolumeState;
 
@@ -23,8 +23,8 @@ pub struct Place(Position);
 
 /// Where the bytes of a generation are that came up without them.
 #[derive(Debug)]
-pub(crate) struct Below {
-    tier: Arc<Tier>,
+pub(crate) struct OnDiskBody {
+    tier: Arc<VolumeTier>,
     record: ArcSwap<Record>,
     /// A read has found that something of it is gone.
     is_gone: AtomicBool,
@@ -34,10 +34,10 @@ pub(crate) struct Below {
     is_damaged: AtomicBool,
 }
 
-impl Below {
-    pub(crate) fn new(tier: Arc<Tier>, record: Arc<Record>) -> Below {
+impl OnDiskBody {
+    pub(crate) fn new(tier: Arc<VolumeTier>, record: Arc<Record>) -> OnDiskBody {
         let is_gone = AtomicBool::new(!tier.has_all(&record));
-        Below {
+        OnDiskBody {
             tier,
             record: ArcSwap::new(record),
             is_gone,
@@ -71,7 +71,7 @@ impl Below {
         true
     }
 
-    /// As [`Below::renew`], by a thread that may wait for the drive where that is needed.
+    /// As [`OnDiskBody::renew`], by a thread that may wait for the drive where that is needed.
     pub(crate) async fn renew_waiting(&self, key: &CacheKey) {
         if self.renew(key) {
             return;
@@ -150,7 +150,7 @@ impl Below {
     }
 }
 
-impl Tier {
+impl VolumeTier {
     /// Lets a thread of the volume's do something that may wait for the drive; `None` where it does not keep
     /// up.
     fn ask<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Option<Answer<T>> {

@@ -28,7 +28,7 @@ pub(crate) const LATE_PAUSE: Duration = Duration::from_millis(1);
 const GOING_DOWN_LOOKED_THROUGH: usize = 64;
 /// A volume below memory.
 #[derive(Debug)]
-pub(crate) struct Tier {
+pub(crate) struct VolumeTier {
     pub(crate) volume: Arc<Volume>,
     name: Arc<str>,
     weight: AtomicU64,
@@ -73,17 +73,17 @@ struct Written {
     promoted: AtomicU64,
 }
 
-impl Tier {
+impl VolumeTier {
     pub(crate) fn new(
         volume: Volume,
         rows: Option<Arc<dyn Rows>>,
         seating: Seating,
         outdone: Outdone,
         clock: fn() -> Now,
-    ) -> Arc<Tier> {
+    ) -> Arc<VolumeTier> {
         let volume = Arc::new(volume);
         let catalogue = rows.map(|rows| Catalogue::new(rows, Arc::clone(&volume)));
-        Arc::new(Tier {
+        Arc::new(VolumeTier {
             volume,
             name: seating.name,
             weight: AtomicU64::new(seating.weight),
@@ -313,7 +313,7 @@ impl Tier {
 
     /// Takes what a generation in memory has replaced out of the volume: of its key and what its variant
     /// covers, with a number below that. May wait for the drive.
-    pub(crate) fn outdo_below(&self, key: &CacheKey, variant: &Variant, number_below: u64) {
+    pub(crate) fn remove_replaced(&self, key: &CacheKey, variant: &Variant, number_below: u64) {
         let key = key::on_volume(key);
         for candidate in self.volume.find(key.digest) {
             let Ok(Some(record)) = self.volume.record(candidate, &key) else { continue };

@@ -429,7 +429,7 @@ impl World {
 
 /// All bytes, wherever they are; `None` where something is gone.
 fn bytes_of(found: &Generation) -> Option<Vec<u8>> {
-    if !found.is_below() {
+    if !found.is_on_disk() {
         let (bytes, end) = crate::samples::read_from(found, 0, 100_000);
         return matches!(end, Read::End).then_some(bytes);
     }

@@ -451,16 +451,16 @@ impl World {
     /// What an installation finds, and where.
     fn find(&self, installation: usize, number: u64) -> Option<(Arc<Generation>, Place)> {
         let (store, key) = (&self.running(installation).store, key(number));
-        let mut is_below = false;
+        let mut is_on_disk = false;
         if let Found::Ask(ask) = store.find(key.digest, &key.full, key.site, &|_| true) {
-            is_below = true;
+            is_on_disk = true;
             ask.wait();
         }
         let Found::Ready(found) = store.find(key.digest, &key.full, key.site, &|_| true) else { return None };
         let found = found.filter(|found| found.is_whole())?;
         let (memory, copy) = (Place::Memory(installation), number_of(&found.head().stored));
         let place = match self.home(&found) {
-            Some(drive) if is_below || !self.truth.lies(memory, copy) => Place::Drive(drive),
+            Some(drive) if is_on_disk || !self.truth.lies(memory, copy) => Place::Drive(drive),
             _ => memory,
         };
         Some((found, place))
