@@ -1,6 +1,6 @@
 //! The store's inside: memory and volumes joined.
 //!
-//! What arrives is written to a volume while it arrives ([`Stowing`]) or later ([`Inside::promote`]). What
+//! What arrives is written to a volume while it arrives ([`VolumeWrite`]) or later ([`Inside::write_later`]). What
 //! memory does not hold is looked for on the volumes ([`Ask`]) and loaded into the index: small bodies with
 //! their head, others as a place to read from. Whatever fails on a volume is a miss.
 
@@ -27,7 +27,7 @@ pub use self::stocks::{Live, SiteStocks};
 pub(crate) use self::stocks::{is_unswept, live, share_quotas, stocks};
 pub(crate) use self::sweeper::start as start_sweeper;
 pub(crate) use self::volumes::Volumes;
-pub(crate) use self::write::{Keeper, Stowing};
+pub(crate) use self::write::{Keeper, VolumeWrite};
 
 use std::sync::Arc;
 

@@ -25,7 +25,7 @@ use crate::catalogue::Rows;
 use crate::generation::{BLOCK_BYTES, Body, Piece};
 use crate::generation::{Generation, Retirement};
 use crate::generation::{Head, detached, head_bytes};
-use crate::inside::{Ask, Inside, Stowing};
+use crate::inside::{Ask, Inside, VolumeWrite};
 use crate::inside::{Listing, Page, Unlisted, list};
 use crate::inside::{Live, SiteStocks, live, share_quotas, stocks};
 use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, Stamp};
@@ -306,8 +306,8 @@ impl Store {
         length: Option<u64>,
     ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
         let made = self.generation(storable, key, stamp, length)?;
-        let stowing = self.inside.volumes.begin(&made.0);
-        Ok(self.begin_whole(made, length, stowing))
+        let volume_write = self.inside.volumes.begin(&made.0);
+        Ok(self.begin_whole(made, length, volume_write))
     }
 
     /// As [`Store::begin`], for a body of known length of which parts can be asked for by themselves. Where
@@ -330,8 +330,8 @@ impl Store {
         let (generation, reserve) = self.generation(storable, key, stamp, Some(length))?;
         // A part does not take the place of a whole.
         if self.inside.memory.has_whole_of_variant(&generation) {
-            let stowing = self.inside.volumes.begin(&generation);
-            return Ok(self.begin_whole((generation, reserve), Some(length), stowing));
+            let volume_write = self.inside.volumes.begin(&generation);
+            return Ok(self.begin_whole((generation, reserve), Some(length), volume_write));
         }
         // Held until the writer has taken it over.
         let Some(_put) = self.inside.volumes.begin_part(&generation) else {
@@ -349,7 +349,7 @@ impl Store {
         &self,
         (generation, reserve): (Arc<Generation>, Reserve),
         length: Option<u64>,
-        stowing: Option<Stowing>,
+        volume_write: Option<VolumeWrite>,
     ) -> (Arc<Generation>, Writer) {
         let inside = &self.inside;
         let end = length.unwrap_or(u64::MAX);
@@ -357,7 +357,7 @@ impl Store {
         let id = generation.body.join_writer(0, end).unwrap_or_default();
         let mut writer = Writer::new(Arc::clone(inside), Arc::clone(&generation), id, (0, end), Kind::Whole);
         writer.hold(reserve);
-        writer.stow(stowing);
+        writer.write_to(volume_write);
         if length.is_some_and(|length| length > inside.memory.limits.object_bytes_max()) {
             writer.outgrow();
         } else {
@@ -467,11 +467,11 @@ impl Store {
         let span = (interval.start, interval.end);
         let mut writer = Writer::new(Arc::clone(&self.inside), Arc::clone(generation), id, span, Kind::Gap);
         writer.hold(reserve);
-        let stowing = generation.home().and_then(|tier| {
+        let volume_write = generation.home().and_then(|tier| {
             tier.attach(generation);
             tier.resume(generation, interval.start)
         });
-        writer.stow(stowing);
+        writer.write_to(volume_write);
         Some(writer)
     }
 

@@ -53,7 +53,7 @@ pub struct VolumeReport {
     /// Bodies that went down to it while they arrived, since it was attached.
     pub admitted: u64,
     /// Bodies that went down to it from memory later.
-    pub promoted: u64,
+    pub written_later: u64,
     /// What its sweeper has done.
     pub sweeps: SweepUsage,
     /// What its catalogue takes, where there is one.
@@ -128,7 +128,7 @@ impl VolumeTier {
             usage: self.usage(),
             budget: self.volume().budget(),
             admitted: self.admitted(),
-            promoted: self.promoted(),
+            written_later: self.written_later(),
             sweeps: self.sweep_usage(),
             catalogue: self.catalogue.as_ref().map(Catalogue::usage),
         }

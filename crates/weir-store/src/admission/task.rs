@@ -10,7 +10,7 @@ use crate::generation::Generation;
 #[derive(Debug)]
 pub(crate) enum Task {
     /// A generation in memory is used: it may have earned its place below.
-    Promote(Weak<Generation>),
+    WriteLater(Weak<Generation>),
     /// A volume has come: what memory alone holds may go down to it.
     Offer,
     /// Write down what is to be remembered, and end.

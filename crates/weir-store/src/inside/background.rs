@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError};
 use weir_policy::Now;
 
-use super::{Inside, Keeper, Stowing};
+use super::{Inside, Keeper, VolumeWrite};
 use crate::admission::Task;
 use crate::generation::{Generation, Residence};
 
@@ -58,10 +58,10 @@ fn run(inside: &Weak<Inside>, tasks: &Receiver<Task>, written_at: &mut Instant, 
         let task = tasks.recv_timeout(if offer.now.is_empty() { TICK } else { Duration::ZERO });
         let Some(inside) = inside.upgrade() else { return };
         match task {
-            Ok(Task::Promote(generation)) => {
+            Ok(Task::WriteLater(generation)) => {
                 if let Some(generation) = generation.upgrade() {
                     // What is not taken is found again at its next use.
-                    let _ = promote(&inside, &generation);
+                    let _ = write_later(&inside, &generation);
                 }
             }
             Ok(Task::Offer) => offer = Offer::of_all(&inside),
@@ -143,7 +143,7 @@ impl Offer {
 
     fn next(&mut self, inside: &Arc<Inside>) {
         let Some(generation) = self.now.pop_front().and_then(|next| next.upgrade()) else { return };
-        if promote(inside, &generation) == Promoted::NotNow {
+        if write_later(inside, &generation) == Written::NotNow {
             self.later.push_back(Arc::downgrade(&generation));
         }
     }
@@ -164,7 +164,7 @@ impl Offer {
 
 /// What became of something that is to be written to a volume.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Promoted {
+enum Written {
     /// It is being written, or there is nothing to be done for it.
     Done,
     /// The volume could not take it.
@@ -172,28 +172,28 @@ enum Promoted {
 }
 
 /// Brings a generation down that is whole in memory and has earned it.
-fn promote(inside: &Arc<Inside>, generation: &Arc<Generation>) -> Promoted {
-    match inside.volumes.may_go_down(generation) {
+fn write_later(inside: &Arc<Inside>, generation: &Arc<Generation>) -> Written {
+    match inside.volumes.is_admitted(generation) {
         Some(true) => {}
-        Some(false) => return Promoted::Done,
-        None => return Promoted::NotNow,
+        Some(false) => return Written::Done,
+        None => return Written::NotNow,
     }
-    let Some(stowing) = inside.promote(generation) else {
+    let Some(volume_write) = inside.write_later(generation) else {
         let is_at_rest = generation.object() == 0 && generation.residence() == Residence::Resident;
-        return if is_at_rest { Promoted::NotNow } else { Promoted::Done };
+        return if is_at_rest { Written::NotNow } else { Written::Done };
     };
     if let Some(tier) = generation.home() {
-        tier.count_promoted();
+        tier.count_written_later();
     }
     let end = generation.length().unwrap_or_default();
-    stowing.finish(generation, end, Keeper::Memory, |_| {});
-    Promoted::Done
+    volume_write.finish(generation, end, Keeper::Memory, |_| {});
+    Written::Done
 }
 
 impl Inside {
     /// Begins to bring down what is whole and at rest in memory alone; `None` where it is not, where
     /// something newer is on its way, or where nothing is taken.
-    pub(crate) fn promote(&self, generation: &Arc<Generation>) -> Option<Stowing> {
+    pub(crate) fn write_later(&self, generation: &Arc<Generation>) -> Option<VolumeWrite> {
         // Under memory's lock, so that what is withdrawn afterwards is removed from the volume as well.
         self.memory.while_at_rest(generation, || {
             let may = generation.object() == 0 && !generation.is_alone();

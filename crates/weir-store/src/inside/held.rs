@@ -54,7 +54,7 @@ impl VolumeTier {
     }
 
     /// Whether a generation is still being written, so that what is not found of it may be found in a moment.
-    pub(crate) fn is_going_down(&self, generation: &Generation) -> bool {
+    pub(crate) fn is_being_written(&self, generation: &Generation) -> bool {
         self.fate(generation.object()).is_some_and(|fate| fate.ended().is_none())
     }
 

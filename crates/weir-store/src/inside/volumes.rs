@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
 
-use super::Stowing;
+use super::VolumeWrite;
 use super::layout::Tiers;
 use crate::admission::{Admission, Room, Task};
 use crate::generation::Generation;
@@ -54,7 +54,7 @@ impl Volumes {
 
     /// Begins to write a generation that begins to arrive; `None` where it is not admitted, or no volume
     /// takes anything.
-    pub(crate) fn begin(&self, generation: &Generation) -> Option<Stowing> {
+    pub(crate) fn begin(&self, generation: &Generation) -> Option<VolumeWrite> {
         match self.admit(generation) {
             Verdict::Admitted(tier) => tier.begin(generation),
             Verdict::Stays => None,
@@ -104,15 +104,15 @@ impl Volumes {
         self.admission.note(digest_of(generation));
         if generation.object() == 0
             && generation.body.is_whole()
-            && self.may_go_down(generation) == Some(true)
+            && self.is_admitted(generation) == Some(true)
         {
-            self.admission.ask(Task::Promote(Arc::downgrade(generation)));
+            self.admission.ask(Task::WriteLater(Arc::downgrade(generation)));
         }
     }
 
     /// Whether something that was asked for and noted may be written; `None` where no volume takes anything
     /// just now.
-    pub(crate) fn may_go_down(&self, generation: &Generation) -> Option<bool> {
+    pub(crate) fn is_admitted(&self, generation: &Generation) -> Option<bool> {
         let digest = digest_of(generation);
         self.tiers.all().home(digest).map(|tier| self.admission.judge(digest, tier.room()))
     }
@@ -134,8 +134,8 @@ impl LowerTier for Volumes {
     /// Older versions of it are removed from all volumes but the one that it is on.
     fn note_settled(&self, generation: &Arc<Generation>, ledger: &Ledger) {
         // It was begun before there was a volume for it, or none took it then.
-        if generation.object() == 0 && self.may_go_down(generation) == Some(true) {
-            self.admission.ask(Task::Promote(Arc::downgrade(generation)));
+        if generation.object() == 0 && self.is_admitted(generation) == Some(true) {
+            self.admission.ask(Task::WriteLater(Arc::downgrade(generation)));
         }
         let (digest, object, home) = (digest_of(generation), generation.object(), generation.home());
         let is_home = |tier: &Arc<VolumeTier>| home.as_ref().is_some_and(|home| Arc::ptr_eq(home, tier));

@@ -12,7 +12,7 @@ use crate::volume::{Put, codec, key};
 /// A transfer that is being written down: the one that began a generation, which is taken out again when it
 /// is dropped without an end, or a further one.
 #[derive(Debug)]
-pub(crate) struct Stowing {
+pub(crate) struct VolumeWrite {
     hand: Hand,
     tier: Arc<VolumeTier>,
     /// Up to here it was handed over.
@@ -39,7 +39,7 @@ impl Hand {
 
 impl Tiers {
     /// Begins to write a generation down where it belongs; `None` where nothing is taken.
-    pub(crate) fn begin(&self, generation: &Generation) -> Option<Stowing> {
+    pub(crate) fn begin(&self, generation: &Generation) -> Option<VolumeWrite> {
         self.of(generation)?.begin(generation)
     }
 
@@ -51,8 +51,8 @@ impl Tiers {
 
 impl VolumeTier {
     /// Begins to write a generation down; `None` where the volume takes nothing.
-    pub(crate) fn begin(self: &Arc<VolumeTier>, generation: &Generation) -> Option<Stowing> {
-        Some(Stowing::new(self.begin_put(generation)?, Arc::clone(self)))
+    pub(crate) fn begin(self: &Arc<VolumeTier>, generation: &Generation) -> Option<VolumeWrite> {
+        Some(VolumeWrite::new(self.begin_put(generation)?, Arc::clone(self)))
     }
 
     fn begin_put(self: &Arc<VolumeTier>, generation: &Generation) -> Option<Put> {
@@ -60,12 +60,12 @@ impl VolumeTier {
         let (key, stamp) = (key::on_volume(generation.key()), generation.stamp().number());
         let put = self.volume.begin(&key, Bytes::from(head), stamp, generation.length()).ok()?;
         generation.set_home(put.number(), self);
-        self.note_going_down(put.number(), key.digest, put.fate());
+        self.note_being_written(put.number(), key.digest, put.fate());
         Some(put)
     }
 
     /// Goes on writing a generation down, from an offset on; `None` where it is not on the volume.
-    pub(crate) fn resume(self: &Arc<VolumeTier>, generation: &Generation, at: u64) -> Option<Stowing> {
+    pub(crate) fn resume(self: &Arc<VolumeTier>, generation: &Generation, at: u64) -> Option<VolumeWrite> {
         let object = Some(generation.object()).filter(|object| *object > 0)?;
         let mut shared = generation.shared_put().lock();
         let hand = match shared.upgrade() {
@@ -79,7 +79,7 @@ impl VolumeTier {
                 put
             }
         };
-        Some(Stowing { hand: Hand::Shared(hand), tier: Arc::clone(self), at })
+        Some(VolumeWrite { hand: Hand::Shared(hand), tier: Arc::clone(self), at })
     }
 
     /// Begins to write a generation down whose transfers all are further ones; what is returned is to be held
@@ -91,9 +91,9 @@ impl VolumeTier {
     }
 }
 
-impl Stowing {
-    pub(crate) fn new(put: Put, tier: Arc<VolumeTier>) -> Stowing {
-        Stowing { hand: Hand::Own(put), tier, at: 0 }
+impl VolumeWrite {
+    pub(crate) fn new(put: Put, tier: Arc<VolumeTier>) -> VolumeWrite {
+        VolumeWrite { hand: Hand::Own(put), tier, at: 0 }
     }
 
     /// Nothing more comes; what has come is kept.
@@ -117,7 +117,7 @@ impl Stowing {
         while self.at < end {
             let most = usize::try_from(end - self.at).map_or(BLOCK_BYTES, |left| left.min(BLOCK_BYTES));
             let Read::Piece(Piece::Bytes(bytes)) = body.read(self.at, most) else {
-                self.tier.note_unkept();
+                self.tier.note_given_up();
                 return false;
             };
             let count = bytes.len() as u64;
@@ -151,7 +151,7 @@ impl Stowing {
             Keeper::Memory => Held::While(Arc::downgrade(generation)),
             Keeper::VolumeAlone => Held::Here(Arc::clone(generation)),
         };
-        tier.wait_in_line(Offer { stowing: self, held, length: end, then: Box::new(then) });
+        tier.wait_in_line(Offer { volume_write: self, held, length: end, then: Box::new(then) });
     }
 
     fn stage(&mut self, body: &Body, end: u64) -> Stage {
@@ -192,7 +192,7 @@ pub(crate) enum Keeper {
 
 /// A body that waits for room.
 struct Offer {
-    stowing: Stowing,
+    volume_write: VolumeWrite,
     held: Held,
     length: u64,
     then: Box<dyn FnOnce(&Generation) + Send>,
@@ -209,7 +209,7 @@ enum Held {
 impl VolumeTier {
     fn wait_in_line(self: &Arc<VolumeTier>, offer: Offer) {
         match self.late.enter(Box::new(offer)) {
-            None => self.note_unkept(),
+            None => self.note_given_up(),
             Some(Entered::Behind) => {}
             Some(Entered::First) => {
                 let tier = Arc::clone(self);
@@ -220,7 +220,7 @@ impl VolumeTier {
                 };
                 if self.volume.on_reader(serve).is_err() {
                     while self.late.next().is_some() {
-                        self.note_unkept();
+                        self.note_given_up();
                     }
                 }
             }
@@ -242,14 +242,14 @@ impl LateWrite for Offer {
             };
             // Memory has given it up meanwhile.
             let Some(generation) = generation else { break };
-            match self.stowing.stage(&generation.body, self.length) {
+            match self.volume_write.stage(&generation.body, self.length) {
                 Stage::Ended => return,
-                Stage::Handed => return self.stowing.conclude(&generation, self.length, self.then),
+                Stage::Handed => return self.volume_write.conclude(&generation, self.length, self.then),
                 Stage::Waits => {}
             }
             drop(generation);
             std::thread::sleep(LATE_PAUSE);
         }
-        self.stowing.tier.note_unkept();
+        self.volume_write.tier.note_given_up();
     }
 }

@@ -13,7 +13,7 @@ use weir_policy::{Interval, Intervals};
 use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge, Reserve};
 use crate::generation::{Added, BLOCK_BYTES};
 use crate::generation::{Generation, Retirement};
-use crate::inside::{Inside, Keeper, Stowing};
+use crate::inside::{Inside, Keeper, VolumeWrite};
 use crate::ledger::Asking;
 use crate::memory::{Lag, Window};
 
@@ -63,7 +63,7 @@ pub struct Writer {
     /// What it can go on with where nothing else can be had.
     reserve: Option<Reserve>,
     /// Where it goes on the volume as well.
-    stowing: Option<Stowing>,
+    volume_write: Option<VolumeWrite>,
     pauses_left: u32,
     /// Where it was when they were all left.
     paused_at: u64,
@@ -101,7 +101,7 @@ impl Writer {
             kind,
             window: None,
             reserve: None,
-            stowing: None,
+            volume_write: None,
             pauses_left: PAUSES_MAX,
             paused_at: 0,
             read_to: u64::MAX,
@@ -114,8 +114,8 @@ impl Writer {
     }
 
     /// Writes it to the volume as well.
-    pub(crate) fn stow(&mut self, stowing: Option<Stowing>) {
-        self.stowing = stowing;
+    pub(crate) fn write_to(&mut self, volume_write: Option<VolumeWrite>) {
+        self.volume_write = volume_write;
     }
 
     /// The generation that is written.
@@ -147,14 +147,14 @@ impl Writer {
     }
 
     /// Whether the volume gets it as well.
-    pub fn is_stowing(&self) -> bool {
-        self.stowing.is_some()
+    pub fn is_writing_to_volume(&self) -> bool {
+        self.volume_write.is_some()
     }
 
     /// Whether memory cannot keep the body that it brings a part of, and the volume gets that: it leaves
     /// memory as it goes down.
-    pub fn is_sinking(&self) -> bool {
-        self.is_stowing() && self.is_larger_than_memory()
+    pub fn is_on_disk_only(&self) -> bool {
+        self.is_writing_to_volume() && self.is_larger_than_memory()
     }
 
     fn is_larger_than_memory(&self) -> bool {
@@ -211,7 +211,7 @@ impl Writer {
         let count = part.len() as u64;
         if let Added::Complete(number) = self.generation.body.add(id, self.at, part, charge) {
             self.generation.body.join(number);
-            self.stow_to(self.at + count);
+            self.hand_over(self.at + count);
         }
         self.at += count;
         if self.kind == Kind::Gap && self.at.is_multiple_of(GAP_HELD_BYTES) {
@@ -221,11 +221,11 @@ impl Writer {
 
     /// Hands what has arrived up to `end` to the volume; where it takes no more, storing ends and the
     /// transfer goes on.
-    fn stow_to(&mut self, end: u64) {
-        if let Some(stowing) = &mut self.stowing
-            && !stowing.push(&self.generation.body, end)
+    fn hand_over(&mut self, end: u64) {
+        if let Some(volume_write) = &mut self.volume_write
+            && !volume_write.push(&self.generation.body, end)
         {
-            self.stowing = None;
+            self.volume_write = None;
         }
     }
 
@@ -233,14 +233,14 @@ impl Writer {
     /// pushed. Said at most [`PAUSES_MAX`] times for 16 MiB, so that a slow drive costs the storing and not
     /// the transfer.
     pub fn should_pause(&mut self) -> bool {
-        let sinking_bytes = self.is_sinking().then_some(self.inside.memory.limits.window_bytes);
+        let sinking_bytes = self.is_on_disk_only().then_some(self.inside.memory.limits.window_bytes);
         let Some(window_bytes) = self.window_bytes().or(sinking_bytes) else { return false };
         if self.pauses_left == 0 {
-            self.stowing = None;
+            self.volume_write = None;
         }
-        self.stow_to(self.at);
-        let is_behind = |stowing: &Stowing| self.at - stowing.at() > window_bytes / 2;
-        let should_pause = self.stowing.as_ref().is_some_and(is_behind);
+        self.hand_over(self.at);
+        let is_behind = |volume_write: &VolumeWrite| self.at - volume_write.at() > window_bytes / 2;
+        let should_pause = self.volume_write.as_ref().is_some_and(is_behind);
         self.pauses_left -= u32::from(should_pause);
         if self.at - self.paused_at >= PAUSES_RENEWED_BYTES {
             (self.paused_at, self.pauses_left) = (self.at, PAUSES_MAX);
@@ -268,7 +268,7 @@ impl Writer {
     fn charge_narrowed(&mut self, bytes: u64) -> Option<Charge> {
         if self.kind == Kind::Gap {
             // What the volume had no room for is offered again: what it has can leave memory.
-            self.stow_to(self.at);
+            self.hand_over(self.at);
             self.forget_on_disk();
             return self.inside.memory.charge(bytes).or_else(|| {
                 self.forget_read();
@@ -290,7 +290,7 @@ impl Writer {
 
     /// Drops what the volume has. What has begun a moment ago may have become readable there only now.
     fn forget_on_disk(&self) {
-        if let Some(tier) = self.generation.home().filter(|_| self.is_stowing()) {
+        if let Some(tier) = self.generation.home().filter(|_| self.is_writing_to_volume()) {
             tier.attach(&self.generation);
         }
         self.generation.forget_on_disk();
@@ -299,7 +299,7 @@ impl Writer {
     /// Drops what has been read of what no volume gets. Who comes later has it brought again.
     fn forget_read(&self) {
         let end = self.read_to.min(self.at);
-        if self.stowing.is_none() && self.read_to != u64::MAX && self.start < end {
+        if self.volume_write.is_none() && self.read_to != u64::MAX && self.start < end {
             self.generation.body.forget(&Intervals::of(Interval { start: self.start, end }));
         }
     }
@@ -307,12 +307,12 @@ impl Writer {
     /// Up to where bytes may be dropped when memory is short: what was read, and what is behind the window.
     fn expendable(&self) -> u64 {
         let window_bytes = self.window_bytes().unwrap_or_default();
-        self.read_to.max(self.at.saturating_sub(window_bytes)).min(self.at).min(self.gone_down())
+        self.read_to.max(self.at.saturating_sub(window_bytes)).min(self.at).min(self.written_to())
     }
 
     /// Up to where the volume has it, or has it in its queue; the end where it does not go there.
-    fn gone_down(&self) -> u64 {
-        self.stowing.as_ref().map_or(u64::MAX, Stowing::at)
+    fn written_to(&self) -> u64 {
+        self.volume_write.as_ref().map_or(u64::MAX, VolumeWrite::at)
     }
 
     /// Leaves the store: from now on only the newest bytes are kept.
@@ -327,7 +327,7 @@ impl Writer {
     fn slide(&mut self, coming: u64) {
         if let Some(window_bytes) = self.window_bytes() {
             let start = (self.at + coming).saturating_sub(window_bytes);
-            let start = start.min(self.read_to).min(self.gone_down());
+            let start = start.min(self.read_to).min(self.written_to());
             self.generation.body.slide(start, coming.saturating_mul(2));
         }
     }
@@ -345,7 +345,7 @@ impl Writer {
         }
         body.end_at(declared);
         self.leave();
-        if let Some(stowing) = self.stowing.take() {
+        if let Some(volume_write) = self.volume_write.take() {
             let (inside, is_window) = (Arc::clone(&self.inside), self.window.is_some());
             let outdo = move |newest: &Generation| {
                 if is_window {
@@ -353,7 +353,7 @@ impl Writer {
                 }
             };
             let keeper = if is_window { Keeper::VolumeAlone } else { Keeper::Memory };
-            stowing.finish(&self.generation, declared, keeper, outdo);
+            volume_write.finish(&self.generation, declared, keeper, outdo);
         }
         Ok(())
     }
@@ -365,34 +365,34 @@ impl Writer {
         if self.kind == Kind::Whole {
             self.generation.set_rested();
         }
-        let is_sinking = self.is_sinking();
+        let is_on_disk_only = self.is_on_disk_only();
         self.leave();
-        let stowing = self.stowing.take();
+        let volume_write = self.volume_write.take();
         if self.kind == Kind::Gap && self.generation.body.is_whole() && self.generation.is_damaged_on_disk() {
-            return self.store_anew();
+            return self.store_again();
         }
-        let Some(mut stowing) = stowing else { return };
+        let Some(mut volume_write) = volume_write else { return };
         match self.kind {
             Kind::Gap => {
-                let keeper = if is_sinking { Keeper::VolumeAlone } else { Keeper::Memory };
-                stowing.finish(&self.generation, self.at, keeper, |_| {});
+                let keeper = if is_on_disk_only { Keeper::VolumeAlone } else { Keeper::Memory };
+                volume_write.finish(&self.generation, self.at, keeper, |_| {});
             }
             Kind::Whole => {
-                stowing.push(&self.generation.body, self.at);
-                stowing.rest();
+                volume_write.push(&self.generation.body, self.at);
+                volume_write.rest();
             }
         }
     }
 
     /// Writes a body down that is whole in memory, and is damaged, hence no more, on the volume.
-    fn store_anew(&self) {
+    fn store_again(&self) {
         // What has been replaced must not come back as what is newest on the volume.
         if self.generation.is_retired() {
             return;
         }
-        let stowing = self.inside.volumes.tiers.begin(&self.generation);
-        if let (Some(stowing), Some(length)) = (stowing, self.generation.length()) {
-            stowing.finish(&self.generation, length, Keeper::Memory, |_| {});
+        let volume_write = self.inside.volumes.tiers.begin(&self.generation);
+        if let (Some(volume_write), Some(length)) = (volume_write, self.generation.length()) {
+            volume_write.finish(&self.generation, length, Keeper::Memory, |_| {});
         }
     }
 

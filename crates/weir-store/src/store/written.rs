@@ -12,8 +12,8 @@ use crate::volume_state::VolumeState;
 
 impl Store {
     /// Whether a generation is still being written to the volume: what is not found of it may be in a moment.
-    pub fn is_going_down(&self, generation: &Generation) -> bool {
-        self.home_that_keeps_up(generation).is_some_and(|tier| tier.is_going_down(generation))
+    pub fn is_being_written(&self, generation: &Generation) -> bool {
+        self.home_that_keeps_up(generation).is_some_and(|tier| tier.is_being_written(generation))
     }
 
     /// A wait for more of a generation that is still being written to the volume; none where nothing is.

@@ -25,7 +25,7 @@ use crate::volume_state::VolumeState;
 pub(crate) const LATE_TRIES_MAX: u32 = 5000;
 pub(crate) const LATE_PAUSE: Duration = Duration::from_millis(1);
 /// The list of what is being written is looked through when it has doubled beyond this.
-const GOING_DOWN_LOOKED_THROUGH: usize = 64;
+const BEING_WRITTEN_LOOKED_THROUGH: usize = 64;
 /// A volume below memory.
 #[derive(Debug)]
 pub(crate) struct VolumeTier {
@@ -48,7 +48,7 @@ pub(crate) struct VolumeTier {
     /// Bodies whose rest waits for room.
     pub(crate) late: LateWrites,
     /// Bodies that were not kept because the volume had no room for them in time.
-    unkept: AtomicU64,
+    given_up: AtomicU64,
     /// Held by who judges a head and writes it down.
     pub(crate) gate: RwLock<()>,
     pub(crate) catalogue: Option<Catalogue>,
@@ -56,12 +56,12 @@ pub(crate) struct VolumeTier {
     pub(crate) thread: Arc<SweeperThread>,
     /// What is being written, by its number on the volume; what no longer is stays until it is looked
     /// through.
-    going_down: Mutex<HashMap<u64, GoingDown>>,
+    being_written: Mutex<HashMap<u64, BeingWritten>>,
 }
 
 /// Something that is being written, and its key's digest.
 #[derive(Debug)]
-struct GoingDown {
+struct BeingWritten {
     digest: u128,
     fate: Weak<Fate>,
 }
@@ -70,7 +70,7 @@ struct GoingDown {
 #[derive(Debug, Default)]
 struct Written {
     admitted: AtomicU64,
-    promoted: AtomicU64,
+    written_later: AtomicU64,
 }
 
 impl VolumeTier {
@@ -97,12 +97,12 @@ impl VolumeTier {
             written: Written::default(),
             clock,
             late: LateWrites::default(),
-            unkept: AtomicU64::new(0),
+            given_up: AtomicU64::new(0),
             gate: RwLock::new(()),
             catalogue,
             sweeping: SweepCounts::default(),
             thread: Arc::default(),
-            going_down: Mutex::default(),
+            being_written: Mutex::default(),
         })
     }
 
@@ -113,11 +113,11 @@ impl VolumeTier {
 
     pub(crate) fn usage(&self) -> VolumeUsage {
         let usage = self.volume.usage();
-        VolumeUsage { queue_full: usage.queue_full + self.unkept.load(Ordering::Relaxed), ..usage }
+        VolumeUsage { queue_full: usage.queue_full + self.given_up.load(Ordering::Relaxed), ..usage }
     }
 
-    pub(crate) fn note_unkept(&self) {
-        self.unkept.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn note_given_up(&self) {
+        self.given_up.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn verify(&self) -> Result<Verified, ReadError> {
@@ -263,28 +263,28 @@ impl VolumeTier {
     /// Whether there may be something under a digest, or come to be by what is being written; true where that
     /// is not known. What was to be removed and may be back after a restart is not. Looks at memory alone.
     pub(crate) fn may_hold(&self, digest: u128) -> bool {
-        let is_going_down = || {
-            let going_down = self.going_down.lock();
-            going_down.values().any(|going| going.digest == digest && going.fate.strong_count() > 0)
+        let is_being_written = || {
+            let being_written = self.being_written.lock();
+            being_written.values().any(|going| going.digest == digest && going.fate.strong_count() > 0)
         };
         self.state() == VolumeState::Ejected
             || self.owes()
-            || is_going_down()
+            || is_being_written()
             || !self.volume.find(digest).is_empty()
     }
 
     /// Notes that an object is being written.
-    pub(crate) fn note_going_down(&self, number: u64, digest: u128, fate: &Arc<Fate>) {
-        let mut going_down = self.going_down.lock();
-        going_down.insert(number, GoingDown { digest, fate: Arc::downgrade(fate) });
-        if going_down.len() > GOING_DOWN_LOOKED_THROUGH && going_down.len().is_power_of_two() {
-            going_down.retain(|_, going| going.fate.strong_count() > 0);
+    pub(crate) fn note_being_written(&self, number: u64, digest: u128, fate: &Arc<Fate>) {
+        let mut being_written = self.being_written.lock();
+        being_written.insert(number, BeingWritten { digest, fate: Arc::downgrade(fate) });
+        if being_written.len() > BEING_WRITTEN_LOOKED_THROUGH && being_written.len().is_power_of_two() {
+            being_written.retain(|_, going| going.fate.strong_count() > 0);
         }
     }
 
     /// What becomes of an object that is being written; `None` where it is not.
     pub(crate) fn fate(&self, object: u64) -> Option<Arc<Fate>> {
-        self.going_down.lock().get(&object)?.fate.upgrade()
+        self.being_written.lock().get(&object)?.fate.upgrade()
     }
 
     /// Takes an object out.
@@ -297,8 +297,8 @@ impl VolumeTier {
         self.written.admitted.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn count_promoted(&self) {
-        self.written.promoted.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn count_written_later(&self) {
+        self.written.written_later.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Bodies that went down while they arrived.
@@ -307,8 +307,8 @@ impl VolumeTier {
     }
 
     /// Bodies that went down from memory later.
-    pub(crate) fn promoted(&self) -> u64 {
-        self.written.promoted.load(Ordering::Relaxed)
+    pub(crate) fn written_later(&self) -> u64 {
+        self.written.written_later.load(Ordering::Relaxed)
     }
 
     /// Takes what a generation in memory has replaced out of the volume: of its key and what its variant

@@ -58,7 +58,7 @@ fn objects(store: &Store) -> u64 {
 
 /// Waits until so many bodies went down from memory.
 fn until_promoted(store: &Store, count: u64) {
-    until(|| (state(store).promoted >= count).then_some(()));
+    until(|| (state(store).written_later >= count).then_some(()));
     // Of several in a row the last one is handed over before the next task is taken.
     until(|| (objects(store) >= count).then_some(()));
 }
@@ -70,7 +70,7 @@ fn second_stores_nothing_that_is_asked_for_once() {
     (0..50).for_each(|number| drop(put(&store, number, 10_000)));
     assert_eq!(objects(&store), 0);
     let state = state(&store);
-    assert_eq!((state.admitted, state.promoted, store.admission_usage().refused), (0, 0, 50));
+    assert_eq!((state.admitted, state.written_later, store.admission_usage().refused), (0, 0, 50));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn the_newer_one_counts_whichever_went_down_first() {
     let old = put(&store, 2, 10_000);
     let stamp = store.ledger().current();
     let (newer, mut writer) = store.begin(proof(&[], &[]), key(2), stamp, Some(30_000)).unwrap();
-    assert!(store.inside_for_tests().promote(&old).is_none());
+    assert!(store.inside_for_tests().write_later(&old).is_none());
     writer.push(body(2, 0, 30_000)).unwrap();
     writer.seal().unwrap();
     assert!(newer.is_whole());
@@ -173,7 +173,7 @@ fn what_went_down_late_does_not_outdo_what_began_before_it() {
     let stamp = store.ledger().current();
     let newer = store.generation_for_tests(proof(&[], &[]), key(1), stamp, Some(30_000));
     let _put = inside.volumes.tiers.begin(&newer).unwrap();
-    let late = inside.promote(&old).unwrap();
+    let late = inside.write_later(&old).unwrap();
     assert!(old.object() > newer.object());
     inside.memory.begin(&newer);
     late.finish(&old, 10_000, crate::inside::Keeper::Memory, |_| {});
