@@ -74,7 +74,7 @@ impl Default for Ledger {
 impl Ledger {
     /// An empty ledger in memory that keeps at most `marks_max` marks of each kind.
     pub fn new(marks_max: usize) -> Ledger {
-        let nature = Nature { id: random::identity(), doubted: 0, is_adopted: false, found: u64::MAX };
+        let nature = Nature { id: random::identity(), suspect_before: 0, is_adopted: false, found: u64::MAX };
         Ledger::of(Arc::new(Marks::new(marks_max)), None, nature, Past::Whole)
     }
 
@@ -121,8 +121,8 @@ impl Ledger {
     }
 
     /// What was asked for before this number is asked about before it is used: marks may have been lost.
-    pub(crate) fn doubted(&self) -> Stamp {
-        Stamp(self.nature.doubted)
+    pub(crate) fn suspect_before(&self) -> Stamp {
+        Stamp(self.nature.suspect_before)
     }
 
     /// Goes on from that number at least, so that what is stamped with it is older than all that is marked

@@ -5,8 +5,8 @@
 //! A volume that was pulled, ejected, restored from a copy, or used elsewhere lacks what happened meanwhile:
 //! what was purged there may have no mark any more, and what was replaced may lie on another volume. So a
 //! volume is believed only if it is the one that was seen last, no older, and no copy of it ([`Opening`]):
-//! otherwise what it holds is asked about before it is used ([`Arrival::trusted_from`]), or is gone
-//! ([`Arrival::dead_below`]) where marks were dropped in its absence.
+//! otherwise what it holds is asked about before it is used ([`Arrival::suspect_before`]), or is gone
+//! ([`Arrival::dead_before`]) where marks were dropped in its absence.
 
 mod text;
 use std::collections::{BTreeMap, BTreeSet};
@@ -93,8 +93,8 @@ struct Entry {
     was_here: bool,
     /// It is to come back.
     is_expected: bool,
-    trusted_from: u64,
-    dead_below: u64,
+    suspect_before: u64,
+    dead_before: u64,
     /// Its folder was on a drive of its own.
     is_mount: bool,
     path: String,
@@ -130,9 +130,9 @@ pub struct Arriving<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Arrival {
     /// What was asked for before this number of the ledger is asked about before it is used.
-    pub trusted_from: Stamp,
+    pub suspect_before: Stamp,
     /// What was asked for before this number is gone.
-    pub dead_below: Stamp,
+    pub dead_before: Stamp,
     /// Why it is not believed from now on.
     pub distrust: Option<Distrust>,
 }
@@ -258,21 +258,22 @@ impl Register {
         let mut state = self.state.lock();
         let known = state.volumes.get(&volume.id);
         let distrust = distrust(&volume, known, ledger, &self.own.lock().before);
-        let (trusted_from, dead_below) = known.map_or((0, 0), |entry| (entry.trusted_from, entry.dead_below));
-        let largest = volume.bears.largest.max(trusted_from).max(dead_below);
+        let (suspect_before, dead_before) =
+            known.map_or((0, 0), |entry| (entry.suspect_before, entry.dead_before));
+        let largest = volume.bears.largest.max(suspect_before).max(dead_before);
         if largest >= NUMBER_MAX {
             return Err(io::Error::other("it bears numbers that no ledger gave"));
         }
         ledger.raise(largest);
-        let (mut trusted_from, mut dead_below) = match volume.is_empty {
+        let (mut suspect_before, mut dead_before) = match volume.is_empty {
             // There is nothing to ask about.
             true => (0, 0),
-            false => (trusted_from.max(ledger.doubted().number()), dead_below),
+            false => (suspect_before.max(ledger.suspect_before().number()), dead_before),
         };
         match distrust {
-            Some(Distrust::Orphaned) => dead_below = ledger.step().number(),
+            Some(Distrust::Orphaned) => dead_before = ledger.step().number(),
             Some(Distrust::Unknown | Distrust::Away | Distrust::Ahead) => {
-                trusted_from = ledger.step().number();
+                suspect_before = ledger.step().number();
             }
             None => {}
         }
@@ -284,8 +285,8 @@ impl Register {
             is_here: true,
             was_here: true,
             is_expected: true,
-            trusted_from,
-            dead_below,
+            suspect_before,
+            dead_before,
             is_mount: volume.is_mount,
             path: volume.path.to_owned(),
         };
@@ -297,7 +298,7 @@ impl Register {
         if distrust == Some(Distrust::Ahead) {
             // What the ledger has lost may concern the others as well.
             for other in wanted.volumes.values_mut() {
-                other.trusted_from = other.trusted_from.max(trusted_from);
+                other.suspect_before = other.suspect_before.max(suspect_before);
             }
         }
         wanted.volumes.insert(volume.id, entry);
@@ -311,7 +312,11 @@ impl Register {
             Err(error) if !is_safe => return Err(error),
             Ok(()) | Err(_) => {}
         }
-        Ok(Arrival { trusted_from: Stamp::of(trusted_from), dead_below: Stamp::of(dead_below), distrust })
+        Ok(Arrival {
+            suspect_before: Stamp::of(suspect_before),
+            dead_before: Stamp::of(dead_before),
+            distrust,
+        })
     }
 
     /// Says that a volume is not there from now on, and whether it is expected back; durable when it returns.
@@ -371,7 +376,7 @@ impl Register {
         self.change(|volumes| {
             for (id, entry) in volumes.iter_mut() {
                 if !entry.is_here || unswept.contains(id) {
-                    entry.dead_below = entry.dead_below.max(until.number());
+                    entry.dead_before = entry.dead_before.max(until.number());
                 }
             }
             note(volumes, reached);
@@ -442,7 +447,7 @@ fn distrust(
     if !entry.is_present || is_other || volume.reached.is_behind(entry.reached) {
         return Some(Distrust::Away);
     }
-    let largest = largest.max(entry.trusted_from).max(entry.dead_below);
+    let largest = largest.max(entry.suspect_before).max(entry.dead_before);
     (largest > ledger.current().number()).then_some(Distrust::Ahead)
 }
 

@@ -32,7 +32,7 @@ use crate::ledger::{Acknowledge, Force, Judged, Ledger, MARKS_MAX, Mark, Scope, 
 use crate::memory::{Limits, overhead_bytes};
 use crate::tier::{Gone, Place, Seating};
 #[cfg(test)]
-use crate::tier::{Outdone, VolumeTier};
+use crate::tier::{Superseded, VolumeTier};
 use crate::volume::{EvictionListener, ReadError, Volume, key};
 use crate::watch::{VolumeWatcher, Watcher};
 
@@ -169,7 +169,7 @@ impl Store {
         clock: fn() -> Now,
     ) -> Store {
         let store = Store::with_ledger(settings, ledger);
-        let tier = VolumeTier::new(volume, rows, Seating::of("volume", 1), Outdone::default(), clock);
+        let tier = VolumeTier::new(volume, rows, Seating::of("volume", 1), Superseded::default(), clock);
         store.inside.volumes.tiers.attach(&tier).unwrap();
         store
     }
@@ -421,7 +421,7 @@ impl Store {
         length: Option<u64>,
     ) -> Result<(Arc<Generation>, Reserve), NotAdmitted> {
         let inside = &self.inside;
-        inside.volumes.expecting.note(|| key::digest(&key.full, key.site));
+        inside.volumes.pending.note(|| key::digest(&key.full, key.site));
         let stored = detached(storable.into_stored());
         // Where readers hold so much that its body could not go on whatever they do, it would wait for them.
         let charges = inside.memory.charge(overhead_bytes(&key)).and_then(|own| {

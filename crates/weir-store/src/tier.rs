@@ -13,7 +13,7 @@ mod volume_tier;
 pub(crate) use self::late::{Entered, LateWrite};
 pub use self::on_disk::{Gone, Place};
 pub(crate) use self::on_disk::{NotResident, OnDiskBody, Wait};
-pub(crate) use self::pending::{Expecting, Outdone};
+pub(crate) use self::pending::{PendingVolumes, Superseded};
 pub use self::seating::Seating;
 pub(crate) use self::shared_put::SharedPut;
 pub use self::sweeping::SweepUsage;

@@ -12,7 +12,7 @@ use crate::inside::{Emptied, Emptying, Twice, is_unswept, share_quotas, start_ba
 use crate::ledger::Stamp;
 use crate::register::Register;
 use crate::store::Store;
-use crate::tier::{Outdone, Seating, SweepUsage, VolumeTier};
+use crate::tier::{Seating, Superseded, SweepUsage, VolumeTier};
 use crate::volume::{DayBudget, ReadError, Verified, Volume, VolumeUsage};
 use crate::volume_state::VolumeState;
 
@@ -41,11 +41,11 @@ pub struct VolumeReport {
     /// Whether it is being emptied.
     pub is_draining: bool,
     /// What was asked for before this number is asked about before it is used.
-    pub trusted_from: Stamp,
+    pub suspect_before: Stamp,
     /// What was asked for before this number is gone from there.
-    pub dead_below: Stamp,
+    pub dead_before: Stamp,
     /// Removals could not be written: after a restart something may be back.
-    pub owes: bool,
+    pub has_failed_removals: bool,
     /// What it holds, and what was done with it.
     pub usage: VolumeUsage,
     /// What may still be written to it today.
@@ -104,8 +104,8 @@ impl Attached {
     }
 
     /// Whether something that was to be removed may be there still, or again after a restart.
-    pub fn owes(&self) -> bool {
-        self.tier.owes()
+    pub fn has_failed_removals(&self) -> bool {
+        self.tier.has_failed_removals()
     }
 
     /// The state it is in, and what it holds.
@@ -122,9 +122,9 @@ impl VolumeTier {
             weight: self.weight(),
             state: self.state(),
             is_draining: self.is_draining(),
-            trusted_from: self.trusted_from(),
-            dead_below: self.dead_below(),
-            owes: self.owes(),
+            suspect_before: self.suspect_before(),
+            dead_before: self.dead_before(),
+            has_failed_removals: self.has_failed_removals(),
             usage: self.usage(),
             budget: self.volume().budget(),
             admitted: self.admitted(),
@@ -151,25 +151,25 @@ impl Store {
     ) -> Result<Attached, AttachError> {
         let memory_bytes = seating.memory_bytes;
         let mut seating = seating;
-        let outdone = match self.inside.volumes.expecting.outdone(volume.next_number()) {
-            Some(outdone) => outdone,
+        let superseded = match self.inside.volumes.pending.superseded(volume.next_number()) {
+            Some(superseded) => superseded,
             None => {
-                seating.trusted_from = self.inside.memory.ledger.step();
-                Outdone::default()
+                seating.suspect_before = self.inside.memory.ledger.step();
+                Superseded::default()
             }
         };
         let (ledger, durable) = self.inside.memory.ledger.durable();
         volume.follow(ledger, durable);
         seating.settle(&volume);
-        let tier = VolumeTier::new(volume, rows, seating, outdone, clock);
+        let tier = VolumeTier::new(volume, rows, seating, superseded, clock);
         tier.set_aside(self.inside.memory.charge(memory_bytes));
         // Before anything is stored there: what of the day's budget is left.
         tier.open_budget(self.inside.volumes.admission.disk());
         start_background(&self.inside, clock).map_err(AttachError::Thread)?;
         self.inside.volumes.tiers.attach(&tier)?;
         let own = Arc::clone(&tier);
-        if tier.volume().on_reader(move || own.drop_outdone()).is_err() {
-            tier.doubt(self.inside.memory.ledger.step());
+        if tier.volume().on_reader(move || own.drop_superseded()).is_err() {
+            tier.note_failed_removal(self.inside.memory.ledger.step());
         }
         if let Err(error) = start_sweeper(&self.inside, &tier) {
             self.inside.volumes.tiers.detach(&tier);
@@ -183,23 +183,23 @@ impl Store {
     /// All that the volumes hold by now and was asked for before that number is asked about before it is
     /// used: marks are lost that may concern it ([`Distrust::Ahead`](crate::Distrust::Ahead)).
     pub fn distrust(&self, from: Stamp) {
-        self.inside.volumes.tiers.all().iter().for_each(|tier| tier.trust_from(from));
+        self.inside.volumes.tiers.all().iter().for_each(|tier| tier.suspect(from));
     }
 
     /// Says that volumes will come that another process still has: what is begun from here on outdoes what
     /// they hold.
     pub fn expect_volumes(&self) {
-        self.inside.volumes.expecting.begin();
+        self.inside.volumes.pending.begin();
     }
 
     /// Whether volumes are expected.
     pub fn expects_volumes(&self) -> bool {
-        self.inside.volumes.expecting.is_on()
+        self.inside.volumes.pending.is_on()
     }
 
     /// All that were expected are there, or will be treated as having been away.
     pub fn end_expecting(&self) {
-        self.inside.volumes.expecting.end();
+        self.inside.volumes.pending.end();
     }
 
     /// Whether what is purged may still be among the [`Store::stocks`] of a volume: it is until it is swept.
@@ -224,7 +224,7 @@ impl Store {
         let (ledger, durable) = self.inside.memory.ledger.durable();
         volume.follow(ledger, durable);
         seating.settle(&volume);
-        let tier = VolumeTier::new(volume, None, seating, Outdone::default(), clock);
+        let tier = VolumeTier::new(volume, None, seating, Superseded::default(), clock);
         self.inside.volumes.tiers.attach(&tier).unwrap();
         Attached { tier }
     }

@@ -117,14 +117,14 @@ impl<'a> Emptying<'a> {
             &stored.tags,
             Stamp::of(record.stamp),
         );
-        if judged == Judged::Dead || record.asked < self.from.dead_below().number() {
+        if judged == Judged::Dead || record.asked < self.from.dead_before().number() {
             return None;
         }
         if let Judged::Stale(since) = judged {
             stored.outdate(since);
         }
-        if record.asked < self.from.trusted_from().number() {
-            stored.doubt(now.mono);
+        if record.asked < self.from.suspect_before().number() {
+            stored.suspect(now.mono);
         }
         Some(Bytes::from(codec::encode(&stored, now)))
     }

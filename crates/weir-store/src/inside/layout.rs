@@ -134,7 +134,7 @@ impl Tiers {
         self.layout.load().iter().any(|tier| tier.may_hold(digest))
     }
 
-    /// Takes a generation out wherever it may lie. Where even that cannot be said, it is outdone when it
+    /// Takes a generation out wherever it may lie. Where even that cannot be said, it is superseded when it
     /// comes up again.
     pub(crate) fn remove(&self, generation: &Generation) {
         let object = generation.object();

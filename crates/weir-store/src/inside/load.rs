@@ -90,14 +90,14 @@ impl VolumeTier {
         let Some(length) = record.length else { return };
         let now = (self.clock)();
         let Ok(stored) = codec::decode(&record.head, now) else { return };
-        let is_outdone = self.has_newer_in_memory(record.digest, record.number);
-        if is_outdone || record.asked < self.dead_below().number() {
+        let is_outdone = self.is_superseded(record.digest, record.number);
+        if is_outdone || record.asked < self.dead_before().number() {
             self.remove(Named { digest: record.digest, object: record.number });
             return;
         }
         let mut stored = detached(stored);
-        if record.asked < self.trusted_from().number() {
-            stored.doubt(now.mono);
+        if record.asked < self.suspect_before().number() {
+            stored.suspect(now.mono);
         }
         let charge = |bytes| memory.charge(bytes);
         let small = self.small(memory, &record, length);

@@ -18,7 +18,7 @@ impl Inside {
         // In the order in which it is written, and what was loaded meanwhile at the end.
         is_in_memory()
             || self.memory.ledger.is_away()
-            || self.volumes.expecting.is_on()
+            || self.volumes.pending.is_on()
             || self.volumes.is_somebody_away()
             || self.volumes.tiers.may_hold(key::digest(url, site))
             || is_in_memory()

@@ -123,7 +123,7 @@ impl Sweeper {
         let now = (tier.clock)();
         tier.cover_all();
         let volume = &tier.volume;
-        let is_due = inside.memory.ledger.newest().max(tier.dead_below()).number() > volume.swept();
+        let is_due = inside.memory.ledger.newest().max(tier.dead_before()).number() > volume.swept();
         tier.sweeping.is_due.store(is_due, Ordering::Relaxed);
         if volume.health() != Health::Well {
             self.course = Course::Idle;
@@ -324,7 +324,7 @@ impl Pass<'_> {
     fn by_rows(&mut self, catalogue: &Catalogue) -> Result<(), Stuck> {
         let swept = Stamp::of(self.volume.swept());
         let reach = self.inside.memory.ledger.reach(swept);
-        if reach.is_all || self.tier.dead_below() > swept {
+        if reach.is_all || self.tier.dead_before() > swept {
             self.by_prefix(catalogue, schema::KEYS)?;
         } else {
             for site in &reach.sites {
@@ -379,7 +379,7 @@ impl Pass<'_> {
         match by {
             By::Key { site, full } => {
                 let key = key::cache_key(site, full);
-                Stamp::of(row.stamp) < self.tier.dead_below()
+                Stamp::of(row.stamp) < self.tier.dead_before()
                     || self.inside.memory.ledger.judge(&key, &Tags::default(), stamp) != Judged::Alive
             }
             By::Tag(_) | By::ManyTags => true,
@@ -460,12 +460,12 @@ impl Pass<'_> {
         // concerns it.
         let now = (self.tier.clock)();
         let Ok(mut stored) = codec::decode(&record.head, now) else { return Fate::Goes };
-        if record.asked < self.tier.dead_below().number() {
+        if record.asked < self.tier.dead_before().number() {
             return Fate::Goes;
         }
         // What is written anew bears a number that would be trusted.
-        if record.asked < self.tier.trusted_from().number() {
-            stored.doubt(now.mono);
+        if record.asked < self.tier.suspect_before().number() {
+            stored.suspect(now.mono);
         }
         match self.inside.memory.ledger.judge(&key, &stored.tags, Stamp::of(record.stamp)) {
             Judged::Alive => Fate::Stays,

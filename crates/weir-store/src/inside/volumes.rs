@@ -13,7 +13,7 @@ use crate::generation::Generation;
 use crate::ledger::{Ledger, Stamp};
 use crate::memory::LowerTier;
 use crate::register::Register;
-use crate::tier::{Expecting, SharedPut, VolumeTier};
+use crate::tier::{PendingVolumes, SharedPut, VolumeTier};
 use crate::volume::key;
 
 /// The volumes, and what decides what they get.
@@ -27,7 +27,7 @@ pub(crate) struct Volumes {
     /// Where it is written down what volumes missed, where there can be volumes.
     pub(crate) register: OnceLock<Arc<Register>>,
     /// What was begun while volumes are expected that may hold older versions of it.
-    pub(crate) expecting: Expecting,
+    pub(crate) pending: PendingVolumes,
     /// Up to which number marks were dropped; held while they are.
     pub(super) dropped: Mutex<Stamp>,
 }
@@ -47,7 +47,7 @@ impl Volumes {
             admission,
             quotas: Mutex::default(),
             register: OnceLock::new(),
-            expecting: Expecting::default(),
+            pending: PendingVolumes::default(),
             dropped: Mutex::new(Stamp::of(0)),
         }
     }
@@ -88,7 +88,7 @@ impl Volumes {
 
     /// Whether there are volumes, or will be: what is asked for meanwhile counts.
     fn has_volumes(&self) -> bool {
-        !self.tiers.all().is_empty() || self.expecting.is_on()
+        !self.tiers.all().is_empty() || self.pending.is_on()
     }
 
     fn has_older(&self, digest: u128) -> bool {
@@ -149,7 +149,7 @@ impl LowerTier for Volumes {
             // On a thread of that volume: one that does not keep up holds up nobody else.
             let job = move || own.remove_replaced(&key, &variant, before);
             if tier.volume.on_reader(job).is_err() {
-                tier.doubt(ledger.step());
+                tier.note_failed_removal(ledger.step());
             }
         }
     }
@@ -178,7 +178,7 @@ impl LowerTier for Volumes {
             }
         }
         for tier in unswept {
-            tier.set_dead_below(until);
+            tier.set_dead_before(until);
         }
         ledger.retire_marks(until);
         true

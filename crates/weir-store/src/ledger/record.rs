@@ -53,7 +53,7 @@ pub(super) struct Header {
     /// Which ledger it is: a number that nobody guesses, for as long as it lives. `None` in a file of version 1.
     pub(super) id: Option<u128>,
     /// What was asked for before this number is asked about before it is used: marks may have been lost.
-    pub(super) doubted: u64,
+    pub(super) suspect_before: u64,
     /// It had no id when it was made.
     pub(super) is_adopted: bool,
     /// So many records were written with it; 0 in a file of version 1.
@@ -88,7 +88,7 @@ pub(super) fn header(of: Header) -> [u8; RECORD_BYTES] {
     bytes[12..16].copy_from_slice(&(RECORD_BYTES as u32).to_le_bytes());
     bytes[16..24].copy_from_slice(&of.base.to_le_bytes());
     bytes[24..40].copy_from_slice(&of.id.unwrap_or_default().to_le_bytes());
-    bytes[40..48].copy_from_slice(&of.doubted.to_le_bytes());
+    bytes[40..48].copy_from_slice(&of.suspect_before.to_le_bytes());
     bytes[48] = u8::from(of.is_adopted);
     bytes[52..56].copy_from_slice(&of.count.to_le_bytes());
     summed(bytes)
@@ -189,11 +189,11 @@ pub(super) fn read(bytes: &[u8]) -> Result<Content, Unreadable> {
         VERSION => Header {
             base,
             id: Some(u128::from_le_bytes(part(header, 24))),
-            doubted: u64_at(header, 40),
+            suspect_before: u64_at(header, 40),
             is_adopted: header[48] != 0,
             count: u32::from_le_bytes(part(header, 52)),
         },
-        VERSION_UNNAMED => Header { base, id: None, doubted: 0, is_adopted: false, count: 0 },
+        VERSION_UNNAMED => Header { base, id: None, suspect_before: 0, is_adopted: false, count: 0 },
         _ => return Err(Unreadable::Newer(version)),
     };
     let good = pieces.iter().map_while(Record::of_bytes);

@@ -3,7 +3,7 @@
 //! A ledger is not believed blindly: its file may be a copy from before, be cut off, or be gone. Two other
 //! places say how far it came: the file `ledger.end`, which is written with each batch before anybody is told
 //! that it is durable, and the register of volumes. Where the file says less, or does not end with a record,
-//! marks may be lost: then all that was asked for before this start is *doubted*, and the header says so from
+//! marks may be lost: then all that was asked for before this start is *suspect*, and the header says so from
 //! now on.
 
 use std::io;
@@ -74,7 +74,7 @@ impl Past {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Nature {
     pub(super) id: u128,
-    pub(super) doubted: u64,
+    pub(super) suspect_before: u64,
     pub(super) is_adopted: bool,
     /// How far it had come when it was opened.
     pub(super) found: u64,
@@ -165,8 +165,8 @@ impl Scribe {
         let id = found.header.and_then(|header| header.id);
         let nature = Nature {
             id: id.unwrap_or_else(random::identity),
-            doubted: match found.past {
-                Past::Whole | Past::New => found.header.map_or(0, |header| header.doubted),
+            suspect_before: match found.past {
+                Past::Whole | Past::New => found.header.map_or(0, |header| header.suspect_before),
                 Past::Torn | Past::Damaged | Past::Behind | Past::Unproven => number,
             },
             is_adopted: found.header.is_some_and(|header| header.id.is_none() || header.is_adopted),
@@ -225,16 +225,16 @@ impl Scribe {
     fn write_anew(&mut self) -> io::Result<u64> {
         self.is_broken = true;
         let (number, records) = self.marks.snapshot();
-        let Nature { id, doubted, is_adopted, .. } = self.nature;
+        let Nature { id, suspect_before, is_adopted, .. } = self.nature;
         let mut bytes = Vec::with_capacity((records.len() + 1) * RECORD_BYTES);
         let count = u32::try_from(records.len()).unwrap_or(u32::MAX);
-        let header = Header { base: number, id: Some(id), doubted, is_adopted, count };
+        let header = Header { base: number, id: Some(id), suspect_before, is_adopted, count };
         bytes.extend_from_slice(&record::header(header));
         for record in &records {
             bytes.extend_from_slice(&record.to_bytes());
         }
         if !self.has_end {
-            // Before the ledger: one without it would be doubted, and of no ledger of another id it says
+            // Before the ledger: one without it would be suspect, and of no ledger of another id it says
             // anything.
             self.write_end(number)?;
         }

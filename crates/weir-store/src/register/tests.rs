@@ -41,7 +41,7 @@ fn one_that_was_there_all_the_time_is_believed() {
     open(&folder).note(&[(7, Reached { epoch: 41, end: 82 })], 1000, &ledger).unwrap();
     assert_eq!(open(&folder).numbers(), 1000);
     let again = open(&folder).arrive(volume(7, 41), &ledger).unwrap();
-    assert_eq!((again.distrust, again.trusted_from, again.dead_below), (None, Stamp::of(0), Stamp::of(0)));
+    assert_eq!((again.distrust, again.suspect_before, again.dead_before), (None, Stamp::of(0), Stamp::of(0)));
 }
 
 #[test]
@@ -51,11 +51,11 @@ fn one_that_is_unknown_behind_or_was_away_is_asked_about() {
     // From another house.
     let before = ledger.current();
     let arrival = register.arrive(volume(1, 5), &ledger).unwrap();
-    assert!(arrival.distrust.is_some() && arrival.trusted_from > before);
+    assert!(arrival.distrust.is_some() && arrival.suspect_before > before);
     // A copy from before.
     register.note(&[(1, Reached { epoch: 9, end: 18 })], 0, &ledger).unwrap();
     let restored = open(&folder).arrive(volume(1, 8), &ledger).unwrap();
-    assert!(restored.distrust.is_some() && restored.trusted_from > arrival.trusted_from);
+    assert!(restored.distrust.is_some() && restored.suspect_before > arrival.suspect_before);
     // One whose index was made anew is judged by its log.
     register.note(&[(1, Reached { epoch: 9, end: 18 })], 0, &ledger).unwrap();
     let anew = |end| Arriving { reached: Reached { epoch: 0, end }, ..volume(1, 0) };
@@ -68,9 +68,9 @@ fn one_that_is_unknown_behind_or_was_away_is_asked_about() {
     register.leave(1, true).unwrap();
     assert!(register.is_somebody_away());
     let back = open(&folder).arrive(volume(1, 100), &ledger).unwrap();
-    assert!(back.distrust.is_some() && back.trusted_from > restored.trusted_from);
+    assert!(back.distrust.is_some() && back.suspect_before > restored.suspect_before);
     // That stays so when it is there again all the time.
-    assert_eq!(open(&folder).arrive(volume(1, 100), &ledger).unwrap().trusted_from, back.trusted_from);
+    assert_eq!(open(&folder).arrive(volume(1, 100), &ledger).unwrap().suspect_before, back.suspect_before);
 }
 
 #[test]
@@ -86,7 +86,7 @@ fn what_was_away_while_marks_went_is_dead() {
     register.leave(1, true).unwrap();
     register.lose(Stamp::of(77), &[2], &[(3, Reached { epoch: 12, end: 24 })]).unwrap();
     let register = open(&folder);
-    let dead = |id| register.arrive(volume(id, 50), &ledger).unwrap().dead_below;
+    let dead = |id| register.arrive(volume(id, 50), &ledger).unwrap().dead_before;
     assert_eq!([dead(1), dead(2), dead(3)], [Stamp::of(77), Stamp::of(77), Stamp::of(0)]);
 }
 
@@ -103,7 +103,7 @@ fn one_that_is_still_being_opened_is_waited_for_and_lacks_what_is_lost_meanwhile
     assert!(register.is_somebody_away());
     register.lose(Stamp::of(77), &[], &[]).unwrap();
     let late = register.arrive(Arriving { path: "/b", ..volume(2, 5) }, &ledger).unwrap();
-    assert_eq!((late.distrust, late.dead_below), (None, Stamp::of(77)));
+    assert_eq!((late.distrust, late.dead_before), (None, Stamp::of(77)));
     assert!(!register.is_somebody_away());
 }
 
@@ -256,19 +256,19 @@ fn the_ledger_goes_beyond_all_that_a_volume_bears() {
     let ahead = Arriving { bears: bears(1000), ..volume(7, 3) };
     let foreign = open(&folder).arrive(ahead, &ledger).unwrap();
     assert_eq!(foreign.distrust, Some(Distrust::Unknown));
-    assert!(foreign.trusted_from.number() > 1000 && number(&ledger) > 1000);
+    assert!(foreign.suspect_before.number() > 1000 && number(&ledger) > 1000);
     assert_eq!(open(&folder).arrive(ahead, &ledger).unwrap().distrust, None);
     // It goes on with this ledger; that is put back from a copy, though the register was not.
     let further = Arriving { bears: bears(number(&ledger) + 1000), ..volume(7, 3) };
     let behind = open(&folder).arrive(further, &ledger).unwrap();
     assert_eq!(behind.distrust, Some(Distrust::Ahead));
-    assert!(behind.trusted_from > foreign.trusted_from && number(&ledger) > further.bears.largest);
+    assert!(behind.suspect_before > foreign.suspect_before && number(&ledger) > further.bears.largest);
     // What is lost of the ledger may concern the others.
     open(&folder).arrive(Arriving { path: "/b", is_empty: true, ..volume(9, 0) }, &ledger).unwrap();
     let further = Arriving { bears: bears(number(&ledger) + 1000), ..volume(7, 3) };
     let behind = open(&folder).arrive(further, &ledger).unwrap();
     let other = open(&folder).arrive(Arriving { path: "/b", ..volume(9, 3) }, &ledger).unwrap();
-    assert_eq!((other.distrust, other.trusted_from), (None, behind.trusted_from));
+    assert_eq!((other.distrust, other.suspect_before), (None, behind.suspect_before));
     let absurd = Arriving { bears: bears(u64::MAX), ..volume(8, 3) };
     assert!(open(&folder).arrive(absurd, &ledger).is_err());
 }
@@ -281,9 +281,9 @@ fn what_was_used_with_a_ledger_that_is_lost_is_dead() {
     // Whatever the two numbers are.
     let orphan = open(&folder).arrive(Arriving { bears: bears(1 << 40), ..volume(7, 3) }, &other).unwrap();
     assert_eq!(orphan.distrust, Some(Distrust::Orphaned));
-    assert!(orphan.dead_below.number() > 1 << 40);
+    assert!(orphan.dead_before.number() > 1 << 40);
     let again = open(&folder).arrive(volume(7, 3), &other).unwrap();
-    assert_eq!((again.distrust, again.dead_below), (None, orphan.dead_below));
+    assert_eq!((again.distrust, again.dead_before), (None, orphan.dead_before));
 }
 
 #[test]

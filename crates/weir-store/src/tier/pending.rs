@@ -12,7 +12,7 @@ const KEYS_MAX: usize = 1 << 16;
 
 /// Keys that were begun in the meantime, by their digests as volumes have them.
 #[derive(Debug, Default)]
-pub(crate) struct Expecting {
+pub(crate) struct PendingVolumes {
     is_on: AtomicBool,
     keys: Mutex<Keys>,
 }
@@ -25,13 +25,13 @@ struct Keys {
 
 /// What a volume that comes is told: nothing of these keys that is there already is of use.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Outdone {
+pub(crate) struct Superseded {
     keys: Arc<HashSet<u128>>,
     /// Objects below this number were there already.
     below: u64,
 }
 
-impl Outdone {
+impl Superseded {
     /// The keys.
     pub(crate) fn keys(&self) -> impl Iterator<Item = u128> + '_ {
         self.keys.iter().copied()
@@ -43,7 +43,7 @@ impl Outdone {
     }
 }
 
-impl Expecting {
+impl PendingVolumes {
     /// From here on keys are remembered.
     pub(crate) fn begin(&self) {
         self.is_on.store(true, Ordering::Release);
@@ -68,9 +68,9 @@ impl Expecting {
 
     /// What to tell a volume whose objects have numbers below that one; `None` where there was too much to
     /// remember.
-    pub(crate) fn outdone(&self, below: u64) -> Option<Outdone> {
+    pub(crate) fn superseded(&self, below: u64) -> Option<Superseded> {
         let keys = self.keys.lock();
-        (!keys.are_too_many).then(|| Outdone { keys: Arc::new(keys.begun.clone()), below })
+        (!keys.are_too_many).then(|| Superseded { keys: Arc::new(keys.begun.clone()), below })
     }
 
     /// All have come.
@@ -82,28 +82,28 @@ impl Expecting {
 
 #[cfg(test)]
 mod tests {
-    use super::{Expecting, KEYS_MAX};
+    use super::{KEYS_MAX, PendingVolumes};
 
     #[test]
     fn what_was_begun_meanwhile_outdoes_what_was_there() {
-        let expecting = Expecting::default();
-        expecting.note(|| 1);
-        expecting.begin();
-        expecting.note(|| 2);
-        let outdone = expecting.outdone(10).unwrap();
+        let pending = PendingVolumes::default();
+        pending.note(|| 1);
+        pending.begin();
+        pending.note(|| 2);
+        let superseded = pending.superseded(10).unwrap();
         assert_eq!(
-            [(1, 9), (2, 9), (2, 10)].map(|(key, number)| outdone.has(key, number)),
+            [(1, 9), (2, 9), (2, 10)].map(|(key, number)| superseded.has(key, number)),
             [false, true, false]
         );
-        expecting.end();
-        assert!(!expecting.is_on() && !expecting.outdone(10).unwrap().has(2, 9));
+        pending.end();
+        assert!(!pending.is_on() && !pending.superseded(10).unwrap().has(2, 9));
     }
 
     #[test]
     fn too_much_to_remember_is_said() {
-        let expecting = Expecting::default();
-        expecting.begin();
-        (0..=KEYS_MAX as u128).for_each(|key| expecting.note(|| key));
-        assert!(expecting.outdone(1).is_none());
+        let pending = PendingVolumes::default();
+        pending.begin();
+        (0..=KEYS_MAX as u128).for_each(|key| pending.note(|| key));
+        assert!(pending.superseded(1).is_none());
     }
 }

@@ -14,9 +14,9 @@ pub struct Seating {
     pub weight: u64,
     /// What was asked for before this number of the ledger is asked about before it is used: the volume was
     /// away.
-    pub trusted_from: Stamp,
+    pub suspect_before: Stamp,
     /// What was asked for before this number is gone: marks were dropped while the volume was away.
-    pub dead_below: Stamp,
+    pub dead_before: Stamp,
     /// It is not known here: what this ledger made dead before it came concerns others, and all that it holds
     /// is asked about.
     pub is_unknown: bool,
@@ -31,8 +31,8 @@ impl Seating {
         Seating {
             name: name.into(),
             weight,
-            trusted_from: Stamp::of(0),
-            dead_below: Stamp::of(0),
+            suspect_before: Stamp::of(0),
+            dead_before: Stamp::of(0),
             is_unknown: false,
             memory_bytes: 0,
         }
@@ -42,7 +42,7 @@ impl Seating {
     /// written, they do.
     pub(crate) fn settle(&self, volume: &Volume) {
         if self.is_unknown {
-            let _ = volume.set_swept(self.trusted_from.number());
+            let _ = volume.set_swept(self.suspect_before.number());
         }
     }
 }

@@ -12,7 +12,7 @@ use parking_lot::{Mutex, RwLock};
 use weir_policy::{CacheKey, Now, Variant};
 
 use super::late::LateWrites;
-use super::pending::Outdone;
+use super::pending::Superseded;
 use super::seating::Seating;
 use super::sweeping::{SweepCounts, SweepUsage, SweeperThread};
 use crate::budget::Charge;
@@ -32,13 +32,13 @@ pub(crate) struct VolumeTier {
     pub(crate) volume: Arc<Volume>,
     name: Arc<str>,
     weight: AtomicU64,
-    trusted_from: AtomicU64,
+    suspect_before: AtomicU64,
     /// Something that was to be removed may be there still.
-    is_doubted: AtomicBool,
-    dead_below: AtomicU64,
+    has_missed_removal: AtomicBool,
+    dead_before: AtomicU64,
     is_draining: AtomicBool,
     /// What memory has had newer versions of before this came.
-    outdone: Outdone,
+    superseded: Superseded,
     /// What its catalogue takes of the memory.
     aside: Mutex<Option<Charge>>,
     /// It does not keep up.
@@ -78,7 +78,7 @@ impl VolumeTier {
         volume: Volume,
         rows: Option<Arc<dyn Rows>>,
         seating: Seating,
-        outdone: Outdone,
+        superseded: Superseded,
         clock: fn() -> Now,
     ) -> Arc<VolumeTier> {
         let volume = Arc::new(volume);
@@ -87,11 +87,11 @@ impl VolumeTier {
             volume,
             name: seating.name,
             weight: AtomicU64::new(seating.weight),
-            trusted_from: AtomicU64::new(seating.trusted_from.number()),
-            is_doubted: AtomicBool::new(false),
-            dead_below: AtomicU64::new(seating.dead_below.number()),
+            suspect_before: AtomicU64::new(seating.suspect_before.number()),
+            has_missed_removal: AtomicBool::new(false),
+            dead_before: AtomicU64::new(seating.dead_before.number()),
             is_draining: AtomicBool::new(false),
-            outdone,
+            superseded,
             aside: Mutex::new(None),
             is_slow: AtomicBool::new(false),
             written: Written::default(),
@@ -161,18 +161,18 @@ impl VolumeTier {
     }
 
     /// Whether memory has had a newer version of an object before the volume came.
-    pub(crate) fn has_newer_in_memory(&self, digest: u128, number: u64) -> bool {
-        self.outdone.has(digest, number)
+    pub(crate) fn is_superseded(&self, digest: u128, number: u64) -> bool {
+        self.superseded.has(digest, number)
     }
 
     /// Takes out what memory has had newer versions of before the volume came, so that no later process finds
     /// it. May wait for the drive.
-    pub(crate) fn drop_outdone(&self) {
-        for digest in self.outdone.keys() {
+    pub(crate) fn drop_superseded(&self) {
+        for digest in self.superseded.keys() {
             for candidate in self.volume.find(digest) {
                 let found = self.volume.record_at((digest >> 64) as u64, candidate.place);
                 if let Ok(Some(record)) = found
-                    && self.outdone.has(record.digest, record.number)
+                    && self.superseded.has(record.digest, record.number)
                 {
                     self.remove(Named { digest, object: record.number });
                 }
@@ -221,35 +221,35 @@ impl VolumeTier {
         self.is_slow.store(is_slow, Ordering::Relaxed);
     }
 
-    /// What was asked for before this number of the ledger is asked about before it is used.
-    pub(crate) fn trusted_from(&self) -> Stamp {
-        Stamp::of(self.trusted_from.load(Ordering::Acquire))
+    /// What was asked for before this number of the ledger is revalidated before it is used.
+    pub(crate) fn suspect_before(&self) -> Stamp {
+        Stamp::of(self.suspect_before.load(Ordering::Acquire))
     }
 
-    /// What was asked for before that is asked about before it is used.
-    pub(crate) fn trust_from(&self, from: Stamp) {
-        self.trusted_from.fetch_max(from.number(), Ordering::AcqRel);
+    /// What was asked for before that number is revalidated before it is used.
+    pub(crate) fn suspect(&self, before: Stamp) {
+        self.suspect_before.fetch_max(before.number(), Ordering::AcqRel);
     }
 
-    /// It could not be told what was replaced: from here on all that it holds is asked about before it is
-    /// used.
-    pub(crate) fn doubt(&self, from: Stamp) {
-        self.trust_from(from);
-        self.is_doubted.store(true, Ordering::Release);
+    /// Notes that the volume could not be told of a removal. All that it holds and was asked for before that
+    /// number is revalidated before it is used.
+    pub(crate) fn note_failed_removal(&self, before: Stamp) {
+        self.suspect(before);
+        self.has_missed_removal.store(true, Ordering::Release);
     }
 
     /// Whether something that was to be removed may be there still, or again after a restart.
-    pub(crate) fn owes(&self) -> bool {
-        self.is_doubted.load(Ordering::Acquire) || self.volume.owes()
+    pub(crate) fn has_failed_removals(&self) -> bool {
+        self.has_missed_removal.load(Ordering::Acquire) || self.volume.has_failed_removals()
     }
 
     /// What was asked for before this number of the ledger is gone from here.
-    pub(crate) fn dead_below(&self) -> Stamp {
-        Stamp::of(self.dead_below.load(Ordering::Acquire))
+    pub(crate) fn dead_before(&self) -> Stamp {
+        Stamp::of(self.dead_before.load(Ordering::Acquire))
     }
 
-    pub(crate) fn set_dead_below(&self, until: Stamp) {
-        self.dead_below.fetch_max(until.number(), Ordering::AcqRel);
+    pub(crate) fn set_dead_before(&self, until: Stamp) {
+        self.dead_before.fetch_max(until.number(), Ordering::AcqRel);
     }
 
     /// How many records there may be under a digest. Looks at memory alone.
@@ -268,7 +268,7 @@ impl VolumeTier {
             being_written.values().any(|going| going.digest == digest && going.fate.strong_count() > 0)
         };
         self.state() == VolumeState::Ejected
-            || self.owes()
+            || self.has_failed_removals()
             || is_being_written()
             || !self.volume.find(digest).is_empty()
     }

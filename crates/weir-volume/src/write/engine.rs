@@ -38,7 +38,7 @@ use crate::write::books::Books;
 use crate::write::intake::{Command, Waiting};
 use crate::write::put::Ended;
 use crate::write::storing::Put;
-use crate::write::tasks::{Dropping, Lists, Owed, Recounting, Saving};
+use crate::write::tasks::{Dropping, FailedRemoval, Lists, Recounting, Saving};
 
 static PADDING: [u8; UNIT_BYTES as usize] = [0; UNIT_BYTES as usize];
 
@@ -88,7 +88,7 @@ pub(crate) struct Engine {
     /// What is wanted of the segment that is dropped next.
     saving: Option<Saving>,
     /// Removals that could not be written into the log; tried again before anything more is made durable.
-    owed: Vec<Owed>,
+    owed: Vec<FailedRemoval>,
     /// Removals that the log has, by object and digest, and that are not durable.
     said: Vec<(u64, u128)>,
     /// Files that could not be unlinked; tried again.

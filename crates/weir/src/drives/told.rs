@@ -44,7 +44,7 @@ pub(super) fn held(state: VolumeReport) -> VolumeUse {
     let VolumeReport { usage, sweeps, budget, .. } = state;
     VolumeUse {
         id: format!("{:032x}", state.id),
-        suspect: state.trusted_from > Stamp::of(0),
+        suspect: state.suspect_before > Stamp::of(0),
         weight: state.weight,
         objects: usage.objects,
         used_bytes: usage.used_bytes,

@@ -18,12 +18,12 @@ fn with_two_purges(power: &CrashDisk) -> u64 {
 fn assert_doubted(power: &CrashDisk, past: Past, last: u64) {
     let ledger = open(power).unwrap();
     assert_eq!(ledger.past(), past);
-    assert!(ledger.doubted().number() > last, "all that may have been purged is doubted");
-    assert_eq!(ledger.doubted(), ledger.current());
-    let doubted = ledger.doubted();
+    assert!(ledger.suspect_before().number() > last, "all that may have been purged is suspect");
+    assert_eq!(ledger.suspect_before(), ledger.current());
+    let suspect_before = ledger.suspect_before();
     drop(ledger);
     let later = open(power).unwrap();
-    assert_eq!((later.past(), later.doubted()), (Past::Whole, doubted), "it is not forgotten");
+    assert_eq!((later.past(), later.suspect_before()), (Past::Whole, suspect_before), "it is not forgotten");
 }
 
 #[test]
@@ -32,7 +32,7 @@ fn one_that_was_closed_killed_or_lost_its_power_is_whole() {
     assert_eq!(open(&power).unwrap().past(), Past::New);
     for seed in 0..50 {
         let ledger = open(&power).unwrap();
-        assert_eq!((ledger.past(), ledger.doubted().number()), (Past::Whole, 0));
+        assert_eq!((ledger.past(), ledger.suspect_before().number()), (Past::Whole, 0));
         purge(&ledger, &[site(seed)]).unwrap();
         ledger.step();
         if seed % 2 == 0 {
@@ -98,7 +98,7 @@ fn a_copy_from_before_is_known_by_its_second_place_and_by_the_register() {
     assert_doubted(&power, Past::Behind, last);
     let ledger = open_from(&both, last);
     assert_eq!(ledger.past(), Past::Behind);
-    assert!(ledger.doubted().number() > last);
+    assert!(ledger.suspect_before().number() > last);
 }
 
 #[test]
@@ -119,7 +119,7 @@ fn one_of_version_1_gets_an_id_and_is_believed() {
     let power = CrashDisk::new(1);
     power.put("ledger", Some(include_bytes!("../record/golden-1.ledger")));
     let first = open(&power).unwrap();
-    assert_eq!((first.past(), first.is_adopted(), first.doubted().number()), (Past::Whole, true, 0));
+    assert_eq!((first.past(), first.is_adopted(), first.suspect_before().number()), (Past::Whole, true, 0));
     let id = first.id();
     drop(first);
     let again = open(&power).unwrap();

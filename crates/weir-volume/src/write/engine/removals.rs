@@ -8,7 +8,7 @@ use crate::format::record::{Header, Kind, Place, Table};
 use crate::index::{KeyHash, Location, Locations};
 use crate::usage::Counters;
 use crate::write::put::Ended;
-use crate::write::tasks::{Dropping, Owed};
+use crate::write::tasks::{Dropping, FailedRemoval};
 
 impl Engine {
     /// Takes an object out, for good: also when the index is lost.
@@ -47,8 +47,8 @@ impl Engine {
                 _ => {}
             }
         }
-        self.owed.push(Owed { object, digest, locations, counted: taken });
-        self.shared.counters.owes.store(true, Ordering::Relaxed);
+        self.owed.push(FailedRemoval { object, digest, locations, counted: taken });
+        self.shared.counters.has_failed_removals.store(true, Ordering::Relaxed);
     }
 
     /// Writes into the log that an object is no more.
@@ -73,7 +73,7 @@ impl Engine {
         if self.said.is_empty() {
             return;
         }
-        let again = self.said.drain(..).map(|(object, digest)| Owed {
+        let again = self.said.drain(..).map(|(object, digest)| FailedRemoval {
             object,
             digest,
             // Those are out of the index, or owed themselves.
@@ -81,7 +81,7 @@ impl Engine {
             counted: Vec::new(),
         });
         self.owed.extend(again);
-        self.shared.counters.owes.store(true, Ordering::Relaxed);
+        self.shared.counters.has_failed_removals.store(true, Ordering::Relaxed);
     }
 
     /// Writes the removals that could not be written before. False while some cannot.

@@ -33,7 +33,7 @@ impl Engine {
         let is_durable = self.sync_all();
         if is_durable {
             // What was owed is said, and stays so.
-            self.shared.counters.owes.store(false, Ordering::Relaxed);
+            self.shared.counters.has_failed_removals.store(false, Ordering::Relaxed);
         }
         is_durable
     }

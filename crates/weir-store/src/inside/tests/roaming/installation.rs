@@ -116,11 +116,11 @@ impl Running {
         };
         let arrival = self.register.arrive(arriving, self.store.ledger()).unwrap();
         if arrival.distrust == Some(Distrust::Ahead) {
-            self.store.distrust(arrival.trusted_from);
+            self.store.distrust(arrival.suspect_before);
         }
         let seating = Seating {
-            trusted_from: arrival.trusted_from,
-            dead_below: arrival.dead_below,
+            suspect_before: arrival.suspect_before,
+            dead_before: arrival.dead_before,
             is_unknown: arrival.distrust == Some(Distrust::Unknown),
             ..Seating::of(path, 1)
         };

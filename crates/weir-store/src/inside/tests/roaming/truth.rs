@@ -140,7 +140,7 @@ impl Truth {
 
     /// A drive comes to an installation from another one: what is there is as old as may be.
     pub(super) fn wandered(&mut self, drive: usize, installation: usize) {
-        self.is_doubted(drive);
+        self.is_suspect(drive);
         for number in self.on(drive) {
             self.dead.remove(&(Place::Memory(installation), number));
         }
@@ -148,7 +148,7 @@ impl Truth {
     }
 
     /// What is on a drive is to be asked about.
-    pub(super) fn is_doubted(&mut self, drive: usize) {
+    pub(super) fn is_suspect(&mut self, drive: usize) {
         for number in self.on(drive) {
             let Copy { url, version } = self.copies[number];
             if version < self.version(url) {

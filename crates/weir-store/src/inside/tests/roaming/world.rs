@@ -218,7 +218,7 @@ impl World {
             );
         }
         if distrust.is_some() {
-            self.truth.is_doubted(at);
+            self.truth.is_suspect(at);
         }
         if distrust == Some(Distrust::Orphaned) {
             self.truth.is_dead(at, installation);
@@ -272,7 +272,7 @@ impl World {
                 drive.disk.fail_at(0, Fault::PowerCut);
             }
             attached.close();
-            if end == End::Stop && attached.owes() {
+            if end == End::Stop && attached.has_failed_removals() {
                 running.register.leave(attached.id(), true).unwrap();
             } else if end == End::Stop {
                 reached.push((attached.id(), attached.volume().reached()));
@@ -471,7 +471,7 @@ impl World {
         self.find(installation, number).is_some()
     }
 
-    /// A request: what is doubted or outdated is asked about, what is not held is fetched. Returns the
+    /// A request: what is suspect or outdated is asked about, what is not held is fetched. Returns the
     /// version that the client gets, and whether the origin was asked, or why it may not get it.
     pub(super) fn get(&mut self, installation: usize, number: u64) -> Result<(u64, Use), String> {
         let Some((found, place)) = self.find(installation, number) else {
@@ -481,7 +481,7 @@ impl World {
         let head = found.head();
         let copy = number_of(&head.stored);
         let flags = head.stored.facts.flags;
-        let is_asked = flags.has(StoredFlags::DOUBTED) || flags.has(StoredFlags::PURGED);
+        let is_asked = flags.has(StoredFlags::SUSPECT) || flags.has(StoredFlags::PURGED);
         let how = if is_asked { Use::Asked } else { Use::Plain };
         if let Some(why) = self.truth.objection(installation, place, copy, how) {
             return Err(why);
