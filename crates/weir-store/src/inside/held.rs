@@ -55,12 +55,12 @@ impl VolumeTier {
 
     /// Whether a generation is still being written, so that what is not found of it may be found in a moment.
     pub(crate) fn is_being_written(&self, generation: &Generation) -> bool {
-        self.fate(generation.object()).is_some_and(|fate| fate.ended().is_none())
+        self.status(generation.object()).is_some_and(|status| status.ended().is_none())
     }
 
     /// A wait for more of a generation that is still being written.
     pub(crate) fn writing(&self, generation: &Generation) -> Option<Writing> {
-        self.fate(generation.object())?.writing()
+        self.status(generation.object())?.writing()
     }
 
     /// Writes a generation's new head down, at most every [`REFRESH_INTERVAL`]. Where it cannot be, the old

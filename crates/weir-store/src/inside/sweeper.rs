@@ -93,7 +93,7 @@ pub(crate) enum Stuck {
 
 /// Where the sweeper is.
 #[derive(Debug, Clone, Copy, Default)]
-enum Course {
+enum Phase {
     /// Nothing is to be done.
     #[default]
     Idle,
@@ -107,7 +107,7 @@ enum Course {
 
 #[derive(Debug, Default)]
 pub(crate) struct Sweeper {
-    course: Course,
+    phase: Phase,
     /// Old objects that have ended and were not judged yet.
     ended: Vec<Named>,
     /// No pass begins before.
@@ -126,18 +126,18 @@ impl Sweeper {
         let is_due = inside.memory.ledger.newest().max(tier.dead_before()).number() > volume.swept();
         tier.sweeping.is_due.store(is_due, Ordering::Relaxed);
         if volume.health() != Health::Well {
-            self.course = Course::Idle;
+            self.phase = Phase::Idle;
             return;
         }
-        if let (Course::Idle, true) = (self.course, is_due) {
-            self.course = Course::Seen(inside.memory.ledger.current(), now);
+        if let (Phase::Idle, true) = (self.phase, is_due) {
+            self.phase = Phase::Seen(inside.memory.ledger.current(), now);
         }
         let is_crowded = inside.memory.ledger.is_crowded();
         let rests = |(since, time): (Now, Duration)| now.since(since.mono) < time;
-        match self.course {
-            Course::Seen(_, at) if now.since(at.mono) < DELAY && !is_crowded => {}
-            Course::Seen(..) if self.rests.is_some_and(rests) && !is_crowded => {}
-            Course::Idle => self.retire_swept(inside, now),
+        match self.phase {
+            Phase::Seen(_, at) if now.since(at.mono) < DELAY && !is_crowded => {}
+            Phase::Seen(..) if self.rests.is_some_and(rests) && !is_crowded => {}
+            Phase::Idle => self.retire_swept(inside, now),
             _ => self.go_on(inside, tier, now),
         }
     }
@@ -167,20 +167,20 @@ impl Sweeper {
                 self.rests = Some((ended, RETRY_AFTER));
             }
         }
-        (self.course, self.begun) = (Course::Idle, None);
+        (self.phase, self.begun) = (Phase::Idle, None);
     }
 
     /// As far as it goes at once.
     pub(crate) fn step(&mut self, inside: &Arc<Inside>, tier: &Arc<VolumeTier>) -> Result<(), Stuck> {
-        if let Course::Seen(until, _) = self.course {
+        if let Phase::Seen(until, _) = self.phase {
             tier.raise_barrier(until)?;
-            self.course = Course::Barred(until, tier.volume.durable_end());
+            self.phase = Phase::Barred(until, tier.volume.durable_end());
         }
-        if let Course::Barred(until, end) = self.course {
+        if let Phase::Barred(until, end) = self.phase {
             tier.search(inside, end)?;
-            self.course = Course::Searched(until);
+            self.phase = Phase::Searched(until);
         }
-        if let Course::Searched(until) = self.course {
+        if let Phase::Searched(until) = self.phase {
             self.conclude(inside, tier, until)?;
         }
         Ok(())
@@ -225,12 +225,12 @@ impl Sweeper {
     /// As [`Sweeper::pass`], on one of several volumes.
     #[cfg(test)]
     pub(crate) fn pass_on(&mut self, inside: &Arc<Inside>, tier: &Arc<VolumeTier>) -> Result<(), Stuck> {
-        if let Course::Idle = self.course {
-            self.course = Course::Seen(inside.memory.ledger.current(), (tier.clock)());
+        if let Phase::Idle = self.phase {
+            self.phase = Phase::Seen(inside.memory.ledger.current(), (tier.clock)());
         }
         let result = self.step(inside, tier);
         if !matches!(result, Err(Stuck::Arriving | Stuck::Behind)) {
-            self.course = Course::Idle;
+            self.phase = Phase::Idle;
         }
         result
     }
@@ -411,17 +411,17 @@ impl Pass<'_> {
         // All marks up to this one are judged by.
         let current = self.inside.memory.ledger.current().number();
         match self.judge(record) {
-            Fate::Stays => return Ok(()),
-            Fate::Goes => {
+            Verdict::Stays => return Ok(()),
+            Verdict::Goes => {
                 self.has_removed = true;
-                self.say(|volume| volume.sweep_out(named))?;
+                self.tell(|volume| volume.sweep_out(named))?;
             }
-            Fate::Outdated(stored) => {
+            Verdict::Outdated(stored) => {
                 let head = Bytes::from(codec::encode(&stored, (self.tier.clock)()));
                 let refresh = |volume: &Volume| {
                     volume.refresh(named.digest, named.object, head.clone(), current).is_ok()
                 };
-                self.say(refresh)?;
+                self.tell(refresh)?;
             }
         }
         self.acted.push(named);
@@ -429,12 +429,12 @@ impl Pass<'_> {
     }
 
     /// Says something to the writer; where its queue is full, once it has written.
-    fn say(&self, say: impl Fn(&Volume) -> bool) -> Result<(), Stuck> {
-        if say(self.volume) {
+    fn tell(&self, tell: impl Fn(&Volume) -> bool) -> Result<(), Stuck> {
+        if tell(self.volume) {
             return Ok(());
         }
         self.volume.sync().ok_or(Stuck::Failed)?;
-        if say(self.volume) { Ok(()) } else { Err(Stuck::Failed) }
+        if tell(self.volume) { Ok(()) } else { Err(Stuck::Failed) }
     }
 
     /// Makes durable what was done, and looks whether it was; more marks may have been made meanwhile.
@@ -453,33 +453,33 @@ impl Pass<'_> {
         if self.acted.is_empty() { Ok(()) } else { Err(Stuck::Failed) }
     }
 
-    fn judge(&self, record: &Record) -> Fate {
-        let Some((site, full)) = key::split(&record.key) else { return Fate::Stays };
+    fn judge(&self, record: &Record) -> Verdict {
+        let Some((site, full)) = key::split(&record.key) else { return Verdict::Stays };
         let key: CacheKey = key::cache_key(site, full);
         // What cannot be read cannot be used, but perhaps by another version; nor can it be told what
         // concerns it.
         let now = (self.tier.clock)();
-        let Ok(mut stored) = codec::decode(&record.head, now) else { return Fate::Goes };
+        let Ok(mut stored) = codec::decode(&record.head, now) else { return Verdict::Goes };
         if record.asked < self.tier.dead_before().number() {
-            return Fate::Goes;
+            return Verdict::Goes;
         }
         // What is written anew bears a number that would be trusted.
         if record.asked < self.tier.suspect_before().number() {
             stored.suspect(now.mono);
         }
         match self.inside.memory.ledger.judge(&key, &stored.tags, Stamp::of(record.stamp)) {
-            Judged::Alive => Fate::Stays,
-            Judged::Dead => Fate::Goes,
+            Judged::Alive => Verdict::Stays,
+            Judged::Dead => Verdict::Goes,
             Judged::Stale(since) => {
                 stored.outdate(since);
-                Fate::Outdated(Box::new(stored))
+                Verdict::Outdated(Box::new(stored))
             }
         }
     }
 }
 
 /// What becomes of a record.
-enum Fate {
+enum Verdict {
     Stays,
     Goes,
     Outdated(Box<Stored>),

@@ -18,7 +18,7 @@ use super::sweeping::{SweepCounts, SweepUsage, SweeperThread};
 use crate::budget::Charge;
 use crate::catalogue::{Catalogue, Recounted, Rows};
 use crate::ledger::Stamp;
-use crate::volume::{Fate, Health, Named, ReadError, Verified, Volume, VolumeUsage, codec, key};
+use crate::volume::{Health, Named, PutStatus, ReadError, Verified, Volume, VolumeUsage, codec, key};
 use crate::volume_state::VolumeState;
 
 /// How often, and how long apart, the rest of a body is offered to a volume that has no room for it.
@@ -63,7 +63,7 @@ pub(crate) struct VolumeTier {
 #[derive(Debug)]
 struct BeingWritten {
     digest: u128,
-    fate: Weak<Fate>,
+    status: Weak<PutStatus>,
 }
 
 /// How many bodies were written since the volume was attached.
@@ -265,7 +265,7 @@ impl VolumeTier {
     pub(crate) fn may_hold(&self, digest: u128) -> bool {
         let is_being_written = || {
             let being_written = self.being_written.lock();
-            being_written.values().any(|going| going.digest == digest && going.fate.strong_count() > 0)
+            being_written.values().any(|going| going.digest == digest && going.status.strong_count() > 0)
         };
         self.state() == VolumeState::Ejected
             || self.has_failed_removals()
@@ -274,17 +274,17 @@ impl VolumeTier {
     }
 
     /// Notes that an object is being written.
-    pub(crate) fn note_being_written(&self, number: u64, digest: u128, fate: &Arc<Fate>) {
+    pub(crate) fn note_being_written(&self, number: u64, digest: u128, status: &Arc<PutStatus>) {
         let mut being_written = self.being_written.lock();
-        being_written.insert(number, BeingWritten { digest, fate: Arc::downgrade(fate) });
+        being_written.insert(number, BeingWritten { digest, status: Arc::downgrade(status) });
         if being_written.len() > BEING_WRITTEN_LOOKED_THROUGH && being_written.len().is_power_of_two() {
-            being_written.retain(|_, going| going.fate.strong_count() > 0);
+            being_written.retain(|_, going| going.status.strong_count() > 0);
         }
     }
 
     /// What becomes of an object that is being written; `None` where it is not.
-    pub(crate) fn fate(&self, object: u64) -> Option<Arc<Fate>> {
-        self.being_written.lock().get(&object)?.fate.upgrade()
+    pub(crate) fn status(&self, object: u64) -> Option<Arc<PutStatus>> {
+        self.being_written.lock().get(&object)?.status.upgrade()
     }
 
     /// Takes an object out.

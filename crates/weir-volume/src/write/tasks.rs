@@ -60,7 +60,7 @@ pub(crate) struct FailedRemoval {
 
 /// The oldest segment, and what of it is to be kept.
 #[derive(Debug)]
-pub(crate) struct Saving {
+pub(crate) struct Reinsertion {
     pub(crate) number: u64,
     /// Used, and not looked at yet; the most used last.
     pub(crate) used: Vec<(u8, KeyHash, Location)>,
@@ -69,7 +69,7 @@ pub(crate) struct Saving {
     pub(crate) chosen: Option<Vec<(KeyHash, Location, Wanted)>>,
 }
 
-impl Saving {
+impl Reinsertion {
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
