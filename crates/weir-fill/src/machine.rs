@@ -99,7 +99,7 @@ pub enum Event {
     /// Its lead gave it up before it was begun.
     Withdrawn,
     /// Memory keeps only a window from here on, and the volume the whole.
-    OnDiskOnly,
+    Sunk,
     /// The store keeps only a window from here on.
     Outgrown,
     /// A reader took its seat.
@@ -252,8 +252,8 @@ impl Machine {
                 };
                 self.ended(End::Whole, Actions::WAKE.and(seal))
             }
-            (State::Filling { written, length, .. }, Event::OnDiskOnly | Event::Outgrown) => {
-                let storing = if event == Event::OnDiskOnly { Storing::Below } else { Storing::Window };
+            (State::Filling { written, length, .. }, Event::Sunk | Event::Outgrown) => {
+                let storing = if event == Event::Sunk { Storing::Below } else { Storing::Window };
                 let state = State::Filling { written, length, storing };
                 Machine { state, ..self }.unless_deserted(Actions::WAKE)
             }

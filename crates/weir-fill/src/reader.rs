@@ -192,7 +192,7 @@ impl Reader {
                 // It has come between two looks.
                 Act::Take => None,
                 Act::ReadBelow => self.read_below(bytes_max).await,
-                Act::LookBelow => self.look_on_disk().await,
+                Act::LookBelow => self.look_below().await,
                 Act::WaitFill => self.wait_fill(bytes_max).await,
                 Act::WaitGap => self.wait_gap(bytes_max).await,
                 Act::WaitWriting => self.wait_writing().await,
@@ -323,7 +323,7 @@ impl Reader {
         piece
     }
 
-    async fn look_on_disk(&mut self) -> Option<Piece> {
+    async fn look_below(&mut self) -> Option<Piece> {
         self.generation.look_on_disk().await;
         self.tried = Tried::Looked;
         if self.generation.gap(self.first()).is_none() {

@@ -404,8 +404,8 @@ impl Errand {
     /// back-pressure; a fill that ends meanwhile drops the rest.
     async fn push(&self, fill: &Fill, generation: &Generation, writer: &mut Writer, mut bytes: Bytes) {
         // Where memory is short what nobody has read yet must stay, unless it is read from the volume.
-        let is_on_disk_only = writer.is_writing_to_volume() && writer.window_bytes().is_some();
-        writer.let_go(if is_on_disk_only { u64::MAX } else { fill.transfer.front() });
+        let is_sunk = writer.is_writing_to_volume() && writer.window_bytes().is_some();
+        writer.let_go(if is_sunk { u64::MAX } else { fill.transfer.front() });
         let longest = clock::mono() + MEMORY_WAIT_MAX;
         while let Err(full) = writer.push(bytes) {
             bytes = full.rest;
@@ -444,7 +444,7 @@ impl Errand {
             // Nobody reads what a background refresh keeps only a window of.
             drop(self.seat.lock().take());
         } else if storing == Storing::Whole {
-            fill.apply(Event::OnDiskOnly);
+            fill.apply(Event::Sunk);
         }
     }
 }

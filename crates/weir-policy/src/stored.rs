@@ -41,9 +41,9 @@ impl Stored {
 
     /// Makes sure that it is not used again before it has been asked about, whatever it says of staleness: it
     /// comes from where it may have been replaced without anybody noticing.
-    pub fn suspect(&mut self, since: Instant) {
+    pub fn doubt(&mut self, since: Instant) {
         self.outdate(since);
-        self.facts.flags.insert(StoredFlags::SUSPECT);
+        self.facts.flags.insert(StoredFlags::DOUBTED);
         (self.facts.while_revalidate, self.facts.if_error) = (Duration::ZERO, Duration::ZERO);
     }
 }
@@ -83,7 +83,7 @@ impl StoredFlags {
     /// Stale before its time: it was purged softly.
     pub const PURGED: StoredFlags = StoredFlags(8);
     /// Perhaps replaced meanwhile: never without validation.
-    pub const SUSPECT: StoredFlags = StoredFlags(16);
+    pub const DOUBTED: StoredFlags = StoredFlags(16);
     /// The origin says itself how stale it may be where there is an error (stale-if-error, RFC 5861 §4).
     pub const NAMES_IF_ERROR: StoredFlags = StoredFlags(32);
 

@@ -150,7 +150,7 @@ fn objection(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<Revali
     if stored.facts.flags.has(StoredFlags::NO_CACHE) {
         return Some(RevalidateReason::NoCache);
     }
-    if stored.facts.flags.has(StoredFlags::SUSPECT) {
+    if stored.facts.flags.has(StoredFlags::DOUBTED) {
         return Some(RevalidateReason::Doubted);
     }
     let why = match stored.facts.flags.has(StoredFlags::PURGED) {
@@ -182,7 +182,7 @@ fn stale_use(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<StaleU
         return Some(StaleUse::WhileRevalidate);
     }
     let flags = stored.facts.flags;
-    let forbids = flags.has(StoredFlags::MUST_REVALIDATE) || flags.has(StoredFlags::SUSPECT);
+    let forbids = flags.has(StoredFlags::MUST_REVALIDATE) || flags.has(StoredFlags::DOUBTED);
     match ask.directives.max_stale {
         Some(MaxStale::Any) if !forbids => Some(StaleUse::MaxStale),
         Some(MaxStale::Seconds(taken)) if !forbids && staleness <= seconds(taken) => Some(StaleUse::MaxStale),
@@ -247,7 +247,7 @@ pub fn error_reusable(
         return None;
     }
     let flags = stored.facts.flags;
-    let needs_asking = flags.has(StoredFlags::NO_CACHE) || flags.has(StoredFlags::SUSPECT);
+    let needs_asking = flags.has(StoredFlags::NO_CACHE) || flags.has(StoredFlags::DOUBTED);
     if ask.directives.no_cache() || needs_asking {
         return None;
     }
@@ -279,7 +279,7 @@ pub fn error_reusable(
 /// route's own key.
 pub fn unreachable_window(stored: &Stored, rules: &StaleRules) -> Duration {
     let flags = stored.facts.flags;
-    let bonds = [StoredFlags::MUST_REVALIDATE, StoredFlags::NO_CACHE, StoredFlags::SUSPECT];
+    let bonds = [StoredFlags::MUST_REVALIDATE, StoredFlags::NO_CACHE, StoredFlags::DOUBTED];
     if bonds.iter().any(|bond| flags.has(*bond)) {
         return Duration::ZERO;
     }

@@ -6,7 +6,7 @@ mod numbers;
 mod power;
 mod quota;
 mod real;
-mod reinsertion;
+mod saving;
 mod scenes;
 mod sealed;
 mod stocks;

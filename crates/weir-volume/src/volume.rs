@@ -29,7 +29,7 @@ use crate::stock::Stock;
 use crate::threads::{Busy, Readers, start_writer};
 use crate::usage::{Counters, Health, VolumeUsage};
 use crate::write::intake::{Command, Intake};
-use crate::write::put::{PutError, PutStatus};
+use crate::write::put::{Ended, Fate};
 use crate::write::running::{Named, Running};
 use crate::write::storing::{End, Put as Started};
 
@@ -207,19 +207,19 @@ impl Volume {
     /// It is found once its first extent is written, in part, and otherwise when it is whole. Never waits.
     ///
     /// # Errors
-    /// [`PutError`]: it is not stored.
+    /// [`Ended`]: it is not stored.
     pub fn begin(
         self: &Arc<Volume>,
         key: &CacheKey,
         head: Bytes,
         stamp: u64,
         length: Option<u64>,
-    ) -> Result<Put, PutError> {
+    ) -> Result<Put, Ended> {
         if self.shared.is_shut_out((self.shared.owner_of)(&key.full), length) {
-            return Err(PutError::OverQuota);
+            return Err(Ended::OverQuota);
         }
         if !self.may_spend(head.len() as u64 + length.unwrap_or(1)) {
-            return Err(PutError::Spent);
+            return Err(Ended::Spent);
         }
         let object = self.next_object.fetch_add(1, Ordering::Relaxed);
         self.begin_as(object, key, head, stamp, length)
@@ -233,28 +233,28 @@ impl Volume {
         head: Bytes,
         stamp: u64,
         length: Option<u64>,
-    ) -> Result<Put, PutError> {
-        let status = PutStatus::new();
-        let put = Started::new(key.digest, key.full.clone(), head, stamp, length, Arc::clone(&status));
+    ) -> Result<Put, Ended> {
+        let fate = Fate::new();
+        let put = Started::new(key.digest, key.full.clone(), head, stamp, length, Arc::clone(&fate));
         if !self.running.begin(Named { digest: key.digest, object }, stamp) {
-            return Err(PutError::Removed);
+            return Err(Ended::Removed);
         }
         let begun = self.send(Command::Begin { object, put: Box::new(put) });
         begun.inspect_err(|_| self.running.end(object))?;
-        Ok(Put { volume: Arc::clone(self), object, digest: key.digest, status, is_open: true })
+        Ok(Put { volume: Arc::clone(self), object, digest: key.digest, fate, is_open: true })
     }
 
     /// Stores an object whose body is at hand.
     ///
     /// # Errors
-    /// [`PutError`]: it is not stored.
+    /// [`Ended`]: it is not stored.
     pub fn store(
         self: &Arc<Volume>,
         key: &CacheKey,
         head: Bytes,
         stamp: u64,
         body: &[Bytes],
-    ) -> Result<u64, PutError> {
+    ) -> Result<u64, Ended> {
         let length = body.iter().map(|part| part.len() as u64).sum();
         let put = self.begin(key, head, stamp, Some(length))?;
         let mut offset = 0;
@@ -269,27 +269,27 @@ impl Volume {
     /// several transfers may push.
     ///
     /// # Errors
-    /// [`PutError`]: nothing is added, as while it is being stored by another [`Put`].
-    pub fn resume(self: &Arc<Volume>, digest: u128, object: u64, stamp: u64) -> Result<Put, PutError> {
+    /// [`Ended`]: nothing is added, as while it is being stored by another [`Put`].
+    pub fn resume(self: &Arc<Volume>, digest: u128, object: u64, stamp: u64) -> Result<Put, Ended> {
         if !self.may_spend(1) {
-            return Err(PutError::Spent);
+            return Err(Ended::Spent);
         }
-        let status = PutStatus::new();
+        let fate = Fate::new();
         if !self.running.resume(Named { digest, object }, stamp) {
-            return Err(PutError::Failed);
+            return Err(Ended::Failed);
         }
-        let resumed = self.send(Command::Resume { object, digest, status: Arc::clone(&status) });
+        let resumed = self.send(Command::Resume { object, digest, fate: Arc::clone(&fate) });
         resumed.inspect_err(|_| self.running.end(object))?;
-        Ok(Put { volume: Arc::clone(self), object, digest, status, is_open: true })
+        Ok(Put { volume: Arc::clone(self), object, digest, fate, is_open: true })
     }
 
     /// Gives an object another head, after a 304; its body stays where it is. The stamp never falls.
     ///
     /// # Errors
-    /// [`PutError`]: it keeps the old one.
-    pub fn refresh(&self, digest: u128, object: u64, head: Bytes, stamp: u64) -> Result<(), PutError> {
+    /// [`Ended`]: it keeps the old one.
+    pub fn refresh(&self, digest: u128, object: u64, head: Bytes, stamp: u64) -> Result<(), Ended> {
         if !self.may_spend(head.len() as u64) {
-            return Err(PutError::Spent);
+            return Err(Ended::Spent);
         }
         self.send(Command::Refresh { object, digest, head, stamp })
     }
@@ -297,24 +297,24 @@ impl Volume {
     /// Takes an object out, for good. Durable with the next epoch.
     ///
     /// # Errors
-    /// [`PutError::QueueFull`] where not even this could be said: say it again.
-    pub fn remove(&self, digest: u128, object: u64) -> Result<(), PutError> {
+    /// [`Ended::QueueFull`] where not even this could be said: say it again.
+    pub fn remove(&self, digest: u128, object: u64) -> Result<(), Ended> {
         self.say(Command::Remove { object, digest })
     }
 
     /// Asks for something to be stored.
-    fn send(&self, command: Command) -> Result<(), PutError> {
+    fn send(&self, command: Command) -> Result<(), Ended> {
         if self.shared.counters.health() != Health::Well {
-            return Err(PutError::Failed);
+            return Err(Ended::Failed);
         }
         self.say(command)
     }
 
     /// What ends or removes is said to a volume that stores no more as well.
-    pub(super) fn say(&self, command: Command) -> Result<(), PutError> {
+    pub(super) fn say(&self, command: Command) -> Result<(), Ended> {
         self.intake.send(command).map_err(|_| {
             Counters::add(&self.shared.counters.queue_full, 1);
-            PutError::QueueFull
+            Ended::QueueFull
         })
     }
 
@@ -434,8 +434,8 @@ impl Volume {
     }
 
     /// Whether removals could not be written yet, so that after a restart something may be back.
-    pub fn has_failed_removals(&self) -> bool {
-        self.shared.counters.has_failed_removals.load(Ordering::Relaxed)
+    pub fn owes(&self) -> bool {
+        self.shared.counters.owes.load(Ordering::Relaxed)
     }
 
     /// Whether storing rests, since there was no room.
@@ -494,7 +494,7 @@ pub struct Put {
     volume: Arc<Volume>,
     object: u64,
     digest: u128,
-    status: Arc<PutStatus>,
+    fate: Arc<Fate>,
     is_open: bool,
 }
 
@@ -505,46 +505,46 @@ impl Put {
     }
 
     /// How it fares; shared with the volume for as long as it is being stored.
-    pub fn status(&self) -> &Arc<PutStatus> {
-        &self.status
+    pub fn fate(&self) -> &Arc<Fate> {
+        &self.fate
     }
 
     /// Why storing has ended before its time, if it has.
-    pub fn ended(&self) -> Option<PutError> {
-        self.status.ended()
+    pub fn ended(&self) -> Option<Ended> {
+        self.fate.ended()
     }
 
     /// Whether so many bytes may be pushed now: the queue has room for them, or storing has ended, which the
     /// push says.
     pub fn has_room(&self, bytes: u64) -> bool {
-        self.status.ended().is_some() || self.volume.intake.has_room(bytes)
+        self.fate.ended().is_some() || self.volume.intake.has_room(bytes)
     }
 
     /// Adds bytes of the body at an offset. What is held there already is not written again. Never waits.
     ///
     /// # Errors
-    /// [`PutError`]: nothing more is stored; end it as what was stored deserves.
-    pub fn push(&self, offset: u64, bytes: Bytes) -> Result<(), PutError> {
-        if let Some(ended) = self.status.ended() {
+    /// [`Ended`]: nothing more is stored; end it as what was stored deserves.
+    pub fn push(&self, offset: u64, bytes: Bytes) -> Result<(), Ended> {
+        if let Some(ended) = self.fate.ended() {
             return Err(ended);
         }
         if bytes.is_empty() {
             return Ok(());
         }
         if !self.volume.may_spend(bytes.len() as u64) {
-            self.status.end(PutError::Spent);
-            return Err(PutError::Spent);
+            self.fate.end(Ended::Spent);
+            return Err(Ended::Spent);
         }
         let sent = self.volume.send(Command::Body { object: self.object, offset, bytes });
-        sent.inspect_err(|ended| self.status.end(*ended))
+        sent.inspect_err(|ended| self.fate.end(*ended))
     }
 
     /// The body has come whole.
     ///
     /// # Errors
-    /// [`PutError`]: it was not stored, or in part, and is taken out.
-    pub fn finish(mut self, length: u64) -> Result<u64, PutError> {
-        if let Some(ended) = self.status.ended() {
+    /// [`Ended`]: it was not stored, or in part, and is taken out.
+    pub fn finish(mut self, length: u64) -> Result<u64, Ended> {
+        if let Some(ended) = self.fate.ended() {
             return Err(ended);
         }
         self.end(End::Whole(length)).map(|()| self.object)
@@ -554,12 +554,12 @@ impl Put {
     /// be of the same version.
     ///
     /// # Errors
-    /// [`PutError::QueueFull`] where this could not be said: what was published stays until it is evicted.
-    pub fn rest(mut self) -> Result<(), PutError> {
+    /// [`Ended::QueueFull`] where this could not be said: what was published stays until it is evicted.
+    pub fn rest(mut self) -> Result<(), Ended> {
         self.end(End::Rest)
     }
 
-    fn end(&mut self, end: End) -> Result<(), PutError> {
+    fn end(&mut self, end: End) -> Result<(), Ended> {
         self.is_open = false;
         let said = self.volume.say(Command::End { object: self.object, digest: self.digest, end });
         self.volume.running.end(self.object);

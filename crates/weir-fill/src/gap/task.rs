@@ -173,10 +173,10 @@ impl Errand {
         let end = self.copy(gap, &mut writer, part).await;
         let length = gap.generation.length();
         // What leaves memory as it comes is not whole there.
-        let is_on_disk_only =
+        let is_sunk =
             gap.transfer.start() == 0 && Some(writer.position()) == length && writer.is_on_disk_only();
         writer.rest();
-        if (is_on_disk_only || gap.generation.is_whole()) && !gap.generation.is_retired() {
+        if (is_sunk || gap.generation.is_whole()) && !gap.generation.is_retired() {
             watch::tell_stored(self.means.events(), &gap.generation);
         }
         end

@@ -101,8 +101,8 @@ impl Refill {
     /// Safe: what is on its way goes on while it is worth it.
     pub async fn confirm(&mut self, generation: &Arc<Generation>, wanted: Interval) -> Result<(), End> {
         let Means { desk, store, core, .. } = &*self.errand.means;
-        let is_being_written = store.is_being_written(generation) && !generation.is_filling();
-        if desk.bringing(*core, generation).is_some() || is_being_written {
+        let is_going_down = store.is_being_written(generation) && !generation.is_filling();
+        if desk.bringing(*core, generation).is_some() || is_going_down {
             return Ok(());
         }
         // What was being written a moment ago has come by now.
@@ -151,13 +151,13 @@ impl Refill {
             Some(Refused::Parts) => GapSeen::NoParts,
             Some(Refused::All) => GapSeen::Refused,
         };
-        let is_being_written = self.errand.means.store.is_being_written(generation);
-        let nearby = self.nearby(generation, rest.start, is_being_written);
-        Beyond { is_writing: is_being_written && !generation.is_filling(), nearby, gap, asking }
+        let is_going_down = self.errand.means.store.is_being_written(generation);
+        let nearby = self.nearby(generation, rest.start, is_going_down);
+        Beyond { is_writing: is_going_down && !generation.is_filling(), nearby, gap, asking }
     }
 
     /// How a running fill of this version stands to an offset.
-    fn nearby(&mut self, generation: &Arc<Generation>, offset: u64, is_being_written: bool) -> Nearby {
+    fn nearby(&mut self, generation: &Arc<Generation>, offset: u64, is_going_down: bool) -> Nearby {
         let Means { desk, core, .. } = &*self.errand.means;
         self.found = desk.bringing(*core, generation);
         let Some((seat, running)) = &self.found else { return Nearby::None };
@@ -167,7 +167,7 @@ impl Refill {
                 let is_apart = desk.memory.manner(generation.key().digest, now).is_none();
                 seat.fill().comes_soon(offset, now) || !is_apart || self.keeps_to_fill
             }
-            false if is_being_written || running.window_start() <= offset => true,
+            false if is_going_down || running.window_start() <= offset => true,
             // It is past what is wanted, and does not come back.
             false => return Nearby::None,
         };

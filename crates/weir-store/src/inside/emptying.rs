@@ -124,7 +124,7 @@ impl<'a> Emptying<'a> {
             stored.outdate(since);
         }
         if record.asked < self.from.suspect_before().number() {
-            stored.suspect(now.mono);
+            stored.doubt(now.mono);
         }
         Some(Bytes::from(codec::encode(&stored, now)))
     }

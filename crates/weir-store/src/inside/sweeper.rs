@@ -465,7 +465,7 @@ impl Pass<'_> {
         }
         // What is written anew bears a number that would be trusted.
         if record.asked < self.tier.suspect_before().number() {
-            stored.suspect(now.mono);
+            stored.doubt(now.mono);
         }
         match self.inside.memory.ledger.judge(&key, &stored.tags, Stamp::of(record.stamp)) {
             Judged::Alive => Verdict::Stays,

@@ -18,7 +18,7 @@ use super::sweeping::{SweepCounts, SweepUsage, SweeperThread};
 use crate::budget::Charge;
 use crate::catalogue::{Catalogue, Recounted, Rows};
 use crate::ledger::Stamp;
-use crate::volume::{Health, Named, PutStatus, ReadError, Verified, Volume, VolumeUsage, codec, key};
+use crate::volume::{Fate, Health, Named, ReadError, Verified, Volume, VolumeUsage, codec, key};
 use crate::volume_state::VolumeState;
 
 /// How often, and how long apart, the rest of a body is offered to a volume that has no room for it.
@@ -63,7 +63,7 @@ pub(crate) struct VolumeTier {
 #[derive(Debug)]
 struct BeingWritten {
     digest: u128,
-    status: Weak<PutStatus>,
+    status: Weak<Fate>,
 }
 
 /// How many bodies were written since the volume was attached.
@@ -240,7 +240,7 @@ impl VolumeTier {
 
     /// Whether something that was to be removed may be there still, or again after a restart.
     pub(crate) fn has_failed_removals(&self) -> bool {
-        self.has_missed_removal.load(Ordering::Acquire) || self.volume.has_failed_removals()
+        self.has_missed_removal.load(Ordering::Acquire) || self.volume.owes()
     }
 
     /// What was asked for before this number of the ledger is gone from here.
@@ -274,7 +274,7 @@ impl VolumeTier {
     }
 
     /// Notes that an object is being written.
-    pub(crate) fn note_being_written(&self, number: u64, digest: u128, status: &Arc<PutStatus>) {
+    pub(crate) fn note_being_written(&self, number: u64, digest: u128, status: &Arc<Fate>) {
         let mut being_written = self.being_written.lock();
         being_written.insert(number, BeingWritten { digest, status: Arc::downgrade(status) });
         if being_written.len() > BEING_WRITTEN_LOOKED_THROUGH && being_written.len().is_power_of_two() {
@@ -283,7 +283,7 @@ impl VolumeTier {
     }
 
     /// What becomes of an object that is being written; `None` where it is not.
-    pub(crate) fn status(&self, object: u64) -> Option<Arc<PutStatus>> {
+    pub(crate) fn status(&self, object: u64) -> Option<Arc<Fate>> {
         self.being_written.lock().get(&object)?.status.upgrade()
     }
 

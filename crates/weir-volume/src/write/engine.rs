@@ -10,9 +10,9 @@ mod evict;
 mod puts;
 mod quota;
 mod recount;
-mod reinsertion;
 mod removals;
 mod room;
+mod saving;
 mod sync;
 mod told;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -36,9 +36,9 @@ use crate::shared::Shared;
 use crate::usage::{Counters, Health};
 use crate::write::books::Books;
 use crate::write::intake::{Command, Waiting};
-use crate::write::put::PutError;
+use crate::write::put::Ended;
 use crate::write::storing::Put;
-use crate::write::tasks::{Dropping, FailedRemoval, Lists, Recounting, Reinsertion};
+use crate::write::tasks::{Dropping, Lists, Owed, Recounting, Saving};
 
 static PADDING: [u8; UNIT_BYTES as usize] = [0; UNIT_BYTES as usize];
 
@@ -86,11 +86,11 @@ pub(crate) struct Engine {
     /// What goes first of those who are at their quota.
     oldest_of: Lists,
     /// What is wanted of the segment that is dropped next.
-    reinsertion: Option<Reinsertion>,
+    saving: Option<Saving>,
     /// Removals that could not be written into the log; tried again before anything more is made durable.
-    failed_removals: Vec<FailedRemoval>,
+    owed: Vec<Owed>,
     /// Removals that the log has, by object and digest, and that are not durable.
-    unsynced_removals: Vec<(u64, u128)>,
+    said: Vec<(u64, u128)>,
     /// Files that could not be unlinked; tried again.
     stuck: Vec<Arc<Segment>>,
     /// Dropped segments that may still be read.
@@ -147,10 +147,10 @@ impl Engine {
             journal_bytes_min: start.journal_bytes_min,
             puts: HashMap::new(),
             dropping: None,
-            reinsertion: None,
+            saving: None,
             oldest_of: Lists::new(),
-            failed_removals: Vec::new(),
-            unsynced_removals: Vec::new(),
+            owed: Vec::new(),
+            said: Vec::new(),
             stuck: Vec::new(),
             leaving: Vec::new(),
             are_names_new: start.are_names_new,
@@ -180,11 +180,11 @@ impl Engine {
     }
 
     /// Whether anything may be written.
-    fn may_write(&self) -> Result<(), PutError> {
+    fn may_write(&self) -> Result<(), Ended> {
         match self.shared.counters.health() {
-            Health::Well if self.now < self.paused_until => Err(PutError::Full),
+            Health::Well if self.now < self.paused_until => Err(Ended::Full),
             Health::Well => Ok(()),
-            Health::ReadOnly | Health::Ejected => Err(PutError::Failed),
+            Health::ReadOnly | Health::Ejected => Err(Ended::Failed),
         }
     }
 
@@ -196,18 +196,18 @@ impl Engine {
         head: &[u8],
         table: Table<'_>,
         body: &[Bytes],
-    ) -> Result<Place, PutError> {
+    ) -> Result<Place, Ended> {
         self.may_write()?;
         let length = header.fit(key, head, table).record_bytes();
         if length > self.segment_bytes() - SEGMENT_HEADER_BYTES as u64 {
-            return Err(PutError::TooLarge);
+            return Err(Ended::TooLarge);
         }
         let is_room =
             self.open.as_ref().is_some_and(|open| open.segment.end() + length <= self.segment_bytes());
         if !is_room {
             self.open_next()?;
         }
-        let Some(open) = &self.open else { return Err(PutError::Failed) };
+        let Some(open) = &self.open else { return Err(Ended::Failed) };
         self.shared.note_stamp(header.stamp);
         let end = open.segment.end();
         let place = Place { segment: open.segment.number, unit: (end / UNIT_BYTES) as u32 };
@@ -229,7 +229,7 @@ impl Engine {
     }
 
     /// Closes the open segment and opens another.
-    fn open_next(&mut self) -> Result<(), PutError> {
+    fn open_next(&mut self) -> Result<(), Ended> {
         self.close_segment()?;
         self.room_for_segment()?;
         let mut number = self.next_segment;
@@ -259,7 +259,7 @@ impl Engine {
     }
 
     /// Makes the open segment durable and writes it no more.
-    fn close_segment(&mut self) -> Result<(), PutError> {
+    fn close_segment(&mut self) -> Result<(), Ended> {
         if self.open.is_none() {
             return Ok(());
         }
@@ -269,26 +269,26 @@ impl Engine {
                 open.segment.settle();
                 Ok(())
             }
-            None => Err(PutError::Failed),
+            None => Err(Ended::Failed),
         }
     }
 
     /// Counts an error of writing; after one that says "full", storing rests for a while.
-    fn note(&mut self, error: &std::io::Error) -> PutError {
+    fn note(&mut self, error: &std::io::Error) -> Ended {
         if self.shared.counters.note_write(error) {
             self.paused_until = self.now + FULL_PAUSE;
-            return PutError::Full;
+            return Ended::Full;
         }
-        PutError::Failed
+        Ended::Failed
     }
 
     /// The open segment has failed: it ends where it was last synced, and nothing after that counts.
-    fn spoil(&mut self, error: &std::io::Error) -> PutError {
+    fn spoil(&mut self, error: &std::io::Error) -> Ended {
         let ended = self.note(error);
         let Some(open) = self.open.take() else { return ended };
         let number = open.segment.number;
         let end = open.synced;
-        self.fail_unsynced();
+        self.unsay();
         self.forget_from(number, end);
         let lost: BTreeSet<u64> = self
             .puts
@@ -356,7 +356,7 @@ impl Engine {
             Some(counted) => Some(counted.clone()),
             None => self.shared.counted_at(location).ok(),
         };
-        self.shared.pending_removals.add(location);
+        self.shared.limbo.add(location);
         let was = self.shared.index.remove(hash, location);
         // Of a segment that is being dropped the journal has the entries until it has gone.
         let segment = self.shared.segments.place(location).map(|place| place.segment);
@@ -387,7 +387,7 @@ impl Engine {
     pub(crate) fn obey(&mut self, command: Command, waiting: Waiting) -> bool {
         match command {
             Command::Begin { object, put } => self.begin(object, *put),
-            Command::Resume { object, digest, status } => self.resume(object, digest, status),
+            Command::Resume { object, digest, fate } => self.resume(object, digest, fate),
             Command::Body { object, offset, bytes } => self.body(object, offset, &bytes, waiting),
             Command::End { object, digest, end } => self.end(object, digest, end),
             Command::Refresh { object, digest, head, stamp } => self.refresh(object, digest, head, stamp),

@@ -50,7 +50,7 @@ impl Untold {
 
 /// A removal that is in force in memory and that the log does not have yet.
 #[derive(Debug)]
-pub(crate) struct FailedRemoval {
+pub(crate) struct Owed {
     pub(crate) object: u64,
     pub(crate) digest: u128,
     pub(crate) locations: Locations,
@@ -60,7 +60,7 @@ pub(crate) struct FailedRemoval {
 
 /// The oldest segment, and what of it is to be kept.
 #[derive(Debug)]
-pub(crate) struct Reinsertion {
+pub(crate) struct Saving {
     pub(crate) number: u64,
     /// Used, and not looked at yet; the most used last.
     pub(crate) used: Vec<(u8, KeyHash, Location)>,
@@ -69,7 +69,7 @@ pub(crate) struct Reinsertion {
     pub(crate) chosen: Option<Vec<(KeyHash, Location, Wanted)>>,
 }
 
-impl Reinsertion {
+impl Saving {
     pub(crate) fn number(&self) -> u64 {
         self.number
     }

@@ -31,18 +31,18 @@ impl Engine {
 
     /// Saves some more of what is wanted of a segment. False once it may be dropped.
     fn is_saving(&mut self, number: u64) -> bool {
-        let own = self.reinsertion.take().filter(|reinsertion| reinsertion.number() == number);
-        let mut reinsertion = own.unwrap_or_else(|| self.begin_reinsertion(number));
-        let is_more = self.step_reinsertion(&mut reinsertion);
+        let own = self.saving.take().filter(|saving| saving.number() == number);
+        let mut saving = own.unwrap_or_else(|| self.begin_saving(number));
+        let is_more = self.step_saving(&mut saving);
         // What was written may have taken the segment with it.
-        self.reinsertion = is_more.then_some(reinsertion);
+        self.saving = is_more.then_some(saving);
         is_more
     }
 
     fn begin_dropping(&mut self, number: u64) -> Dropping {
-        self.shared.pending_removals.add_segment(number);
-        let failed = self.failed_removals.iter().flat_map(|failed| &failed.counted);
-        self.books.begin_dropping(&self.shared, number, failed);
+        self.shared.limbo.add_segment(number);
+        let owed = self.owed.iter().flat_map(|owed| &owed.counted);
+        self.books.begin_dropping(&self.shared, number, owed);
         Dropping { number, next_shard: 0, gone: 0, untold: Untold::default() }
     }
 
@@ -65,7 +65,7 @@ impl Engine {
         // What was removed of it must be durable before its file goes, or after a crash its entries would be
         // missed where they still count.
         if (0..self.shared.index.shards()).all(is_empty) && self.sync() {
-            self.shared.pending_removals.add_segment(number);
+            self.shared.limbo.add_segment(number);
             Counters::add(&self.shared.counters.segments_freed, 1);
             self.discard(&segment);
         }

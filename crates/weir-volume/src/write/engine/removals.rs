@@ -7,15 +7,15 @@ use crate::format::journal::Change;
 use crate::format::record::{Header, Kind, Place, Table};
 use crate::index::{KeyHash, Location, Locations};
 use crate::usage::Counters;
-use crate::write::put::PutError;
-use crate::write::tasks::{Dropping, FailedRemoval};
+use crate::write::put::Ended;
+use crate::write::tasks::{Dropping, Owed};
 
 impl Engine {
     /// Takes an object out, for good: also when the index is lost.
     pub(crate) fn remove(&mut self, object: u64, digest: u128) {
         let running = self.puts.remove(&object);
         if let Some(put) = &running {
-            put.status.end(PutError::Removed);
+            put.fate.end(Ended::Removed);
         }
         let locations = match &running {
             // Nothing of it was ever found.
@@ -24,7 +24,7 @@ impl Engine {
             None => self.shared.locate(digest, object),
         };
         let hash = KeyHash::of(digest);
-        if self.write_removal(object, digest).is_ok() {
+        if self.say_gone(object, digest).is_ok() {
             for location in locations {
                 self.unindex(hash, location, running.as_ref().map(|put| &put.counted));
             }
@@ -36,7 +36,7 @@ impl Engine {
         for location in &locations {
             let counted = running.as_ref().map(|put| put.counted.clone());
             let counted = counted.or_else(|| self.shared.counted_at(*location).ok());
-            self.shared.pending_removals.add(*location);
+            self.shared.limbo.add(*location);
             let was = self.shared.index.remove(hash, *location);
             match counted {
                 Some(counted) if was => {
@@ -47,12 +47,12 @@ impl Engine {
                 _ => {}
             }
         }
-        self.failed_removals.push(FailedRemoval { object, digest, locations, counted: taken });
-        self.shared.counters.has_failed_removals.store(true, Ordering::Relaxed);
+        self.owed.push(Owed { object, digest, locations, counted: taken });
+        self.shared.counters.owes.store(true, Ordering::Relaxed);
     }
 
     /// Writes into the log that an object is no more.
-    fn write_removal(&mut self, object: u64, digest: u128) -> Result<(), PutError> {
+    fn say_gone(&mut self, object: u64, digest: u128) -> Result<(), Ended> {
         let header = Header {
             kind: Kind::Gone,
             key_bytes: 0,
@@ -64,36 +64,36 @@ impl Engine {
             count: 0,
         };
         self.append(header, &[], &[], Table::Blocks(&[]), &[])?;
-        self.unsynced_removals.push((object, digest));
+        self.said.push((object, digest));
         Ok(())
     }
 
-    /// What was said since the last sync may be lost: it is failed again.
-    pub(super) fn fail_unsynced(&mut self) {
-        if self.unsynced_removals.is_empty() {
+    /// What was said since the last sync may be lost: it is owed again.
+    pub(super) fn unsay(&mut self) {
+        if self.said.is_empty() {
             return;
         }
-        let again = self.unsynced_removals.drain(..).map(|(object, digest)| FailedRemoval {
+        let again = self.said.drain(..).map(|(object, digest)| Owed {
             object,
             digest,
-            // Those are out of the index, or failed themselves.
+            // Those are out of the index, or owed themselves.
             locations: Locations::new(),
             counted: Vec::new(),
         });
-        self.failed_removals.extend(again);
-        self.shared.counters.has_failed_removals.store(true, Ordering::Relaxed);
+        self.owed.extend(again);
+        self.shared.counters.owes.store(true, Ordering::Relaxed);
     }
 
     /// Writes the removals that could not be written before. False while some cannot.
-    pub(super) fn retry_failed_removals(&mut self) -> bool {
-        while let Some(failed) = self.failed_removals.pop() {
-            if self.write_removal(failed.object, failed.digest).is_err() {
-                self.failed_removals.push(failed);
+    pub(super) fn pay_owed(&mut self) -> bool {
+        while let Some(owed) = self.owed.pop() {
+            if self.say_gone(owed.object, owed.digest).is_err() {
+                self.owed.push(owed);
                 return false;
             }
-            let hash = KeyHash::of(failed.digest);
-            self.pending.extend(failed.locations.into_iter().map(|location| Change::Remove(hash, location)));
-            for counted in &failed.counted {
+            let hash = KeyHash::of(owed.digest);
+            self.pending.extend(owed.locations.into_iter().map(|location| Change::Remove(hash, location)));
+            for counted in &owed.counted {
                 self.books.uncount_in_journal(&self.shared, counted);
             }
         }
@@ -101,10 +101,10 @@ impl Engine {
     }
 
     /// What is neither in the index nor said to be gone, after a frame that has said the rest.
-    pub(super) fn settle_pending_removals(&self) {
-        let failed = self.failed_removals.iter().flat_map(|failed| failed.locations.iter().copied());
+    pub(super) fn settle_limbo(&self) {
+        let owed = self.owed.iter().flat_map(|owed| owed.locations.iter().copied());
         let dropping = self.dropping.as_ref().map(Dropping::number);
-        self.shared.pending_removals.settle(failed, dropping.into_iter());
+        self.shared.limbo.settle(owed, dropping.into_iter());
     }
 
     /// A reader has found that a record is not what was stored.

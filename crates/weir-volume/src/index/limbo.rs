@@ -11,7 +11,7 @@ use crate::index::Location;
 
 /// Places and segments that are neither there for sure nor gone for sure. The writer fills and empties it.
 #[derive(Debug, Default)]
-pub(crate) struct PendingRemovals(Mutex<Between>);
+pub(crate) struct Limbo(Mutex<Between>);
 
 #[derive(Debug, Default)]
 struct Between {
@@ -19,7 +19,7 @@ struct Between {
     segments: HashSet<u64>,
 }
 
-impl PendingRemovals {
+impl Limbo {
     /// A record is about to leave the index.
     pub(crate) fn add(&self, location: Location) {
         self.0.lock().places.insert(location);

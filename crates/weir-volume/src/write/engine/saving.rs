@@ -17,9 +17,9 @@ use crate::index::{KeyHash, Location};
 use crate::read::reader::{Part, Position, Record, Wait};
 use crate::read::verify::entries_of;
 use crate::usage::Counters;
-use crate::write::put::{PutError, PutStatus};
+use crate::write::put::{Ended, Fate};
 use crate::write::reinsert::{Wanted, allowance_bytes, choose, uses_after};
-use crate::write::tasks::Reinsertion;
+use crate::write::tasks::Saving;
 
 /// How many that were used are looked at, those first that were used most.
 const LOOKED_AT_MAX: usize = 4096;
@@ -31,8 +31,8 @@ const DESCRIPTION_BYTES: u64 = 512;
 const STEP_BYTES: u64 = 1 << 20;
 
 impl Engine {
-    /// Begins to reinsert what is wanted of a segment.
-    pub(super) fn begin_reinsertion(&self, number: u64) -> Reinsertion {
+    /// Begins to save what is wanted of a segment.
+    pub(super) fn begin_saving(&self, number: u64) -> Saving {
         let mut used = Vec::new();
         for (shard, entry) in entries_of(&self.shared, number) {
             let hash = self.shared.index.hash_of(shard, entry);
@@ -44,30 +44,30 @@ impl Engine {
         used.sort_unstable_by_key(|(uses, _, location)| (*uses, *location));
         let superfluous = used.len().saturating_sub(LOOKED_AT_MAX);
         used.drain(..superfluous).for_each(|(_, hash, _)| self.shared.uses.set(hash, 0));
-        Reinsertion { number, used, found: Vec::new(), chosen: None }
+        Saving { number, used, found: Vec::new(), chosen: None }
     }
 
     /// Some more of it. True while there is more to do.
-    pub(super) fn step_reinsertion(&mut self, reinsertion: &mut Reinsertion) -> bool {
-        if let Some(chosen) = &mut reinsertion.chosen {
+    pub(super) fn step_saving(&mut self, saving: &mut Saving) -> bool {
+        if let Some(chosen) = &mut saving.chosen {
             let mut left = STEP_BYTES;
             while left > 0 {
                 let Some((hash, location, wanted)) = chosen.pop() else { return false };
                 left = left.saturating_sub(wanted.bytes);
-                if !self.reinsert(hash, location, wanted) {
+                if !self.save(hash, location, wanted) {
                     return false;
                 }
             }
             return true;
         }
         for _ in 0..LOOKED_AT_ONCE {
-            let Some((uses, hash, location)) = reinsertion.used.pop() else {
-                reinsertion.chosen = Some(self.choose(std::mem::take(&mut reinsertion.found)));
+            let Some((uses, hash, location)) = saving.used.pop() else {
+                saving.chosen = Some(self.choose(std::mem::take(&mut saving.found)));
                 return true;
             };
             let Ok(counted) = self.shared.counted_at(location) else { continue };
-            let bytes = counted.bytes_in(reinsertion.number) + DESCRIPTION_BYTES;
-            reinsertion.found.push((hash, location, Wanted { uses, bytes }));
+            let bytes = counted.bytes_in(saving.number) + DESCRIPTION_BYTES;
+            saving.found.push((hash, location, Wanted { uses, bytes }));
         }
         true
     }
@@ -82,7 +82,7 @@ impl Engine {
     }
 
     /// Writes an object again. False where no more may be written.
-    fn reinsert(&mut self, hash: KeyHash, location: Location, wanted: Wanted) -> bool {
+    fn save(&mut self, hash: KeyHash, location: Location, wanted: Wanted) -> bool {
         if self.may_write().is_err() || !self.shared.has_left(wanted.bytes) {
             return false;
         }
@@ -99,7 +99,7 @@ impl Engine {
         if most > room {
             return false;
         }
-        match self.write_again(record) {
+        match self.write_anew(record) {
             Ok(true) => {
                 self.shared.uses.set(hash, uses_after(wanted.uses));
                 Counters::add(&self.shared.uses.reinserted, 1);
@@ -114,27 +114,27 @@ impl Engine {
 
     /// Writes a record with what of its body lies in the same segment at the end of the log. False where that
     /// cannot be read.
-    fn write_again(&mut self, record: Record) -> Result<bool, PutError> {
+    fn write_anew(&mut self, record: Record) -> Result<bool, Ended> {
         let location = record.location;
         if record.is_object() {
             let Some(body) = self.read_run(&record, 0, record.length.unwrap_or(0)) else { return Ok(false) };
-            return self.write_object_again(&record, &body).map(|()| true);
+            return self.write_object_anew(&record, &body).map(|()| true);
         }
         let (object, digest) = (record.number, record.digest);
-        let status = PutStatus::new();
-        self.resume(object, digest, Arc::clone(&status));
+        let fate = Fate::new();
+        self.resume(object, digest, Arc::clone(&fate));
         let is_own = self.puts.get(&object).is_some_and(|put| put.published == Some(location));
-        if status.ended().is_some() || !is_own {
+        if fate.ended().is_some() || !is_own {
             self.puts.remove(&object);
             return Ok(false);
         }
-        let written = self.write_runs_again(&record);
+        let written = self.write_runs_anew(&record);
         self.puts.remove(&object);
         written
     }
 
     /// One run after the other, so that no more than one is in memory. False where one cannot be read.
-    fn write_runs_again(&mut self, record: &Record) -> Result<bool, PutError> {
+    fn write_runs_anew(&mut self, record: &Record) -> Result<bool, Ended> {
         let (object, number) = (record.number, record.segment());
         if let Some(put) = self.puts.get_mut(&object) {
             put.extents.retain(|extent| extent.place.segment != number);
@@ -148,7 +148,7 @@ impl Engine {
         self.publish(object).map(|()| true)
     }
 
-    fn write_object_again(&mut self, record: &Record, body: &[Bytes]) -> Result<(), PutError> {
+    fn write_object_anew(&mut self, record: &Record, body: &[Bytes]) -> Result<(), Ended> {
         let sums = block_sums(body.iter().map(|part| &part[..]));
         let count = body.iter().map(|part| part.len() as u64).sum::<u64>() as u32;
         let header = Header {
