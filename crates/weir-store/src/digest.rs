@@ -1,4 +1,4 @@
-//! Maps whose keys are digests already.
+//! Maps whose keys are digests.
 
 use std::hash::{BuildHasherDefault, Hasher};
 

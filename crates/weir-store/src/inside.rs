@@ -1,8 +1,8 @@
 //! The store's inside: memory and volumes joined.
 //!
-//! What arrives is written to a volume while it arrives ([`VolumeWrite`]) or later ([`Inside::write_later`]). What
-//! memory does not hold is looked for on the volumes ([`Ask`]) and loaded into the index: small bodies with
-//! their head, others as a place to read from. Whatever fails on a volume is a miss.
+//! A body is written to a volume while it arrives ([`VolumeWrite`]) or later ([`Inside::write_later`]). A
+//! look-up that memory cannot answer asks the volumes ([`Ask`]), and loads what they hold into the index:
+//! small bodies with their head, others as a place to read from. Whatever fails on a volume is a miss.
 
 mod background;
 mod emptying;
@@ -35,7 +35,7 @@ use crate::admission::Admission;
 use crate::ledger::Ledger;
 use crate::memory::{Limits, Memory};
 
-/// What the store's handles share.
+/// What all handles of a store share.
 #[derive(Debug)]
 pub(crate) struct Inside {
     pub(crate) memory: Memory,

@@ -1,12 +1,12 @@
 //! Generations and their bytes.
 //!
-//! The store keeps responses in memory and finds them again: an index by key, bodies of 64 KiB blocks with
-//! holes that are readable while they arrive, a ceiling in bytes that is never passed, and a ledger by which
-//! things die. It makes no HTTP decision: it carries heads and never reads one.
+//! The store keeps responses in memory and on volumes, and finds them again: an index by key, bodies of 64
+//! KiB blocks that are readable while they arrive, a ceiling of memory that is never passed, and a ledger of
+//! purges. It makes no HTTP decision: it carries heads and never reads one.
 //!
-//! A fill's course: [`Store::begin`] with the proof that the response may be stored, then [`Writer::push`]
-//! for each piece from the origin, then [`Writer::seal`]. A reader's course: [`Store::find`], then
-//! [`Generation::blocks`] or [`Generation::read`].
+//! A fill calls [`Store::begin`] with the proof that the response may be stored, [`Writer::push`] for each
+//! piece from the origin, then [`Writer::seal`]. A reader calls [`Store::find`], then [`Generation::blocks`]
+//! or [`Generation::read`].
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

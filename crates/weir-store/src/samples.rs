@@ -72,7 +72,7 @@ pub(crate) fn find_as(
     }
 }
 
-/// Reads `[start, …)` until something else than bytes comes.
+/// Reads `[start, …)` until something other than bytes comes.
 pub(crate) fn read_from(generation: &Generation, start: u64, max: usize) -> (Vec<u8>, Read) {
     let mut bytes = Vec::new();
     loop {

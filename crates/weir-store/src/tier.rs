@@ -1,5 +1,4 @@
-//! One volume as the tier below memory: what is asked of it and written there, by keys and numbers. It knows
-//! no generation.
+//! One volume as the tier below memory: reads and writes by keys and numbers. It knows no generation.
 
 mod day_budget;
 mod late;

@@ -1,4 +1,4 @@
-//! What the background thread is asked for.
+//! What the background thread is asked to do.
 
 use std::sync::Weak;
 
@@ -6,12 +6,12 @@ use crossbeam_channel::Sender;
 
 use crate::generation::Generation;
 
-/// What the thread is asked for.
+/// A task of the background thread.
 #[derive(Debug)]
 pub(crate) enum Task {
-    /// A generation in memory is used: it may have earned its place below.
+    /// A generation in memory was used: it may have earned its place on a volume.
     WriteLater(Weak<Generation>),
-    /// A volume has come: what memory alone holds may go down to it.
+    /// A volume has come: offer it what only memory holds.
     Offer,
     /// Write down what is to be remembered, and end.
     Stop(Sender<()>),

@@ -1,9 +1,9 @@
 //! The bytes of a generation: blocks of 64 KiB with holes while they arrive, a plain list once they are
 //! whole.
 //!
-//! States: *growing* (a map of slots under a mutex, held for as long as it takes to look one up; copying
-//! happens outside of it), then *sealed* (a list that never changes, read without a lock). There is no way
-//! back. It wakes nobody: whoever drives a [`crate::Writer`] tells the readers.
+//! States: *growing* (a map of slots under a mutex, held for a look-up; copying happens outside of it), then
+//! *sealed* (a list that never changes, read without a lock). A sealed body never grows again. A body wakes
+//! nobody: the caller of a [`crate::Writer`] wakes the readers.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -33,16 +33,16 @@ pub enum Piece {
 pub enum Read {
     /// Bytes from that offset on.
     Piece(Piece),
-    /// Not here yet, but a running [`crate::Writer`] will come past it.
+    /// Not here yet: a running [`crate::Writer`] will write it.
     NotYet,
     /// The offset is the end of the body, or beyond.
     End,
-    /// Not here, and no running writer brings it: the fill was abandoned, or its window has gone by. Plan
-    /// anew or cut.
+    /// Not here, and no running writer brings it: the fill was abandoned, or the window has moved past it.
+    /// Plan again, or cut.
     Gone,
 }
 
-/// A writer that is under way: its identity, where it writes next, where it will stop.
+/// A running writer: its identity, where it writes next, where it will stop.
 #[derive(Debug)]
 struct Running {
     id: u32,
@@ -57,13 +57,13 @@ struct Growing {
     writers: SmallVec<[Running; 1]>,
     writers_begun: u32,
     held_bytes: u64,
-    /// What is charged for parts that are not joined yet, and for slots.
+    /// The charge for parts that are not joined yet, and for slots.
     loose: Charge,
-    /// Bytes before it were dropped by the window.
+    /// The window has dropped the bytes before this offset.
     window_start: u64,
 }
 
-/// The sealed blocks: each of [`BLOCK_BYTES`] but the last.
+/// The sealed blocks: each of [`BLOCK_BYTES`], the last one may be shorter.
 #[derive(Debug)]
 enum Blocks {
     One(Bytes),
@@ -87,16 +87,16 @@ pub(crate) struct Body {
     growing: Mutex<Option<Box<Growing>>>,
 }
 
-/// What adding bytes came to.
+/// The result of adding bytes.
 pub(crate) enum Added {
     /// They are readable.
     Done,
-    /// They are readable, and the block is complete and wants to be joined: its number.
+    /// They are readable, and this block is complete and should be joined.
     Complete(u64),
 }
 
 impl Body {
-    /// An empty growing body. The `charge` of nothing fixes its budget.
+    /// An empty growing body. The empty `charge` fixes its budget.
     pub(crate) fn new(length: Option<u64>, charge: Charge) -> Body {
         Body {
             length: AtomicU64::new(length.unwrap_or(LENGTH_UNKNOWN)),
@@ -105,7 +105,7 @@ impl Body {
         }
     }
 
-    /// Lets a body grow of which nothing is in memory; the `charge` of nothing fixes its budget.
+    /// Lets a body grow of which nothing is in memory. The empty `charge` fixes its budget.
     pub(crate) fn grow(&self, charge: Charge) {
         let mut growing = self.growing.lock();
         if growing.is_none() && !self.is_whole() {
@@ -126,7 +126,7 @@ impl Body {
         body
     }
 
-    /// Makes a body whole that was elsewhere and has one block; false where it is whole already, or grows.
+    /// Adds the one block of a body that is on a volume. False where the body is whole already, or grows.
     pub(crate) fn load(&self, bytes: Bytes) -> bool {
         debug_assert_eq!(self.length(), Some(bytes.len() as u64));
         let growing = self.growing.lock();
@@ -149,7 +149,7 @@ impl Body {
         self.sealed.get().map(Blocks::as_slice)
     }
 
-    /// What is at `offset`: at most `max` bytes of it.
+    /// Reads at `offset`: at most `max` bytes.
     pub(crate) fn read(&self, offset: u64, max: usize) -> Read {
         if let Some(blocks) = self.blocks() {
             return read_sealed(blocks, offset, max);
@@ -158,7 +158,7 @@ impl Body {
         if let Some(blocks) = self.blocks() {
             return read_sealed(blocks, offset, max);
         }
-        // The length is looked at under the lock: the end of a transfer sets it before its writer leaves.
+        // The length is read under the lock: the end of a transfer sets it before its writer leaves.
         if self.length().is_some_and(|length| offset >= length) {
             return Read::End;
         }
@@ -171,7 +171,7 @@ impl Body {
         self.held_within(Interval { start: 0, end: u64::MAX })
     }
 
-    /// The part of an interval that can be read now. Walks over its blocks alone.
+    /// The part of an interval that can be read now. Walks over the blocks of that interval only.
     pub(crate) fn held_within(&self, within: Interval) -> Intervals {
         if !self.is_whole()
             && let Some(growing) = &*self.growing.lock()
@@ -197,7 +197,7 @@ impl Body {
         self.growing.lock().as_ref().map_or(0, |growing| growing.window_start)
     }
 
-    /// How many bytes a block has, as far as is known.
+    /// How many bytes a block has, as far as the length is known.
     fn block_bytes(&self, number: u64) -> usize {
         let start = number * BLOCK_BYTES as u64;
         let left = self.length().map_or(u64::MAX, |length| length.saturating_sub(start));
@@ -214,7 +214,7 @@ impl Body {
         Some(id)
     }
 
-    /// Takes a writer away; returns how many are left.
+    /// Removes a writer; returns how many are left.
     pub(crate) fn leave_writer(&self, id: u32) -> usize {
         let mut growing = self.growing.lock();
         let Some(growing) = growing.as_mut() else { return 0 };
@@ -223,7 +223,7 @@ impl Body {
     }
 
     /// Adds bytes that lie within one block, for the writer `id`. The `charge` covers them and a block's
-    /// overhead; what is not used of it is given back.
+    /// overhead; the rest of it is given back.
     pub(crate) fn add(&self, id: u32, offset: u64, bytes: Bytes, mut charge: Charge) -> Added {
         let number = offset / BLOCK_BYTES as u64;
         let at = (offset % BLOCK_BYTES as u64) as usize;
@@ -249,8 +249,7 @@ impl Body {
         if is_complete { Added::Complete(number) } else { Added::Done }
     }
 
-    /// Copies the parts of a complete block into one allocation of the right size; the lock is not held
-    /// meanwhile.
+    /// Copies the parts of a complete block into one allocation of the right size, without holding the lock.
     pub(crate) fn join(&self, number: u64) {
         let (parts, budget) = {
             let lock = self.growing.lock();
@@ -265,7 +264,7 @@ impl Body {
         self.install(number, joined.into_boxed_slice());
     }
 
-    /// Puts a joined block in the place of its parts, if they are still there.
+    /// Replaces the parts by their joined block, if they are still there.
     fn install(&self, number: u64, joined: Box<[u8]>) {
         let mut lock = self.growing.lock();
         let Some(growing) = lock.as_mut() else { return };
@@ -279,13 +278,13 @@ impl Body {
         drop(parts);
     }
 
-    /// Fixes the length of a body whose end has come.
+    /// Sets the length of a body whose end has come.
     pub(crate) fn end_at(&self, length: u64) {
         let _lock = self.growing.lock();
         let _ = self.length.compare_exchange(LENGTH_UNKNOWN, length, Ordering::AcqRel, Ordering::Acquire);
     }
 
-    /// Makes the body whole, if every byte is held; true if it is whole now.
+    /// Makes the body whole if every byte is held. True if it is whole now.
     pub(crate) fn seal(&self) -> bool {
         if self.is_whole() {
             return true;
@@ -317,8 +316,7 @@ impl Body {
         true
     }
 
-    /// Drops what is held elsewhere as well: the blocks of which all that is held lies in `elsewhere`, but
-    /// for those that a writer is at.
+    /// Drops the blocks whose bytes all lie in `elsewhere` too, except those that a writer writes.
     pub(crate) fn forget(&self, elsewhere: &Intervals) {
         let mut dropped = SmallVec::<[Slot; 4]>::new();
         let mut growing = self.growing.lock();
@@ -346,8 +344,8 @@ impl Body {
         growing.as_ref().is_none_or(|growing| matches!(growing.slots.get(&number), Some(Slot::Block(_))))
     }
 
-    /// Drops whole blocks that end at or before `start`, oldest first, until `bytes_max` were dropped.
-    /// Returns how many bytes were.
+    /// Drops whole blocks that end at or before `start`, the oldest first, until `bytes_max` were dropped.
+    /// Returns how many bytes were dropped.
     pub(crate) fn slide(&self, start: u64, bytes_max: u64) -> u64 {
         let mut dropped = SmallVec::<[Slot; 4]>::new();
         let mut growing = self.growing.lock();

@@ -1,7 +1,7 @@
-//! The head of a generation: what policy knows of the response, in memory of its own, and its printed form.
+//! The head of a generation: what policy knows of the response, and its printed form.
 //!
-//! The store reads no field. It copies all values into one allocation of the right size, since those of a
-//! response that has just come are slices of a connection's buffer, which a kept head would keep alive.
+//! The store reads no field. It copies all values into one allocation: those of a response that has just
+//! arrived are slices of a connection's buffer, which a kept head would keep alive.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -13,19 +13,19 @@ use weir_policy::{ETag, Stored};
 
 use crate::budget::Charge;
 
-/// What the allocator adds to an allocation, about.
+/// What the allocator adds to an allocation, roughly.
 pub(crate) const ALLOCATION_BYTES: u64 = 16;
 /// An entry of a [`HeaderMap`] with its place in the table.
 const FIELD_BYTES: u64 = 112;
-/// What a printed head has beside the fields: a status line, separators, fields of our own, reference counts.
+/// What a printed head has beside the fields: status line, separators, Weir's own fields, reference counts.
 const PRINTED_BYTES: u64 = 320;
 
-/// The head of a generation; replaced as a whole when a 304 freshens it.
+/// The head of a generation. A 304 replaces it as a whole.
 #[derive(Debug)]
 pub struct Head {
     /// What policy knows of the response.
     pub stored: Stored,
-    /// The serialised response head, once the edge has made one; its bytes are counted beforehand.
+    /// The serialised response head, once the edge has printed one. Its bytes are charged beforehand.
     pub printed: ArcSwapOption<Printed>,
     _charge: Charge,
 }
@@ -36,7 +36,7 @@ impl Head {
     }
 }
 
-/// A response head as it goes out, but for the fields that differ from response to response.
+/// A response head as it is sent, without the fields that differ from response to response.
 #[derive(Debug)]
 pub struct Printed {
     /// The number of the plan (configuration) under which it was printed; another plan prints its own.
@@ -45,8 +45,7 @@ pub struct Printed {
     pub head: Bytes,
 }
 
-/// A look at the present head. Cheap to get: no reference count is touched. Keep it short, and not over an
-/// `.await`.
+/// A borrowed head. It touches no reference count. Keep it short, and never over an `.await`.
 pub struct HeadRef(pub(crate) Guard<Arc<Head>>);
 
 impl HeadRef {
@@ -64,7 +63,7 @@ impl Deref for HeadRef {
     }
 }
 
-/// The same head, whose values lie in memory of their own.
+/// The same head with its values in memory of its own.
 pub(crate) fn detached(mut stored: Stored) -> Stored {
     let mut headers = HeaderMap::with_capacity(stored.headers.len());
     let mut values = BytesMut::with_capacity(stored.headers.values().map(HeaderValue::len).sum());
@@ -82,7 +81,7 @@ fn alone(value: &HeaderValue) -> HeaderValue {
     copied(value, Bytes::copy_from_slice(value.as_bytes()))
 }
 
-/// `bytes`, a copy of the value's own, as a value.
+/// `bytes` as a value; they are a copy of the value's own.
 fn copied(value: &HeaderValue, bytes: Bytes) -> HeaderValue {
     let mut copy = HeaderValue::from_maybe_shared(bytes).unwrap_or_else(|_| value.clone());
     copy.set_sensitive(value.is_sensitive());

@@ -1,8 +1,8 @@
 //! One block of a growing body: the parts that have arrived, sorted, without overlap, until they cover it;
 //! then the block itself.
 //!
-//! It knows neither budgets nor locks. Short parts are joined with their short neighbours in the manner of a
-//! binary counter, so that an origin that sends single bytes costs neither memory nor quadratic time.
+//! It knows neither budgets nor locks. Short parts are joined with their short neighbours like the digits of
+//! a binary counter, so that an origin that sends single bytes costs neither memory nor quadratic time.
 
 use bytes::{Bytes, BytesMut};
 use smallvec::SmallVec;
@@ -23,7 +23,7 @@ impl Part {
     }
 }
 
-/// What is held of one block.
+/// What one block holds.
 #[derive(Debug)]
 pub(crate) enum Slot {
     /// Parts as they arrived; they are charged to the body.
@@ -38,8 +38,7 @@ impl Slot {
         Slot::Loose(SmallVec::new())
     }
 
-    /// Adds bytes at an offset within the block; what is held already is kept. Returns how many bytes were
-    /// new.
+    /// Adds bytes at an offset within the block. Bytes that are held already stay. Returns how many were new.
     pub(crate) fn add(&mut self, at: usize, bytes: Bytes) -> usize {
         let Slot::Loose(parts) = self else { return 0 };
         if parts.last().is_none_or(|last| last.end() <= at) {
@@ -58,7 +57,7 @@ impl Slot {
         new
     }
 
-    /// What is held from `at` on, as far as it lies in one piece.
+    /// The bytes from `at` on, up to the end of the part that has them.
     pub(crate) fn at(&self, at: usize) -> Option<Bytes> {
         match self {
             Slot::Block(bytes) => (at < bytes.len()).then(|| bytes.slice(at..)),

@@ -1,7 +1,6 @@
-//! The thread beside the requests: it brings down what has earned its place since it arrived, also what
-//! memory held already when a volume came, takes out of the volume what was replaced by something that stayed
-//! in memory, lets the sketch age, tells the volumes the time, and writes down what is to be remembered. It
-//! ends with the inside.
+//! The background thread of the store. It writes to the volumes what has earned its place since it arrived,
+//! and what memory held when a volume came. It lets the sketch age, tells the volumes the time, and writes
+//! down the sketch and the budgets. It ends with the store.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
@@ -15,18 +14,18 @@ use super::{Inside, Keeper, VolumeWrite};
 use crate::admission::Task;
 use crate::generation::{Generation, Residence};
 
-/// How many tasks may wait; one more is not done, and found again at the next use.
+/// The most tasks that may wait. One more is dropped; the next use asks for it again.
 const TASKS_MAX: usize = 1024;
-/// How much of what memory alone holds is offered to a volume that comes: what is used most. The rest is,
-/// when it is used again.
+/// The most generations in memory that are offered to a volume that comes, the most used first. The rest is
+/// offered when it is used again.
 const OFFERED_MAX: usize = 1 << 16;
-/// How often it is offered what the volume could not take just then, once in [`TICK`].
+/// How often a body is offered again that the volume could not take, once in [`TICK`].
 const OFFERS_MAX: u32 = 60;
-/// After so many of them memory is looked through again.
+/// After so many rounds memory is searched again.
 const LOOKED_AGAIN_AT: [u32; 3] = [3, 15, 60];
-/// How often the time is told, and what was written today is written down.
+/// How often the volumes are told the time, and today's writes are written down.
 const TICK: Duration = Duration::from_secs(1);
-/// The sketch is written down so often at most.
+/// How often the sketch is written down, at most.
 const SKETCH_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Starts the thread, unless it runs.
@@ -46,7 +45,7 @@ pub(crate) fn start(inside: &Arc<Inside>, clock: fn() -> Now) -> std::io::Result
     let weak = Arc::downgrade(inside);
     let work = move || run(&weak, &tasks, &mut written_at, clock);
     std::thread::Builder::new().name("weir-admission".to_owned()).spawn(work)?;
-    // Of two that begin at once the later one's thread finds its tasks closed, and ends.
+    // Where two begin at once, the later thread finds its tasks closed, and ends.
     admission.set_tasks(sender);
     Ok(())
 }
@@ -60,7 +59,7 @@ fn run(inside: &Weak<Inside>, tasks: &Receiver<Task>, written_at: &mut Instant, 
         match task {
             Ok(Task::WriteLater(generation)) => {
                 if let Some(generation) = generation.upgrade() {
-                    // What is not taken is found again at its next use.
+                    // What was not taken is asked for again at its next use.
                     let _ = write_later(&inside, &generation);
                 }
             }
@@ -84,7 +83,7 @@ fn run(inside: &Weak<Inside>, tasks: &Receiver<Task>, written_at: &mut Instant, 
     }
 }
 
-/// When something is written down.
+/// When state is written down.
 #[derive(Clone, Copy)]
 enum Moment {
     At(Instant),
@@ -112,13 +111,13 @@ fn write_down(inside: &Inside, written_at: &mut Instant, moment: Moment) {
     }
 }
 
-/// What memory alone held when a volume came, the most used first: it came while there was no volume to take
-/// it, and of what is used most no use is noted any more.
+/// What only memory held when a volume came, the most used first. No volume could take it when it arrived,
+/// and of the most used no further use is noted.
 struct Offer {
     now: VecDeque<Weak<Generation>>,
-    /// What the volume could not take just then.
+    /// What the volume could not take.
     later: VecDeque<Weak<Generation>>,
-    /// How many [`TICK`]s ago it was made.
+    /// How many [`TICK`]s ago memory was searched.
     rounds: u32,
 }
 
@@ -148,8 +147,8 @@ impl Offer {
         }
     }
 
-    /// Once in [`TICK`]: offers again what was not taken, a bounded number of times, and now and then what
-    /// was still arriving, or was used most before it could be taken.
+    /// Once in [`TICK`]: offers again what was not taken, a bounded number of times. Now and then it searches
+    /// memory again, for bodies that were still arriving.
     fn again(&mut self, inside: &Inside) {
         self.rounds = self.rounds.saturating_add(1);
         if !self.now.is_empty() || self.rounds > OFFERS_MAX {
@@ -162,7 +161,7 @@ impl Offer {
     }
 }
 
-/// What became of something that is to be written to a volume.
+/// The result of writing a body later.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Written {
     /// It is being written, or there is nothing to be done for it.
@@ -171,7 +170,7 @@ enum Written {
     NotNow,
 }
 
-/// Brings a generation down that is whole in memory and has earned it.
+/// Writes a generation to a volume that is whole in memory and has earned it.
 fn write_later(inside: &Arc<Inside>, generation: &Arc<Generation>) -> Written {
     match inside.volumes.is_admitted(generation) {
         Some(true) => {}
@@ -191,10 +190,10 @@ fn write_later(inside: &Arc<Inside>, generation: &Arc<Generation>) -> Written {
 }
 
 impl Inside {
-    /// Begins to bring down what is whole and at rest in memory alone; `None` where it is not, where
-    /// something newer is on its way, or where nothing is taken.
+    /// Begins to write what is whole and at rest in memory only. `None` where it is not, where something
+    /// newer is arriving, or where no volume takes it.
     pub(crate) fn write_later(&self, generation: &Arc<Generation>) -> Option<VolumeWrite> {
-        // Under memory's lock, so that what is withdrawn afterwards is removed from the volume as well.
+        // Under memory's lock, so that a later withdrawal removes it from the volume as well.
         self.memory.while_at_rest(generation, || {
             let may = generation.object() == 0 && !generation.is_alone();
             if may { self.volumes.tiers.begin(generation) } else { None }

@@ -1,8 +1,9 @@
-//! Emptying a volume: what it holds goes to those that its keys belong to now, with its number, its stamp and
-//! its head, so that it is the same object there. It leaves the old place once it is durable at the new one.
+//! Emptying a volume: each object moves to the volume that its key belongs to now, with its number, its stamp
+//! and its head, so that it is the same object there. It is removed from the old place once it is durable at
+//! the new one.
 //!
-//! What is read and not yet there is served meanwhile; what is removed meanwhile is removed at both places
-//! ([`super::Tiers::remove`]), and looked for once more after it was moved.
+//! Meanwhile it is served from the old place. What is removed meanwhile is removed at both places
+//! ([`super::layout::Tiers::remove`]); after the move it is checked again.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;
@@ -19,7 +20,7 @@ use crate::volume::{Named, Part, Position, Put, ReadError, Record, codec, key};
 /// So many objects are looked at, or bytes moved, between two syncs.
 const BATCH_OBJECTS: usize = 256;
 const BATCH_BYTES: u64 = 32 << 20;
-/// The most that is read at once, in bytes.
+/// The largest read, in bytes.
 const READ_BYTES: usize = 256 << 10;
 
 /// What one pass over a volume that is being emptied did.
@@ -38,7 +39,7 @@ pub(crate) struct Emptying<'a> {
     inside: &'a Inside,
     from: &'a Arc<VolumeTier>,
     done: Emptied,
-    /// What was written elsewhere, and is not known to be durable there.
+    /// What was written elsewhere and is not durable there yet.
     batch: HashMap<u128, (Arc<VolumeTier>, Vec<Named>)>,
     looked: usize,
     bytes: u64,
@@ -49,8 +50,8 @@ impl<'a> Emptying<'a> {
         Emptying { inside, from, done: Emptied::default(), batch: HashMap::new(), looked: 0, bytes: 0 }
     }
 
-    /// Moves all that it meets. Blocks for as long as reading and writing that takes, with pauses as long as
-    /// the work; ends early when the volume is let go.
+    /// Moves all objects that it finds. Blocks for as long as reading and writing takes, with pauses as long
+    /// as the work. Ends early when the volume is detached.
     ///
     /// # Errors
     /// The drive fails.
@@ -61,7 +62,7 @@ impl<'a> Emptying<'a> {
             if !self.one(record) {
                 self.done.left += 1;
             }
-            // Also where nothing finds room: it pauses, and ends when it is to.
+            // Pause even where nothing finds room, and end when asked to.
             self.looked += 1;
             if self.looked >= BATCH_OBJECTS || self.bytes >= BATCH_BYTES {
                 self.settle();
@@ -76,11 +77,11 @@ impl<'a> Emptying<'a> {
         Ok(self.done)
     }
 
-    /// Moves one; false where it stays.
+    /// Moves an object. False where it stays.
     fn one(&mut self, record: &Record) -> bool {
         let named = Named { digest: record.digest, object: record.number };
         let Some(head) = self.head(record) else {
-            // It is dead, or of no use to anybody.
+            // It is dead, or cannot be used.
             self.from.remove(named);
             return true;
         };
@@ -92,7 +93,7 @@ impl<'a> Emptying<'a> {
                 self.note(&to, named, 0);
                 return true;
             }
-            // A move that was interrupted.
+            // A move was interrupted.
             to.remove(named);
             return false;
         }
@@ -129,7 +130,8 @@ impl<'a> Emptying<'a> {
         Some(Bytes::from(codec::encode(&stored, now)))
     }
 
-    /// Writes what is held of it to another volume; how many bytes, where all went well.
+    /// Writes what the volume holds of an object to another volume. Returns how many bytes, or `None` where
+    /// it failed.
     fn copy(&self, record: &Record, to: &Arc<VolumeTier>, head: Bytes, held: &Intervals) -> Option<u64> {
         let key = weir_policy::CacheKey::new(record.key.clone()).of_site(key::split(&record.key)?.0);
         let put = to.volume.begin_as(record.number, &key, head, record.stamp, record.length).ok()?;
@@ -168,12 +170,12 @@ impl<'a> Emptying<'a> {
         Some(run.end - run.start)
     }
 
-    /// Makes durable what was moved, and takes it out of its old place.
+    /// Makes the moved objects durable, and removes them from their old place.
     fn settle(&mut self) {
         for (to, all) in std::mem::take(&mut self.batch).into_values() {
             let is_durable = to.volume.sync().is_some();
-            // What was said to the old place before there was anything to remove at the new one is done there
-            // now.
+            // Removals that reached the old place before the object was at the new one are done after this
+            // sync.
             self.from.volume.sync();
             for named in all {
                 let has_moved = is_durable && to.volume.has_object(named);
@@ -183,7 +185,7 @@ impl<'a> Emptying<'a> {
                     self.from.remove(named);
                     self.done.moved += 1;
                 } else {
-                    // It was removed, or went, while it was being moved.
+                    // It was removed or evicted while it was being moved.
                     to.remove(named);
                 }
             }

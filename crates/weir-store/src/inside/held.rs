@@ -1,4 +1,4 @@
-//! What the volume holds of a generation that is in memory as well; and that it is used.
+//! What a volume knows of a generation in memory: its bytes there, its use, its new head.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,19 +11,19 @@ use crate::ledger::{Judged, Ledger};
 use crate::tier::{NotResident, OnDiskBody, VolumeTier, Wait};
 use crate::volume::{Named, Writing, codec, key};
 
-/// Two heads of one object are written down at least so far apart.
+/// The shortest time between two written heads of one object.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
 
 impl VolumeTier {
-    /// A generation was used that lies on the volume, or came from there.
+    /// Notes the use of a generation that lies on the volume.
     pub(crate) fn note_use(&self, generation: &Generation) {
         let key = generation.key();
         self.volume.note_use(key::digest(&key.full, key.site));
     }
 
-    /// The intervals of a generation's body that are held on the volume; `None` where it is not there. Never
-    /// waits for the drive: of what does not lie in the page cache all that memory has is taken to be below
-    /// as well.
+    /// The intervals of a generation's body that the volume holds; `None` where it holds none. Never waits
+    /// for the drive: where the record is not in the page cache, all that memory has is taken to be on the
+    /// volume as well.
     pub(crate) fn held_on_disk(&self, generation: &Generation) -> Option<Intervals> {
         let object = generation.object();
         if object == 0 {
@@ -35,14 +35,13 @@ impl VolumeTier {
         }
     }
 
-    /// Whether a generation lies on the volume, too. May wait for the drive.
+    /// Whether the volume has a generation too. May wait for the drive.
     pub(crate) fn holds(&self, generation: &Generation) -> bool {
         let (key, object) = (generation.key(), generation.object());
         object > 0 && self.volume.has_object(Named { digest: key::digest(&key.full, key.site), object })
     }
 
-    /// Says of a generation that began in memory where it lies on the volume, so that what lies there can
-    /// leave memory.
+    /// Notes where a generation that began in memory lies on the volume, so that memory can drop those bytes.
     pub(crate) fn attach(self: &Arc<VolumeTier>, generation: &Generation) {
         let object = generation.object();
         if object == 0 || generation.on_disk().is_some() {
@@ -53,7 +52,7 @@ impl VolumeTier {
         }
     }
 
-    /// Whether a generation is still being written, so that what is not found of it may be found in a moment.
+    /// Whether a generation is still being written, so that missing bytes may be there in a moment.
     pub(crate) fn is_being_written(&self, generation: &Generation) -> bool {
         self.status(generation.object()).is_some_and(|status| status.ended().is_none())
     }
@@ -63,12 +62,11 @@ impl VolumeTier {
         self.status(generation.object())?.writing()
     }
 
-    /// Writes a generation's new head down, at most every [`REFRESH_INTERVAL`]. Where it cannot be, the old
-    /// one stays, and what comes up with it is asked about earlier.
+    /// Writes a generation's new head, at most every [`REFRESH_INTERVAL`]. Where it cannot be written the old
+    /// one stays, and is revalidated earlier when it is loaded.
     pub(crate) fn refresh(&self, generation: &Generation, ledger: &Ledger) {
         let now = (self.clock)();
-        // A sweep waits for who is between these two: what it is to find dead must not move while it looks
-        // for it.
+        // A sweep waits for this lock: what it finds dead must not get a new head while it looks.
         let _gate = self.gate.read();
         let (key, stored) = (generation.key(), &generation.head().stored);
         if ledger.judge(key, &stored.tags, generation.stamp()) != Judged::Alive {

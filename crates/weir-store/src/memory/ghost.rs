@@ -1,19 +1,19 @@
-//! The ghosts of S3-FIFO: digests of what left the small queue unused, so that what comes back goes to the
-//! main queue.
+//! The ghosts of S3-FIFO: digests of what left the small queue unused. What comes back goes to the main
+//! queue.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::BuildHasherDefault;
 
 use crate::digest::Folded;
 
-/// What a ghost costs in memory, about: its place in the list and in the table.
+/// What a ghost costs in memory, roughly: its place in the list and in the table.
 pub(crate) const GHOST_BYTES: u64 = 40;
 
 /// A bounded first-in first-out set of digests.
 #[derive(Debug, Default)]
 pub(crate) struct Ghosts {
     order: VecDeque<(u64, u32)>,
-    /// Digest → the number of its latest entry in `order`; older entries of it there mean nothing.
+    /// Digest → the number of its latest entry in `order`. Older entries of it there count for nothing.
     numbers: HashMap<u64, u32, BuildHasherDefault<Folded>>,
     next: u32,
 }

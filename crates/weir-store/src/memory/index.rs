@@ -1,8 +1,8 @@
 //! The index of the RAM tier: key digest → the generations under it, newest first.
 //!
 //! Reading takes no lock and touches one reference count: that of the generation found. The index holds
-//! generations weakly (the queues and the writers own them), so that an evicted body's memory does not wait
-//! for the map's deferred reclamation; what it looks at meanwhile is the [`Label`]. It is changed under the
+//! generations weakly (the queues and the writers own them), so that the memory of an evicted body does not
+//! wait for the map's deferred reclamation; what it reads meanwhile is the [`Label`]. It is changed under
 //! memory's lock only.
 
 use std::sync::{Arc, Weak};
@@ -12,7 +12,7 @@ use smallvec::SmallVec;
 use crate::digest::{DigestMap, digest_map};
 use crate::generation::{Generation, Label};
 
-/// How many generations a key may have.
+/// The most generations under one key.
 pub const VARIANTS_MAX: usize = 32;
 
 /// One generation as the index sees it.
@@ -62,7 +62,7 @@ impl Index {
         self.objects.len()
     }
 
-    /// Adds a generation, where its sequence belongs. Under memory's lock.
+    /// Adds a generation at the place of its sequence number. Under memory's lock.
     pub(crate) fn insert(&self, generation: &Arc<Generation>) {
         let digest = generation.label.key.digest;
         let objects = self.objects.pin();

@@ -1,10 +1,10 @@
-//! Who goes when space is needed: S3-FIFO by bytes (Yang et al., "FIFO queues are all you need for cache
-//! eviction", SOSP '23): a small queue for what is new, a main queue for what was used twice, ghosts of what
-//! was not.
+//! Which generations leave when space is needed: S3-FIFO by bytes (Yang et al., "FIFO queues are all you need
+//! for cache eviction", SOSP '23). A small queue holds what is new, a main queue what was used twice, ghosts
+//! remember what was not.
 //!
-//! Pure bookkeeping under its owner's lock. Two departures from the paper, both for predictability: what is
-//! being read at the moment is passed over, since dropping it would free nothing; and a search ends after a
-//! fixed number of steps.
+//! Pure bookkeeping under its owner's lock. It departs from the paper twice, to stay predictable: it passes
+//! over what is being read, since dropping that would free nothing; and a search ends after a fixed number of
+//! steps.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ use crate::generation::{Generation, NO_PLACE};
 
 /// The share of the small queue in percent.
 const SMALL_PERCENT: u64 = 10;
-/// From so many uses on, what leaves the small queue goes to the main queue.
+/// With so many uses a generation that leaves the small queue goes to the main queue.
 const USES_FOR_MAIN: u8 = 2;
-/// After so many steps without a victim, what was used goes as well.
+/// After so many steps without a victim, used generations leave as well.
 const STEPS_GENTLE_MAX: usize = 512;
 /// After so many steps a search ends, whatever it has found.
 const STEPS_MAX: usize = 4096;
@@ -60,13 +60,13 @@ impl Queue {
     }
 }
 
-/// What a step came to.
+/// The result of a step.
 enum Step {
-    /// It goes, and this is what it weighs.
+    /// It leaves, and weighs this much.
     Leaves(Arc<Generation>, u64),
     /// It was used, and has one more turn.
     Stays,
-    /// Somebody reads it.
+    /// A reader holds it.
     IsRead,
 }
 
@@ -146,7 +146,7 @@ impl Queues {
         }
     }
 
-    /// Takes out what should go first, until it weighs `need_bytes` or nothing more can go.
+    /// Takes out what should leave first, until it weighs `need_bytes` or nothing more can leave.
     pub(crate) fn pick(&mut self, need_bytes: u64) -> Victims {
         let mut victims = Victims::new();
         let (mut freed, mut passed_over) = (0, 0);
@@ -154,7 +154,7 @@ impl Queues {
             if freed >= need_bytes {
                 break;
             }
-            // A main queue of which everything is being read at the moment has nothing to give.
+            // While readers hold all of the main queue, it has nothing to give.
             let is_main_stuck = passed_over >= self.main.count;
             let from_small = self.small.bytes > self.small_bytes_max || is_main_stuck;
             let oldest = if from_small { self.small.oldest } else { self.main.oldest };
@@ -174,7 +174,7 @@ impl Queues {
         victims
     }
 
-    /// One step of S3-FIFO at the old end of a queue: the generation there goes, or moves on.
+    /// One step of S3-FIFO at the old end of a queue: the generation there leaves, or moves on.
     fn step(&mut self, place: u32, is_gentle: bool) -> Step {
         let node = self.node(place);
         let (home, weight_bytes) = (node.home, node.weight_bytes);

@@ -1,5 +1,5 @@
-//! How memory is shared out: what is charged, what is evicted for it, what is kept free for bodies on their
-//! way. It must not drop what a reader has not read.
+//! How memory is shared out: what is charged, what is evicted for it, and what is kept free for bodies that
+//! arrive.
 
 use std::sync::atomic::Ordering;
 
@@ -10,14 +10,14 @@ use crate::generation::{BLOCK_BYTES, Residence, Retirement};
 
 /// One block as it is charged.
 const BLOCK_CHARGE_BYTES: u64 = BLOCK_BYTES as u64 + BLOCK_OVERHEAD_BYTES;
-/// What a body can go on with: twice what comes in one piece, the blocks at both ends, and the one that a
-/// reader holds.
+/// How much a body needs to go on: twice what arrives in one piece, the blocks at both ends, and the one that
+/// a reader holds.
 const RESERVE_BLOCKS: u64 = 5;
-/// What is reserved for one body is at most so much of the memory, and a block at least.
+/// A reserve is at most this part of the memory, and at least a block.
 const RESERVES_MIN: u64 = 32;
 
 impl Memory {
-    /// Takes bytes of the budget, evicting as needed. `None` when nothing more can go.
+    /// Takes bytes of the budget, evicting as needed. `None` when nothing more can leave.
     pub(crate) fn charge(&self, bytes: u64) -> Option<Charge> {
         loop {
             if let Some(charge) = self.budget.charge(bytes) {
@@ -29,7 +29,7 @@ impl Memory {
         }
     }
 
-    /// Evicts what weighs `need_bytes` together; false when there was nothing.
+    /// Evicts generations that weigh `need_bytes` together. False when there was none.
     fn evict(&self, need_bytes: u64) -> bool {
         let victims = {
             let mut state = self.state.lock();
@@ -47,8 +47,8 @@ impl Memory {
         !victims.is_empty()
     }
 
-    /// Keeps memory free for a body of which so many bytes are to come, evicting as needed. `None` where
-    /// readers and other bodies on their way hold too much: what cannot be had now is not waited for.
+    /// Keeps memory free for a body with so many bytes to come, evicting as needed. `None` where readers and
+    /// other arriving bodies hold too much. It never waits.
     pub(crate) fn reserve(&self, coming_bytes: u64) -> Option<Reserve> {
         let most = self.limits.memory_bytes / RESERVES_MIN;
         let most = most.clamp(BLOCK_CHARGE_BYTES, RESERVE_BLOCKS * BLOCK_CHARGE_BYTES);
@@ -68,10 +68,9 @@ impl Memory {
         }
     }
 
-    /// Whether more than five eighths of the memory are taken by bodies on their way, by what their readers
-    /// had not read when they were whole, by what is reserved for them, and by what readers hold of bodies
-    /// that have left. So a body of half of the memory has room beside a few others, and the rest is left for
-    /// whatever comes next.
+    /// Whether more than five eighths of the memory are taken by arriving bodies, by what their readers had
+    /// not read when they were whole, by reserves, and by what readers hold of bodies that have left. So a
+    /// body of half of the memory has room beside a few others, and the rest is left for the next ones.
     pub(crate) fn is_scarce(&self) -> bool {
         let most = self.limits.memory_bytes / 8 * 5;
         let used = self.budget.used_bytes() + self.budget.reserved_bytes();
@@ -99,7 +98,7 @@ impl Memory {
         share.clamp(self.limits.window_bytes_min(), self.limits.window_bytes)
     }
 
-    /// Notes that readers have so many bytes of a whole body before them.
+    /// Counts bytes of a whole body that readers have not read yet.
     pub(crate) fn lag(&self, bytes: u64) -> Lag {
         Lag::new(&self.shares, bytes)
     }

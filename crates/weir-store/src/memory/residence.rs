@@ -12,10 +12,10 @@ use crate::budget::{BLOCK_OVERHEAD_BYTES, block};
 use crate::generation::{Generation, Head, Label, NO_PLACE, Residence, Retirement, head_bytes};
 use crate::ledger::{Judged, Stamp};
 
-/// How many generations leave under one lock, where many do.
+/// The most generations that leave under one lock.
 const LEAVING_AT_ONCE: usize = 256;
 
-/// The lock, and what has left under it: that is freed after the lock.
+/// The lock, and what has left under it, which is freed after the lock.
 pub(super) struct Change<'a> {
     memory: &'a Memory,
     pub(super) state: MutexGuard<'a, State>,
@@ -27,14 +27,14 @@ impl Memory {
         Change { memory: self, state: self.state.lock(), retired: Victims::new() }
     }
 
-    /// Whether a soft mark concerns a generation, or has done so since its head came.
+    /// Whether a soft mark concerns a generation, or did since its head came.
     pub(crate) fn is_soft(&self, label: &Label) -> bool {
         label.head.load().stored.facts.flags.has(StoredFlags::PURGED)
             || matches!(self.judge(label), Judged::Stale(_))
     }
 
-    /// Makes a generation stale that a soft mark concerns, and stamps it again. False when it is dead by now:
-    /// because of a hard mark, or because there is no memory for the head that says so.
+    /// Makes a generation stale that a soft mark concerns, and stamps it again. False where it is dead by
+    /// now: a hard mark concerns it, or memory has no room for the head that says so.
     pub(crate) fn soften(&self, generation: &Arc<Generation>) -> bool {
         let label = &generation.label;
         loop {
@@ -46,7 +46,7 @@ impl Memory {
             match (self.judge(label), charge) {
                 (Judged::Alive, _) => return true,
                 (Judged::Stale(since), Some(charge)) => {
-                    // Another head came meanwhile: that one is to be made stale.
+                    // Another head came meanwhile: make that one stale.
                     if !Arc::ptr_eq(&old, &label.head.load()) {
                         continue;
                     }
@@ -63,7 +63,7 @@ impl Memory {
         }
     }
 
-    /// Puts a generation that begins to fill into the index, unless a mark has made it dead already.
+    /// Adds a generation that begins to arrive to the index, unless a mark has made it dead already.
     pub(crate) fn begin(&self, generation: &Arc<Generation>) {
         let mut change = self.change();
         if self.judge(&generation.label) == Judged::Dead {
@@ -101,7 +101,7 @@ impl Memory {
         if is_at_rest { then() } else { None }
     }
 
-    /// Makes a generation whose last writer has left a resident. Older ones of its variant are replaced.
+    /// Makes a generation resident whose last writer has left. Older ones of its variant are replaced.
     pub(crate) fn publish(&self, generation: &Arc<Generation>) {
         let mut change = self.change();
         if generation.residence() == Residence::Filling {
@@ -109,7 +109,7 @@ impl Memory {
         }
     }
 
-    /// Gives a generation that was loaded from a volume its body of one block, where memory can be had.
+    /// Gives a generation that was loaded from a volume its body of one block, if memory has room.
     pub(crate) fn load_body(&self, generation: &Arc<Generation>, bytes: &[u8]) {
         let Some(charge) = self.charge(bytes.len() as u64 + BLOCK_OVERHEAD_BYTES) else { return };
         let mut change = self.change();
@@ -122,21 +122,21 @@ impl Memory {
         change.retired.extend(owner);
     }
 
-    /// Takes older generations of a variant out whose newest one lies on the volume alone.
+    /// Retires the older generations of a variant whose newest one is on a volume only.
     pub(crate) fn replace_older(&self, newest: &Generation) {
         let mut change = self.change();
         let all = self.index.all(newest.label.key.digest);
         let label = &newest.label;
         let is_older = |other: &Label| other.sequence < label.sequence && takes_place_of(label, other);
-        // A part of it that was loaded meanwhile is the very same.
+        // A part of the same object that was loaded meanwhile stays.
         for other in all.iter().filter(|other| is_older(&other.label) && !other.is_same(newest)) {
             change.withdraw(other, Retirement::Replaced);
         }
         change.retired.extend(all);
     }
 
-    /// Adds a generation that was loaded from a volume, unless it is there already. It is older than all that
-    /// began here.
+    /// Adds a generation that was loaded from a volume, unless it is there already. It counts as older than
+    /// all that began in memory.
     pub(crate) fn add_loaded(&self, generation: &Arc<Generation>) {
         let mut change = self.change();
         let all = self.index.all(generation.label.key.digest);
@@ -150,12 +150,12 @@ impl Memory {
         change.retired.extend(all);
     }
 
-    /// Takes a generation out of the store; its readers may go on.
+    /// Takes a generation out of the store. Its readers may go on.
     pub(crate) fn retire(&self, generation: &Arc<Generation>, why: Retirement) {
         self.change().withdraw(generation, why);
     }
 
-    /// Takes the dead generations of a digest out.
+    /// Retires the dead generations of a digest.
     pub(crate) fn retire_dead(&self, digest: u128) {
         let mut change = self.change();
         let all = self.index.all(digest);
@@ -165,7 +165,7 @@ impl Memory {
         change.retired.extend(all);
     }
 
-    /// Evicts all generations that `is_lost` names.
+    /// Evicts all generations for which `is_lost` is true.
     pub(crate) fn evict_where(&self, is_lost: impl Fn(&Generation) -> bool) {
         let mut lost: Vec<Arc<Generation>> = Vec::new();
         self.index.each(|generation| {
@@ -179,8 +179,8 @@ impl Memory {
         }
     }
 
-    /// Turns a resting generation into a filling one, for a further writer. No sweep stamps it while it
-    /// fills, so it is stamped now.
+    /// Turns a resident generation into a filling one, for a further writer. A sweep stamps no filling one,
+    /// so it is stamped now.
     pub(crate) fn refill(&self, generation: &Arc<Generation>) {
         let until = self.ledger.current();
         let mut change = self.change();
@@ -194,9 +194,10 @@ impl Memory {
         }
     }
 
-    /// Gives a generation a new head and stamp; one that was evicted or invalidated meanwhile comes back, if
-    /// it is whole and not dead. What was asked before a mark that concerns it changes nothing of what has
-    /// been stamped since, and is stale or dead by the mark otherwise. True when it is in the store.
+    /// Gives a generation a new head and stamp. One that was evicted or invalidated meanwhile comes back if
+    /// it is whole and not dead. A head that was asked for before a mark that concerns it changes nothing
+    /// where the generation has been stamped since; otherwise the mark makes it stale or dead. True when the
+    /// generation is in the store.
     pub(crate) fn freshen(&self, generation: &Arc<Generation>, mut head: Head, stamp: Stamp) -> bool {
         let label = &generation.label;
         let mut change = self.change();
@@ -226,8 +227,8 @@ impl Memory {
         is_kept
     }
 
-    /// Whether a whole is in the index whose place a generation will take, and which as a part it does not
-    /// take.
+    /// Whether the index has a whole that a generation would replace, and that it does not replace while it
+    /// is a part.
     pub(crate) fn has_whole_of_variant(&self, generation: &Generation) -> bool {
         let label = &generation.label;
         let all = self.index.all(label.key.digest);
@@ -236,7 +237,7 @@ impl Memory {
 }
 
 impl Change<'_> {
-    /// Retires the least used of a key's generations while there are too many.
+    /// Retires the least used generation of a key that has too many.
     fn bound_variants(&mut self, newest: &Generation) {
         let all = self.memory.index.all(newest.label.key.digest);
         if all.len() <= VARIANTS_MAX {
@@ -253,7 +254,8 @@ impl Change<'_> {
         self.retired.extend(all);
     }
 
-    /// Queues a generation that is not queued and not dead, and replaces others of its variant.
+    /// Queues a generation that is neither queued nor dead, and retires those of its variant that it
+    /// replaces.
     fn settle(&mut self, generation: &Arc<Generation>) {
         let (memory, label) = (self.memory, &generation.label);
         let judged = memory.judge(label);
@@ -262,8 +264,8 @@ impl Change<'_> {
             return;
         }
         let all = memory.index.all(label.key.digest);
-        // What was purged softly does not take the place of what was not, nor a part that of a whole; else
-        // the newer one stays.
+        // A softly purged generation does not replace one that is not, and a part does not replace a whole.
+        // Otherwise the newer one stays.
         let rank = |one: &Generation| (!memory.is_soft(&one.label), one.is_whole(), one.label.sequence);
         for other in all.iter().filter(|other| other.label.sequence != label.sequence) {
             if rank(other) < rank(generation) {
@@ -276,7 +278,7 @@ impl Change<'_> {
                 return;
             }
         }
-        // What is yet to be made stale keeps its stamp until that is done.
+        // A generation that is yet to be made stale keeps its stamp until then.
         if let Some(sweep) = self.state.sweep
             && judged == Judged::Alive
         {
@@ -296,7 +298,7 @@ impl Change<'_> {
     pub(super) fn withdraw(&mut self, generation: &Arc<Generation>, why: Retirement) {
         let is_final = matches!(why, Retirement::Outgrown | Retirement::Abandoned);
         if let Residence::Retired(_) = generation.residence() {
-            // These two say something of the bytes, and count for more than what was said of the place.
+            // These two concern its bytes, and so replace a reason that concerns its place.
             if is_final {
                 generation.set_residence(Residence::Retired(why));
             }

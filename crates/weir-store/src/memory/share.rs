@@ -1,4 +1,4 @@
-//! Shares of the memory for bodies on their way: how many windows there are, and what readers have not read
+//! What arriving bodies share of the memory: how many windows there are, and how much readers have not read
 //! of bodies that are whole.
 
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::generation::BLOCK_BYTES;
 
-/// The fewest bytes that a window is narrowed to when there are many.
+/// A window is never narrowed below this, however many there are.
 const WINDOW_BYTES_MIN: u64 = 4 * BLOCK_BYTES as u64;
 
 /// The limits of memory, in bytes.
@@ -14,7 +14,7 @@ const WINDOW_BYTES_MIN: u64 = 4 * BLOCK_BYTES as u64;
 pub(crate) struct Limits {
     /// The ceiling of memory: bodies, heads, keys and everything else that an object costs.
     pub(crate) memory_bytes: u64,
-    /// How many of its newest bytes a body keeps that has outgrown the store.
+    /// How many of its newest bytes a window keeps.
     pub(crate) window_bytes: u64,
     /// What all such windows may take together.
     pub(crate) windows_bytes_max: u64,
@@ -32,14 +32,14 @@ impl Limits {
     }
 }
 
-/// How many windows there are, and what [`Lag`]s come to.
+/// How many windows there are, and the sum of all [`Lag`]s.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     pub(super) windows: AtomicU64,
     pub(super) lagging_bytes: AtomicU64,
 }
 
-/// A share of the memory for windows; given back on drop.
+/// One of the windows that share the memory for windows; given back on drop.
 #[derive(Debug)]
 pub(crate) struct Window(Arc<Shares>);
 
@@ -56,8 +56,8 @@ impl Drop for Window {
     }
 }
 
-/// What readers have not read of a body that has arrived whole and is at rest: eviction frees nothing of it.
-/// Forgotten on drop.
+/// Bytes that readers have not read of a whole body at rest. Evicting the body would not free them. Forgotten
+/// on drop.
 #[derive(Debug)]
 pub struct Lag {
     shares: Arc<Shares>,

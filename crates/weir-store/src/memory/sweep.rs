@@ -1,4 +1,4 @@
-//! Going through memory, so that marks of the ledger need not be kept for what is there.
+//! Passes through memory, so that the ledger can drop marks that concern nothing there.
 
 use std::sync::Arc;
 
@@ -15,9 +15,9 @@ pub(super) const SWEEP_STEP: usize = 256;
 type SweptUp = SmallVec<[Arc<Generation>; 8]>;
 
 impl Memory {
-    /// Looks at some more generations: the dead are retired, those that soft marks concern are made stale,
-    /// all others are stamped again, so that at the end of a pass the marks made before it can be dropped
-    /// where there are many. True while the pass is under way.
+    /// Looks at some more generations. The dead are retired, those that soft marks concern are made stale,
+    /// all others are stamped again. So at the end of a pass the older marks can be dropped. True while the
+    /// pass is under way.
     pub(crate) fn sweep(&self) -> bool {
         let (mut dead, mut soft) = (SweptUp::new(), SweptUp::new());
         let mut change = self.change();
@@ -46,10 +46,9 @@ impl Memory {
         next.is_some()
     }
 
-    /// Looks at all generations at rest: what lives is stamped with `until` at least afterwards.
+    /// Looks at all generations at rest. Those that live have the current stamp at least afterwards.
     pub(crate) fn sweep_all(&self) {
-        // Begun here: without a mark none would begin by itself, and the ledger makes dead what is older all
-        // the same.
+        // Begun here: without a mark no pass begins by itself, and the ledger makes dead all that is older.
         self.state.lock().sweep = Some(Sweep { cursor: 0, until: self.ledger.current() });
         while self.sweep() {}
     }
@@ -66,7 +65,7 @@ impl Memory {
             state.dropped = settled;
             self.lower.drop_marks(settled, &self.ledger);
         }
-        // Dropping those that concern what is in flight makes it dead: only under need.
+        // Dropping marks that concern a running transfer makes it dead: only under need.
         if self.ledger.is_crowded() {
             state.dropped = until;
             self.lower.drop_marks(until, &self.ledger);

@@ -1,9 +1,9 @@
-//! The hand that writes a body: one transfer from an origin into a generation.
+//! A writer: one transfer from an origin into a generation.
 //!
-//! What is pushed can be read at once. It wakes nobody: tell the readers after each push, and after the end.
-//! States: *storing* → *windowed* (the body is too large, or no memory can be freed: the generation is
-//! withdrawn from the store and keeps only its newest bytes), and from both *sealed*, *at rest* or
-//! *abandoned*.
+//! What is pushed can be read at once. A writer wakes nobody: the caller tells the readers after each push
+//! and at the end. States: *storing* → *windowed* (the body is too large, or no memory can be freed: the
+//! generation is withdrawn from the store and keeps only its newest bytes), and from both *sealed*, *at rest*
+//! or *abandoned*.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use crate::inside::{Inside, Keeper, VolumeWrite};
 use crate::ledger::Asking;
 use crate::memory::{Lag, Window};
 
-/// Each time so many bytes of a gap have come, those that are on the volume by then leave memory: 4 MiB.
+/// Each time so many bytes of a gap have arrived, memory drops those that the volume has: 4 MiB.
 const GAP_HELD_BYTES: u64 = 4 << 20;
-/// How often a transfer pauses for the volume within [`PAUSES_RENEWED_BYTES`]; with pauses of a millisecond,
-/// a second.
+/// The most pauses of a transfer for the volume within [`PAUSES_RENEWED_BYTES`]. With pauses of a
+/// millisecond, a second.
 pub const PAUSES_MAX: u32 = 1000;
-/// A drive that takes less than this in a second costs the storing, not the transfer: 16 MiB.
+/// A drive that takes less than this in a second ends the storing, not the transfer: 16 MiB.
 const PAUSES_RENEWED_BYTES: u64 = 16 << 20;
 
-/// No memory can be had at the moment: readers hold it. Wait until they have moved on, and push `rest` again;
-/// that is the back-pressure.
+/// No memory can be had: readers hold it. Wait until they have moved on, and push `rest` again. This is the
+/// back-pressure.
 #[derive(Debug, thiserror::Error)]
 #[error("no memory for {} bytes of a body", rest.len())]
 pub struct Full {
@@ -34,18 +34,18 @@ pub struct Full {
     pub rest: Bytes,
 }
 
-/// The body did not arrive whole; its generation is abandoned.
+/// The body did not arrive whole. Its generation is abandoned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a body of {declared} bytes ended after {arrived}")]
 pub struct Unsealed {
-    /// The length that was declared.
+    /// The declared length.
     pub declared: u64,
-    /// How many bytes came.
+    /// How many bytes arrived.
     pub arrived: u64,
 }
 
-/// Writes bytes into a generation, in order. Dropped without an end it abandons the generation: readers then
-/// get what has arrived, and [`crate::Read::Gone`] after it.
+/// Writes bytes into a generation, in order. Dropped without an end it abandons the generation: readers get
+/// what has arrived, then [`crate::Read::Gone`].
 #[derive(Debug)]
 pub struct Writer {
     inside: Arc<Inside>,
@@ -60,14 +60,14 @@ pub struct Writer {
     arrived_end: u64,
     kind: Kind,
     window: Option<Window>,
-    /// What it can go on with where nothing else can be had.
+    /// Memory that it can use where no other can be had.
     reserve: Option<Reserve>,
-    /// Where it goes on the volume as well.
+    /// Its write to a volume.
     volume_write: Option<VolumeWrite>,
     pauses_left: u32,
-    /// Where it was when they were all left.
+    /// Where it was when all pauses were left.
     paused_at: u64,
-    /// What the foremost reader has read, once the caller has said so.
+    /// Up to where the foremost reader has read, if the caller says so.
     read_to: u64,
 }
 
@@ -76,7 +76,7 @@ pub struct Writer {
 pub(crate) enum Kind {
     /// The transfer that began the generation.
     Whole,
-    /// A further transfer that brings an interval.
+    /// A further transfer that adds an interval.
     Gap,
 }
 
@@ -113,7 +113,7 @@ impl Writer {
         self.reserve = Some(reserve);
     }
 
-    /// Writes it to the volume as well.
+    /// Sets its write to a volume.
     pub(crate) fn write_to(&mut self, volume_write: Option<VolumeWrite>) {
         self.volume_write = volume_write;
     }
@@ -128,31 +128,31 @@ impl Writer {
         self.at
     }
 
-    /// How many of the newest bytes are kept, where the body has outgrown the store. A reader farther behind
-    /// [`Writer::position`] than that gets [`crate::Read::Gone`]: pace the origin by the readers.
+    /// How many of the newest bytes a window keeps; `None` for a body that is no window. A reader farther
+    /// behind [`Writer::position`] gets [`crate::Read::Gone`]: let the readers pace the origin.
     pub fn window_bytes(&self) -> Option<u64> {
         self.window.as_ref().map(|_| self.inside.memory.window_bytes())
     }
 
-    /// What readers will hold of the body once it is whole, of whom the foremost has read up to `offset`:
-    /// hold it for as long as they read. None where they have read it, or only a window of it is kept.
+    /// Counts what the readers have yet to read of the body, of which the foremost has read up to `offset`.
+    /// Keep it for as long as they read. `None` where they have read all, or where the body is a window.
     pub fn lag(&self, offset: u64) -> Option<Lag> {
         let bytes = self.at.saturating_sub(offset);
         (bytes > 0 && self.window.is_none()).then(|| self.inside.memory.lag(bytes))
     }
 
-    /// Whether readers hold so much memory that a transfer should be hardly ahead of its own.
+    /// Whether memory is scarce: then keep the transfer hardly ahead of its readers.
     pub fn is_memory_scarce(&self) -> bool {
         self.inside.memory.is_scarce()
     }
 
-    /// Whether the volume gets it as well.
+    /// Whether it is written to a volume as well.
     pub fn is_writing_to_volume(&self) -> bool {
         self.volume_write.is_some()
     }
 
-    /// Whether memory cannot keep the body that it brings a part of, and the volume gets that: it leaves
-    /// memory as it goes down.
+    /// Whether it adds a part of a body that memory cannot keep and a volume takes: the bytes leave memory as
+    /// they are written.
     pub fn is_on_disk_only(&self) -> bool {
         self.is_writing_to_volume() && self.is_larger_than_memory()
     }
@@ -162,19 +162,18 @@ impl Writer {
         self.kind == Kind::Gap && length > Some(self.inside.memory.limits.object_bytes_max())
     }
 
-    /// Says that the foremost reader has read up to `offset`. Where the body has outgrown the store, what
-    /// lies at or after it is then dropped only when memory is short, and never the newest
-    /// [`Writer::window_bytes`] of it: a push rather answers [`Full`]. Without this a push may narrow the
-    /// window down to the block that is being written.
+    /// Says up to where the foremost reader has read. A window then drops what lies behind it only when
+    /// memory is short, and never its newest [`Writer::window_bytes`]; a push answers [`Full`] instead.
+    /// Without this call a push may narrow the window down to the block that is being written.
     pub fn let_go(&mut self, offset: u64) {
         self.read_to = if self.read_to == u64::MAX { offset } else { self.read_to.max(offset) };
     }
 
-    /// Adds bytes; they can be read at once. Bytes beyond the end are not kept, and [`Writer::seal`] will
+    /// Adds bytes. They can be read at once. Bytes beyond the end are not kept, and [`Writer::seal`] will
     /// refuse.
     ///
     /// # Errors
-    /// [`Full`] where no memory can be had: try again with its rest.
+    /// [`Full`] where no memory can be had: push its rest again.
     pub fn push(&mut self, mut bytes: Bytes) -> Result<(), Full> {
         self.arrived_end += bytes.len() as u64;
         let room = usize::try_from(self.end - self.at).unwrap_or(usize::MAX);
@@ -199,8 +198,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether it is at the start of a block for which it should not take memory from others, having had its
-    /// own.
+    /// Whether it is at the start of a block and has used its reserve, so that it should not take memory from
+    /// others.
     fn is_crowded_out(&self) -> bool {
         let own_bytes = self.reserve.as_ref().map_or(0, Reserve::bytes);
         self.at.is_multiple_of(BLOCK_BYTES as u64) && self.at >= own_bytes && self.inside.memory.is_scarce()
@@ -219,7 +218,7 @@ impl Writer {
         }
     }
 
-    /// Hands what has arrived up to `end` to the volume; where it takes no more, storing ends and the
+    /// Hands what has arrived up to `end` to the volume. Where the volume takes no more, storing ends and the
     /// transfer goes on.
     fn hand_over(&mut self, end: u64) {
         if let Some(volume_write) = &mut self.volume_write
@@ -229,9 +228,8 @@ impl Writer {
         }
     }
 
-    /// True where the volume is behind with a body that it alone can keep: give it a moment before more is
-    /// pushed. Said at most [`PAUSES_MAX`] times for 16 MiB, so that a slow drive costs the storing and not
-    /// the transfer.
+    /// True where the volume is behind with a body that only it can keep: pause before the next push. True at
+    /// most [`PAUSES_MAX`] times for 16 MiB, so that a slow drive ends the storing and not the transfer.
     pub fn should_pause(&mut self) -> bool {
         let sinking_bytes = self.is_on_disk_only().then_some(self.inside.memory.limits.window_bytes);
         let Some(window_bytes) = self.window_bytes().or(sinking_bytes) else { return false };
@@ -248,8 +246,7 @@ impl Writer {
         should_pause
     }
 
-    /// Takes memory: by evicting others, else of what is reserved for it, else by narrowing the window, or
-    /// becoming one.
+    /// Takes memory: by evicting others, else from its reserve, else by narrowing the window or becoming one.
     fn charge(&mut self, bytes: u64) -> Option<Charge> {
         let charge = self.inside.memory.charge(bytes);
         let charge = charge.or_else(|| self.charge_reserved(bytes));
@@ -267,7 +264,7 @@ impl Writer {
 
     fn charge_narrowed(&mut self, bytes: u64) -> Option<Charge> {
         if self.kind == Kind::Gap {
-            // What the volume had no room for is offered again: what it has can leave memory.
+            // Offer the volume again what it had no room for: memory can drop what it takes.
             self.hand_over(self.at);
             self.forget_on_disk();
             return self.inside.memory.charge(bytes).or_else(|| {
@@ -288,7 +285,7 @@ impl Writer {
         }
     }
 
-    /// Drops what the volume has. What has begun a moment ago may have become readable there only now.
+    /// Drops from memory what the volume has. What was begun a moment ago may have become readable only now.
     fn forget_on_disk(&self) {
         if let Some(tier) = self.generation.home().filter(|_| self.is_writing_to_volume()) {
             tier.attach(&self.generation);
@@ -296,7 +293,7 @@ impl Writer {
         self.generation.forget_on_disk();
     }
 
-    /// Drops what has been read of what no volume gets. Who comes later has it brought again.
+    /// Drops what readers have read and no volume gets. A later reader has it fetched again.
     fn forget_read(&self) {
         let end = self.read_to.min(self.at);
         if self.volume_write.is_none() && self.read_to != u64::MAX && self.start < end {
@@ -304,26 +301,27 @@ impl Writer {
         }
     }
 
-    /// Up to where bytes may be dropped when memory is short: what was read, and what is behind the window.
+    /// Up to where bytes may be dropped when memory is short: those that were read, and those behind the
+    /// window.
     fn expendable(&self) -> u64 {
         let window_bytes = self.window_bytes().unwrap_or_default();
         self.read_to.max(self.at.saturating_sub(window_bytes)).min(self.at).min(self.written_to())
     }
 
-    /// Up to where the volume has it, or has it in its queue; the end where it does not go there.
+    /// Up to where the volume has taken the body; `u64::MAX` where it gets none.
     fn written_to(&self) -> u64 {
         self.volume_write.as_ref().map_or(u64::MAX, VolumeWrite::at)
     }
 
-    /// Leaves the store: from now on only the newest bytes are kept.
+    /// Withdraws the generation from the store: from now on only the newest bytes are kept.
     pub(crate) fn outgrow(&mut self) {
         self.inside.memory.retire(&self.generation, Retirement::Outgrown);
         self.inside.memory.counts.outgrown.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         self.window = Some(self.inside.memory.open_window());
     }
 
-    /// Drops what the window has left behind: at most two bytes for each that comes, so that readers who were
-    /// far behind when the body outgrew the store are not all cut at once.
+    /// Drops what lies behind the window: at most two bytes for each that arrives, so that readers far behind
+    /// are not all cut at once when the body outgrows the store.
     fn slide(&mut self, coming: u64) {
         if let Some(window_bytes) = self.window_bytes() {
             let start = (self.at + coming).saturating_sub(window_bytes);
@@ -332,11 +330,11 @@ impl Writer {
         }
     }
 
-    /// The transfer has ended as it should: the generation is whole and published, older ones of its variant
-    /// are replaced. A body of unknown length ends here. A window ends, and is not published.
+    /// Ends a transfer that is complete: the generation is whole and published, and replaces older ones of
+    /// its variant. A body of unknown length ends here. A window ends without being published.
     ///
     /// # Errors
-    /// [`Unsealed`] where fewer or more bytes came than were declared.
+    /// [`Unsealed`] where fewer or more bytes arrived than were declared.
     pub fn seal(mut self) -> Result<(), Unsealed> {
         let body = &self.generation.body;
         let declared = body.length().unwrap_or(self.at);
@@ -358,9 +356,9 @@ impl Writer {
         Ok(())
     }
 
-    /// The transfer is over, and what has arrived is kept: the generation is published as far as it goes, as
-    /// a partial object or, if nothing is missing any more, as a whole one. Only for bytes of one version of
-    /// the object: where the generation has a strong validator, or this is still its first transfer.
+    /// Ends a transfer and keeps what has arrived: the generation is published as a part or, if nothing is
+    /// missing, as a whole. Only for bytes of one version: the generation has a strong validator, or this is
+    /// its first transfer.
     pub fn rest(mut self) {
         if self.kind == Kind::Whole {
             self.generation.set_rested();
@@ -384,9 +382,9 @@ impl Writer {
         }
     }
 
-    /// Writes a body down that is whole in memory, and is damaged, hence no more, on the volume.
+    /// Writes a body again that is whole in memory and was damaged on the volume.
     fn store_again(&self) {
-        // What has been replaced must not come back as what is newest on the volume.
+        // A replaced one must not come back as the newest on the volume.
         if self.generation.is_retired() {
             return;
         }
@@ -396,13 +394,13 @@ impl Writer {
         }
     }
 
-    /// The transfer has failed: the generation is withdrawn. Its readers get what has arrived, then
+    /// Abandons the transfer: the generation is withdrawn. Its readers get what has arrived, then
     /// [`crate::Read::Gone`].
     pub fn abandon(self) {
         drop(self);
     }
 
-    /// Leaves the body; the last one to leave seals it if it can, and publishes it.
+    /// Leaves the body. The last writer seals it if it can, and publishes it.
     fn leave(&mut self) {
         let Some(id) = self.id.take() else { return };
         let left = self.generation.body.leave_writer(id);

@@ -6,7 +6,7 @@ use super::VolumeTier;
 use crate::volume::SpentFile;
 
 impl VolumeTier {
-    /// Takes up the day's budget where it was left before.
+    /// Goes on with the day's budget where it was left.
     pub(crate) fn open_budget(&self, disk: Option<&dyn Disk>) {
         self.tick_budget();
         let opened = disk.and_then(|disk| SpentFile::open(disk, self.volume.id()).ok());
@@ -15,14 +15,14 @@ impl VolumeTier {
         }
     }
 
-    /// Tells the volume the time, and what its catalogue has written.
+    /// Tells the volume the time, and how much its catalogue has written.
     pub(crate) fn tick_budget(&self) {
         let beside = self.catalogue.as_ref().map_or(0, |catalogue| catalogue.usage().written_bytes);
         self.volume.tick_budget(self.now().wall, beside);
     }
 
-    /// Writes down what counts as written today; what is granted of a budget is made durable as well. Where
-    /// it cannot be, a restart forgets it.
+    /// Writes down how much counts as written today, and makes a further grant of the budget durable. What
+    /// cannot be written is forgotten by a restart.
     pub(crate) fn write_budget(&self) {
         self.volume.renew_budget();
         if self.volume.budget().limit_bytes.is_some() {
@@ -30,7 +30,7 @@ impl VolumeTier {
         }
     }
 
-    /// Makes durable what was written down.
+    /// Syncs what was written down.
     pub(crate) fn sync_budget(&self) {
         if let Some(file) = self.volume.unsynced_budget() {
             let _ = file.sync_data();

@@ -5,9 +5,9 @@ use std::fmt;
 
 use parking_lot::Mutex;
 
-/// How many bodies may wait for room.
+/// The most bodies that wait for room.
 const LATE_MAX: usize = 4096;
-/// How many of them may hold their bytes in memory that nobody else wants there.
+/// The most of them that stay in memory only because they wait.
 const LATE_HOLDING_MAX: usize = 2;
 
 /// A body whose rest waits for room.
@@ -19,8 +19,8 @@ pub(crate) trait LateWrite: Send {
     fn hand_over(self: Box<Self>);
 }
 
-/// Bodies whose rest waits for room, in the order in which they came. One job of the volume's threads hands
-/// them over.
+/// Bodies whose rest waits for room, in the order of arrival. One job on the volume's threads hands them
+/// over.
 #[derive(Default)]
 pub(crate) struct LateWrites {
     queue: Mutex<Queue>,
@@ -29,9 +29,9 @@ pub(crate) struct LateWrites {
 #[derive(Default)]
 struct Queue {
     waiting: VecDeque<Box<dyn LateWrite>>,
-    /// How many of them hold their body themselves.
+    /// How many of them stay in memory only because they wait.
     holding: usize,
-    /// A job is at it.
+    /// A job is handing them over.
     is_served: bool,
 }
 

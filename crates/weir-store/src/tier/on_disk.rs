@@ -12,25 +12,25 @@ use super::VolumeTier;
 use crate::volume::{Answer, Part, Position, ReadError, Record, key};
 use crate::volume_state::VolumeState;
 
-/// The bytes are there no more, or are not what was stored.
+/// The bytes are missing on the volume, or damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the bytes are gone from the volume")]
 pub struct Gone;
 
-/// What a reader remembers between two reads of one body on the volume.
+/// What a reader keeps between two reads of one body on the volume.
 #[derive(Debug, Default)]
 pub struct Place(Position);
 
-/// Where the bytes of a generation are that came up without them.
+/// Where a body lies on a volume.
 #[derive(Debug)]
 pub(crate) struct OnDiskBody {
     tier: Arc<VolumeTier>,
     record: ArcSwap<Record>,
-    /// A read has found that something of it is gone.
+    /// A read has found that part of it is missing.
     is_gone: AtomicBool,
-    /// What could not be read, or was not what was stored.
+    /// What could not be read, or was damaged.
     lost: Mutex<Intervals>,
-    /// Something was not what was stored.
+    /// Some of its bytes were damaged.
     is_damaged: AtomicBool,
 }
 
@@ -46,7 +46,7 @@ impl OnDiskBody {
         }
     }
 
-    /// Whether all of it was there when it was last looked at.
+    /// Whether all of it was there at the last look.
     pub(crate) fn is_whole(&self) -> bool {
         !self.is_gone.load(Ordering::Acquire) && self.record.load().was_whole()
     }
@@ -60,7 +60,7 @@ impl OnDiskBody {
         held
     }
 
-    /// Looks up what has been written since. False where that would need waiting for the drive.
+    /// Looks up what has been written since. False where that would have to wait for the drive.
     pub(crate) fn renew(&self, key: &CacheKey) -> bool {
         let number = self.record.load().number;
         match self.tier.newest(key, number, Wait::Never) {
@@ -71,7 +71,7 @@ impl OnDiskBody {
         true
     }
 
-    /// As [`OnDiskBody::renew`], by a thread that may wait for the drive where that is needed.
+    /// As [`OnDiskBody::renew`], on a thread that may wait for the drive.
     pub(crate) async fn renew_waiting(&self, key: &CacheKey) {
         if self.renew(key) {
             return;
@@ -91,8 +91,8 @@ impl OnDiskBody {
         self.is_gone.store(!has_all, Ordering::Release);
     }
 
-    /// What is at an offset: at once where it lies in the page cache, else by a thread that may wait for the
-    /// drive.
+    /// Reads at an offset: at once where the bytes lie in the page cache, else on a thread that may wait for
+    /// the drive.
     pub(crate) async fn read(
         &self,
         key: &CacheKey,
@@ -109,7 +109,7 @@ impl OnDiskBody {
             Ok(Part::Bytes(checked)) => return Ok(Some(checked.into_bytes())),
             Ok(Part::End) => return Ok(None),
             Ok(Part::Gap) => {}
-            // The volume is too busy to be waited for.
+            // The volume is too busy.
             Err(ReadError::NotResident) => self.lose(offset),
             Err(ReadError::Gone | ReadError::Device(_)) => {
                 self.is_damaged.store(true, Ordering::Release);
@@ -120,12 +120,12 @@ impl OnDiskBody {
         Err(Gone)
     }
 
-    /// Whether something of it was not what was stored, so that it is no more on the volume.
+    /// Whether some of its bytes were found damaged, and so removed from the volume.
     pub(crate) fn is_damaged(&self) -> bool {
         self.is_damaged.load(Ordering::Acquire)
     }
 
-    /// What is written in one piece is lost in one piece.
+    /// An extent is written as a whole, and counts as lost as a whole.
     fn lose(&self, offset: u64) {
         if let Some(run) = self.record.load().run_at(offset) {
             self.lost.lock().insert(Interval { start: offset, end: run.end });
@@ -143,7 +143,7 @@ impl OnDiskBody {
         let mut position = std::mem::take(&mut place.0);
         let job = move || (tier.volume.read(&record, &mut position, offset, max), position);
         let answer = self.tier.ask(job).ok_or(ReadError::NotResident)?;
-        // Where it does not come in time, the drive may still have it.
+        // No answer in time: the drive may still have it.
         let (result, position) = answer.await.ok_or(ReadError::NotResident)?;
         place.0 = position;
         result
@@ -151,8 +151,8 @@ impl OnDiskBody {
 }
 
 impl VolumeTier {
-    /// Lets a thread of the volume's do something that may wait for the drive; `None` where it does not keep
-    /// up.
+    /// Runs a job that may wait for the drive on one of the volume's threads; `None` where the volume does
+    /// not keep up.
     fn ask<T: Send + 'static>(&self, job: impl FnOnce() -> T + Send + 'static) -> Option<Answer<T>> {
         match self.state() {
             VolumeState::Probing | VolumeState::Slow | VolumeState::Ejected => None,
@@ -160,14 +160,14 @@ impl VolumeTier {
         }
     }
 
-    /// Whether the segments of all of a body are there.
+    /// Whether the volume has all segments of a body.
     fn has_all(&self, record: &Record) -> bool {
         record
             .length
             .is_some_and(|length| self.volume.held(record).contains(Interval { start: 0, end: length }))
     }
 
-    /// The record of an object as it is now.
+    /// The current record of an object.
     pub(crate) fn newest(
         &self,
         key: &CacheKey,
@@ -190,7 +190,7 @@ impl VolumeTier {
     }
 }
 
-/// It would need waiting for the drive.
+/// The answer would have to wait for the drive.
 #[derive(Debug)]
 pub(crate) struct NotResident;
 

@@ -1,5 +1,5 @@
-//! What was begun while another process still had the volumes: what they hold under the same keys is older,
-//! though nobody could say so to them.
+//! What was begun while another process still had the volumes. Their objects under the same keys are older,
+//! but nobody could remove them there.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 
-/// More keys than this are not remembered: then all that the volumes hold is asked about before it is used.
+/// More keys than this are not remembered; then all that the volumes hold is suspect.
 const KEYS_MAX: usize = 1 << 16;
 
-/// Keys that were begun in the meantime, by their digests as volumes have them.
+/// The volumes that are expected, and the keys begun meanwhile, by the digests that volumes use.
 #[derive(Debug, Default)]
 pub(crate) struct PendingVolumes {
     is_on: AtomicBool,
@@ -23,11 +23,11 @@ struct Keys {
     are_too_many: bool,
 }
 
-/// What a volume that comes is told: nothing of these keys that is there already is of use.
+/// What an arriving volume is told: its objects under these keys are superseded.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Superseded {
     keys: Arc<HashSet<u128>>,
-    /// Objects below this number were there already.
+    /// Objects below this number were on the volume already.
     below: u64,
 }
 
@@ -37,14 +37,14 @@ impl Superseded {
         self.keys.iter().copied()
     }
 
-    /// Whether an object is older than what memory has had since.
+    /// Whether memory has had a newer version of an object.
     pub(crate) fn has(&self, digest: u128, number: u64) -> bool {
         number < self.below && self.keys.contains(&digest)
     }
 }
 
 impl PendingVolumes {
-    /// From here on keys are remembered.
+    /// Remembers keys from here on.
     pub(crate) fn begin(&self) {
         self.is_on.store(true, Ordering::Release);
     }
@@ -53,7 +53,7 @@ impl PendingVolumes {
         self.is_on.load(Ordering::Acquire)
     }
 
-    /// Remembers a key; one relaxed look where nothing is expected.
+    /// Remembers a key. Costs one relaxed load where no volume is expected.
     pub(crate) fn note(&self, digest: impl FnOnce() -> u128) {
         if !self.is_on.load(Ordering::Relaxed) {
             return;
@@ -66,14 +66,14 @@ impl PendingVolumes {
         }
     }
 
-    /// What to tell a volume whose objects have numbers below that one; `None` where there was too much to
-    /// remember.
+    /// What to tell a volume whose objects have numbers below this one; `None` where there were too many keys
+    /// to remember.
     pub(crate) fn superseded(&self, below: u64) -> Option<Superseded> {
         let keys = self.keys.lock();
         (!keys.are_too_many).then(|| Superseded { keys: Arc::new(keys.begun.clone()), below })
     }
 
-    /// All have come.
+    /// All volumes have arrived.
     pub(crate) fn end(&self) {
         self.is_on.store(false, Ordering::Release);
         *self.keys.lock() = Keys::default();

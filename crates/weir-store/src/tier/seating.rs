@@ -8,25 +8,24 @@ use crate::volume::Volume;
 /// What a volume is told when it is attached.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Seating {
-    /// What people call it: the path of its folder.
+    /// The path of its folder, which is its name for people.
     pub name: Arc<str>,
-    /// Its share of the keys, beside the others' weights.
+    /// Its weight beside the others': its share of the keys.
     pub weight: u64,
-    /// What was asked for before this number of the ledger is asked about before it is used: the volume was
+    /// What was asked for before this number of the ledger is revalidated before it is used: the volume was
     /// away.
     pub suspect_before: Stamp,
-    /// What was asked for before this number is gone: marks were dropped while the volume was away.
+    /// What was asked for before this number is dead: marks were dropped while the volume was away.
     pub dead_before: Stamp,
-    /// It is not known here: what this ledger made dead before it came concerns others, and all that it holds
-    /// is asked about.
+    /// It is not known here. Marks from before its arrival concern other volumes, and all that it holds is
+    /// suspect.
     pub is_unknown: bool,
-    /// What it takes of the memory beside its index, for its catalogue: set aside of what there is for
-    /// responses. In bytes.
+    /// What its catalogue takes of the memory, in bytes. It is charged to the budget for responses.
     pub memory_bytes: u64,
 }
 
 impl Seating {
-    /// Of a volume that was never away.
+    /// For a volume that was never away.
     pub fn of(name: &str, weight: u64) -> Seating {
         Seating {
             name: name.into(),
@@ -38,7 +37,7 @@ impl Seating {
         }
     }
 
-    /// Says in an unknown volume that marks from before it came do not concern it. Where that cannot be
+    /// Tells an unknown volume that marks from before its arrival do not concern it. Where that cannot be
     /// written, they do.
     pub(crate) fn settle(&self, volume: &Volume) {
         if self.is_unknown {

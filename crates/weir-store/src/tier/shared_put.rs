@@ -1,15 +1,16 @@
-//! A further write of a generation whose parts arrive one by one.
+//! A further write of a generation whose parts arrive separately.
 
 use crate::volume::Put;
 
-/// Brings further parts of a generation down; what has come is kept when the last one lets go.
+/// Writes further parts of a generation to a volume. When the last user drops it, the parts written so far
+/// are kept.
 #[derive(Debug)]
 pub(crate) struct SharedPut(Option<Put>);
 
 impl Drop for SharedPut {
     fn drop(&mut self) {
         if let Some(put) = self.0.take() {
-            // What was published stays all the same.
+            // Parts that were published stay in any case.
             let _ = put.rest();
         }
     }

@@ -1,4 +1,4 @@
-//! What a volume's sweeper has done, and its thread as others see it.
+//! What a volume's sweeper counts, and how its thread is stopped.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -11,9 +11,9 @@ use parking_lot::{Condvar, Mutex};
 pub struct SweepUsage {
     /// Passes that ended with marks dropped.
     pub passes: u64,
-    /// Passes that could not go on.
+    /// Passes that failed.
     pub failed: u64,
-    /// Whether marks are newer than the last pass.
+    /// Whether there are marks newer than the last pass.
     pub is_due: bool,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct SweepCounts {
     pub(crate) is_due: AtomicBool,
 }
 
-/// The sweeper's thread; stopped before the volume is closed.
+/// The sweeper's thread. It ends before the volume is closed.
 #[derive(Debug, Default)]
 pub(crate) struct SweeperThread {
     is_stopped: Mutex<bool>,
@@ -33,7 +33,7 @@ pub(crate) struct SweeperThread {
 }
 
 impl SweeperThread {
-    /// Waits; true where the thread is to end.
+    /// Waits. True where the thread must end.
     pub(crate) fn pause(&self, time: Duration) -> bool {
         let mut is_stopped = self.is_stopped.lock();
         if !*is_stopped && !time.is_zero() {
@@ -42,13 +42,13 @@ impl SweeperThread {
         *is_stopped
     }
 
-    /// Lets it end, and waits for it.
+    /// Lets the thread end, and waits for that.
     pub(crate) fn stop(&self) {
         *self.is_stopped.lock() = true;
         self.bell.notify_all();
         let handle = self.handle.lock().take();
         if let Some(handle) = handle.filter(|handle| handle.thread().id() != std::thread::current().id()) {
-            // A panic of its has been said already; the marks stay.
+            // Its panic was reported already; the marks stay.
             let _ = handle.join();
         }
     }

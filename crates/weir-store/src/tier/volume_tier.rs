@@ -21,10 +21,10 @@ use crate::ledger::Stamp;
 use crate::volume::{Fate, Health, Named, ReadError, Verified, Volume, VolumeUsage, codec, key};
 use crate::volume_state::VolumeState;
 
-/// How often, and how long apart, the rest of a body is offered to a volume that has no room for it.
+/// How often, and how far apart, the rest of a body is offered to a volume that has no room for it.
 pub(crate) const LATE_TRIES_MAX: u32 = 5000;
 pub(crate) const LATE_PAUSE: Duration = Duration::from_millis(1);
-/// The list of what is being written is looked through when it has doubled beyond this.
+/// The list of objects being written is cleaned up when it has doubled beyond this.
 const BEING_WRITTEN_LOOKED_THROUGH: usize = 64;
 /// A volume below memory.
 #[derive(Debug)]
@@ -33,13 +33,13 @@ pub(crate) struct VolumeTier {
     name: Arc<str>,
     weight: AtomicU64,
     suspect_before: AtomicU64,
-    /// Something that was to be removed may be there still.
+    /// A removal may not have reached the volume.
     has_missed_removal: AtomicBool,
     dead_before: AtomicU64,
     is_draining: AtomicBool,
-    /// What memory has had newer versions of before this came.
+    /// What memory has had newer versions of before this volume came.
     superseded: Superseded,
-    /// What its catalogue takes of the memory.
+    /// The memory that its catalogue takes.
     aside: Mutex<Option<Charge>>,
     /// It does not keep up.
     is_slow: AtomicBool,
@@ -47,19 +47,18 @@ pub(crate) struct VolumeTier {
     pub(crate) clock: fn() -> Now,
     /// Bodies whose rest waits for room.
     pub(crate) late: LateWrites,
-    /// Bodies that were not kept because the volume had no room for them in time.
+    /// Bodies that were given up because the volume had no room for them in time.
     given_up: AtomicU64,
-    /// Held by who judges a head and writes it down.
+    /// Held while a head is judged and then written.
     pub(crate) gate: RwLock<()>,
     pub(crate) catalogue: Option<Catalogue>,
     pub(crate) sweeping: SweepCounts,
     pub(crate) thread: Arc<SweeperThread>,
-    /// What is being written, by its number on the volume; what no longer is stays until it is looked
-    /// through.
+    /// Objects being written, by their number on the volume. Finished ones stay until the list is cleaned up.
     being_written: Mutex<HashMap<u64, BeingWritten>>,
 }
 
-/// Something that is being written, and its key's digest.
+/// An object being written, and its key's digest.
 #[derive(Debug)]
 struct BeingWritten {
     digest: u128,
@@ -135,7 +134,7 @@ impl VolumeTier {
         (self.clock)()
     }
 
-    /// Whether what marks have made dead can be taken out of the volume.
+    /// Whether dead objects can be removed from the volume.
     pub(crate) fn can_sweep(&self) -> bool {
         self.volume.health() == Health::Well
     }
@@ -145,7 +144,7 @@ impl VolumeTier {
         self.volume.sync().is_some()
     }
 
-    /// Blocks until what waits is written, what has no room yet included, and takes nothing more.
+    /// Waits until all that was accepted is written, late bodies included, and accepts nothing more. Blocks.
     pub(crate) fn close(&self) {
         self.thread.stop();
         for _ in 0..LATE_TRIES_MAX {
@@ -165,8 +164,8 @@ impl VolumeTier {
         self.superseded.has(digest, number)
     }
 
-    /// Takes out what memory has had newer versions of before the volume came, so that no later process finds
-    /// it. May wait for the drive.
+    /// Removes the objects that memory has had newer versions of, so that no later process finds them. May
+    /// wait for the drive.
     pub(crate) fn drop_superseded(&self) {
         for digest in self.superseded.keys() {
             for candidate in self.volume.find(digest) {
@@ -180,7 +179,7 @@ impl VolumeTier {
         }
     }
 
-    /// How it stands.
+    /// The state of the volume.
     pub(crate) fn state(&self) -> VolumeState {
         match self.volume.health() {
             Health::Ejected => VolumeState::Ejected,
@@ -191,7 +190,7 @@ impl VolumeTier {
         }
     }
 
-    /// Keeps a part of the memory for as long as it is there.
+    /// Keeps a charge of memory for as long as the volume is attached.
     pub(crate) fn set_aside(&self, charge: Option<Charge>) {
         *self.aside.lock() = charge;
     }
@@ -243,7 +242,7 @@ impl VolumeTier {
         self.has_missed_removal.load(Ordering::Acquire) || self.volume.owes()
     }
 
-    /// What was asked for before this number of the ledger is gone from here.
+    /// What was asked for before this number of the ledger is dead on this volume.
     pub(crate) fn dead_before(&self) -> Stamp {
         Stamp::of(self.dead_before.load(Ordering::Acquire))
     }
@@ -252,7 +251,7 @@ impl VolumeTier {
         self.dead_before.fetch_max(until.number(), Ordering::AcqRel);
     }
 
-    /// How many records there may be under a digest. Looks at memory alone.
+    /// How many records there may be under a digest. Reads memory only.
     pub(crate) fn count_of(&self, digest: u128) -> usize {
         match self.state() {
             VolumeState::Ejected => 0,
@@ -260,8 +259,8 @@ impl VolumeTier {
         }
     }
 
-    /// Whether there may be something under a digest, or come to be by what is being written; true where that
-    /// is not known. What was to be removed and may be back after a restart is not. Looks at memory alone.
+    /// Whether the volume may hold something under a digest, or is writing it. True where that is not known,
+    /// and where a removed object may be back after a restart. Reads memory only.
     pub(crate) fn may_hold(&self, digest: u128) -> bool {
         let is_being_written = || {
             let being_written = self.being_written.lock();
@@ -282,17 +281,17 @@ impl VolumeTier {
         }
     }
 
-    /// What becomes of an object that is being written; `None` where it is not.
+    /// The status of an object's write; `None` where none is running.
     pub(crate) fn status(&self, object: u64) -> Option<Arc<Fate>> {
         self.being_written.lock().get(&object)?.status.upgrade()
     }
 
-    /// Takes an object out.
+    /// Removes an object.
     pub(crate) fn remove(&self, named: Named) {
         let _ = self.volume.remove(named.digest, named.object);
     }
 
-    /// Counts a body that is brought down from memory.
+    /// Counts a body that is written while it arrives.
     pub(crate) fn count_admitted(&self) {
         self.written.admitted.fetch_add(1, Ordering::Relaxed);
     }
@@ -301,18 +300,18 @@ impl VolumeTier {
         self.written.written_later.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Bodies that went down while they arrived.
+    /// Bodies that were written while they arrived.
     pub(crate) fn admitted(&self) -> u64 {
         self.written.admitted.load(Ordering::Relaxed)
     }
 
-    /// Bodies that went down from memory later.
+    /// Bodies that were written from memory later.
     pub(crate) fn written_later(&self) -> u64 {
         self.written.written_later.load(Ordering::Relaxed)
     }
 
-    /// Takes what a generation in memory has replaced out of the volume: of its key and what its variant
-    /// covers, with a number below that. May wait for the drive.
+    /// Removes older objects that a generation in memory has replaced: of its key and of variants that it
+    /// covers, with a number below that one. May wait for the drive.
     pub(crate) fn remove_replaced(&self, key: &CacheKey, variant: &Variant, number_below: u64) {
         let key = key::on_volume(key);
         for candidate in self.volume.find(key.digest) {
