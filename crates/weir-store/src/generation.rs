@@ -146,11 +146,11 @@ pub struct Generation {
     /// What a reader found out about its bytes; 0 for nothing.
     finding: AtomicU64,
     /// It is a part that must not be combined with another.
-    is_alone: AtomicBool,
+    is_unvalidated_part: AtomicBool,
     /// Its completion has been reported.
     is_told: AtomicBool,
     /// The origin that made it, if known: the rest is asked for there.
-    maker: OnceLock<Arc<str>>,
+    origin: OnceLock<Arc<str>>,
     /// The write that adds further parts of it to the volume, while there is one.
     shared_put: Mutex<Weak<SharedPut>>,
 }
@@ -205,22 +205,22 @@ impl Generation {
     }
 
     /// Notes the origin that made it. Only the first call has an effect.
-    pub fn set_maker(&self, name: &Arc<str>) {
-        let _ = self.maker.set(Arc::clone(name));
+    pub fn set_origin(&self, name: &Arc<str>) {
+        let _ = self.origin.set(Arc::clone(name));
     }
 
     /// The origin that made it, if this process knows.
-    pub fn maker(&self) -> Option<&Arc<str>> {
-        self.maker.get()
+    pub fn origin(&self) -> Option<&Arc<str>> {
+        self.origin.get()
     }
 
     /// True for a part that is never completed.
-    pub fn is_alone(&self) -> bool {
-        self.is_alone.load(Ordering::Acquire)
+    pub fn is_unvalidated_part(&self) -> bool {
+        self.is_unvalidated_part.load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_alone(&self) {
-        self.is_alone.store(true, Ordering::Release);
+    pub(crate) fn set_unvalidated_part(&self) {
+        self.is_unvalidated_part.store(true, Ordering::Release);
     }
 
     /// True for the first caller once: that caller reports that it is stored whole.
@@ -447,9 +447,9 @@ impl Generation {
             refreshed: Mutex::new(None),
             is_rested: AtomicBool::new(false),
             finding: AtomicU64::new(0),
-            is_alone: AtomicBool::new(false),
+            is_unvalidated_part: AtomicBool::new(false),
             is_told: AtomicBool::new(false),
-            maker: OnceLock::new(),
+            origin: OnceLock::new(),
             shared_put: Mutex::default(),
         }
     }

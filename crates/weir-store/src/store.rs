@@ -1,7 +1,7 @@
 //! The store as the edge sees it: find, begin, freshen, retire, and the ledger.
 //!
-//! It knows what is held, not what it means: which generation answers a request is the caller's to say
-//! (`select`), and no header is ever read here.
+//! It knows what is held, not what it means: the caller's `select` says which generation answers a request.
+//! No header is read here.
 
 mod writer;
 mod written;
@@ -36,7 +36,7 @@ use crate::tier::{Superseded, VolumeTier};
 use crate::volume::{EvictionListener, ReadError, Volume, key};
 use crate::watch::{VolumeWatcher, Watcher};
 
-/// How many of its newest bytes a body keeps that has outgrown the store.
+/// The default of [`Settings::window_bytes`].
 pub const WINDOW_BYTES: u64 = 8 << 20;
 
 /// The limits of a store.
@@ -44,13 +44,13 @@ pub const WINDOW_BYTES: u64 = 8 << 20;
 pub struct Settings {
     /// The ceiling of memory: bodies, heads, keys and everything else that an object costs.
     pub memory_bytes: u64,
-    /// How many of its newest bytes a body keeps that has outgrown the store.
+    /// How many of its newest bytes a window keeps: a body that has outgrown the store.
     pub window_bytes: u64,
-    /// What all such windows may take together.
+    /// What all windows may take together.
     pub windows_bytes_max: u64,
-    /// How many marks of each kind a ledger in memory keeps.
+    /// The most marks of each kind that a ledger in memory keeps.
     pub marks_max: usize,
-    /// What may go down to the volumes.
+    /// What is admitted to the volumes.
     pub admission: AdmissionSettings,
 }
 
@@ -78,32 +78,32 @@ impl Settings {
 /// The answer of [`Store::find`].
 #[derive(Debug)]
 pub enum Found {
-    /// At once: the newest generation that was selected, if there is one.
+    /// Found at once: the newest generation that was selected, if there is one.
     Ready(Option<Arc<Generation>>),
-    /// Nothing in memory was selected, but the volume may hold something under the key: ask it, then look
+    /// Nothing in memory was selected, but a volume may hold something under the key: ask it, then look
     /// again.
     Ask(Ask),
 }
 
-/// The store takes nothing at the moment: all memory is in use by readers. Stream the response without it.
+/// The store has no memory for another object: readers hold it. Stream the response without storing it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the store has no memory for another object")]
 pub struct NotAdmitted;
 
-/// What the store holds and what has happened to it.
+/// What the store holds, and what it has done since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Usage {
     /// The ceiling.
     pub limit_bytes: u64,
-    /// Charged now: everything that is kept, and what readers hold of what is kept no more.
+    /// Charged now: all that is kept, and what readers hold of bodies that have left.
     pub used_bytes: u64,
-    /// Generations at rest, and what they weigh.
+    /// Generations at rest.
     pub generations: u64,
-    /// What the generations at rest weigh.
+    /// What the generations at rest weigh, in bytes.
     pub resident_bytes: u64,
     /// Keys in the index.
     pub objects: u64,
-    /// Bodies that have outgrown the store and are still being transferred.
+    /// Windows: bodies that have outgrown the store and are still arriving.
     pub windows: u64,
     /// Marks in the ledger.
     pub marks: u64,
@@ -117,7 +117,7 @@ pub struct Usage {
     pub refused: u64,
 }
 
-/// The house's objects. Cheap to clone: all clones are one store.
+/// The store. Cheap to clone: all clones are one store.
 #[derive(Debug, Clone)]
 pub struct Store {
     pub(crate) inside: Arc<Inside>,
@@ -135,18 +135,18 @@ impl Store {
         Store::with_ledger(settings, ledger)
     }
 
-    /// An empty store with these limits and that ledger.
+    /// An empty store with these limits and this ledger.
     pub fn with_ledger(settings: Settings, ledger: Ledger) -> Store {
         let admission = Admission::new(&settings.admission, settings.memory_bytes);
         Store { inside: Arc::new(Inside::new(settings.limits(), ledger, admission)) }
     }
 
-    /// A store with these limits, that ledger and a volume below its memory. What the volume holds is found
-    /// at once; what is searched on it is found by `rows`, where there are some, else by walking over it.
-    /// `rows` were opened with [`catalogue::wanted`](crate::catalogue::wanted) of that volume.
+    /// A store with these limits, this ledger and one volume below its memory. What the volume holds is found
+    /// at once. `rows` are its catalogue, opened with [`catalogue::wanted`](crate::catalogue::wanted) of that
+    /// volume; without rows a search walks over the volume.
     ///
     /// # Errors
-    /// The thread that sweeps cannot be started.
+    /// The sweeper's thread cannot be started.
     pub fn with_volume(
         settings: Settings,
         ledger: Ledger,
@@ -174,33 +174,33 @@ impl Store {
         store
     }
 
-    /// Who is told when something leaves memory, or has to leave a volume; the first counts.
+    /// Sets the listener for what leaves memory or is evicted from volumes. Only the first call has an
+    /// effect.
     pub fn watch(&self, watcher: Arc<dyn Watcher>) {
         let _ = self.inside.memory.watched.set(watcher);
     }
 
-    /// What a volume of that name is opened with ([`VolumeSettings`](crate::volume::VolumeSettings)), for
-    /// whoever watches the store to be told of it.
+    /// The listener that a volume of this name is opened with
+    /// ([`VolumeSettings`](crate::volume::VolumeSettings)). It passes evictions on to the store's listener.
     pub fn volume_watcher(&self, name: &str) -> Arc<dyn EvictionListener> {
         Arc::new(VolumeWatcher::new(name, &self.inside.memory.watched))
     }
 
-    /// What is held of each site, by tier, in the order of their hashes ([`Store::is_unswept`]). Looks
-    /// through the index; may block.
+    /// What is held of each site, by tier, in the order of their hashes ([`Store::is_unswept`]). Walks over
+    /// the index; may block.
     pub fn stocks(&self) -> Vec<SiteStocks> {
         stocks(&self.inside)
     }
 
-    /// Says how many bytes the volumes may hold of which sites, by their hashes; of others as many as there
-    /// is room for. Each volume has its share by weight. Beyond it a site's own oldest content leaves; at 0
-    /// nothing of it is stored on a volume. What is in memory is not counted.
+    /// Sets how many bytes the volumes may hold of each site, by its hash. Other sites have no quota. Each
+    /// volume has a share by its weight. Beyond its quota a site's oldest objects are evicted; with a quota
+    /// of 0 nothing of it is stored on a volume. Memory does not count.
     pub fn set_quotas(&self, quotas: HashMap<u64, u64>) {
         *self.inside.volumes.quotas.lock() = quotas;
         share_quotas(&self.inside);
     }
 
-    /// What of it is of use at this moment: not purged, and fresh. Reads every head, and blocks for as long
-    /// as that takes.
+    /// What is usable now: not purged, and fresh. Reads every head, and blocks for as long as that takes.
     ///
     /// # Errors
     /// The drive fails.
@@ -208,8 +208,8 @@ impl Store {
         live(&self.inside, now)
     }
 
-    /// A page of what is cached. Looks through the memory's index, and at a bounded number of records of the
-    /// volume. Blocks for as long as reading those takes.
+    /// A page of what is cached. Walks over memory's index, and reads a bounded number of records of the
+    /// volumes. Blocks for as long as that takes.
     ///
     /// # Errors
     /// [`Unlisted`].
@@ -217,9 +217,9 @@ impl Store {
         list(&self.inside, listing, now)
     }
 
-    /// The newest generation under a key that `select` accepts (RFC 9111 §4.1) and no mark has made dead;
-    /// what a soft mark concerns has been made stale. It may still be filling: see [`Generation::is_whole`].
-    /// Takes no lock, and writes no shared memory but one reference count (and, the first times, the use).
+    /// The newest generation under a key that `select` accepts (RFC 9111 §4.1) and no mark has made dead. One
+    /// that a soft mark concerns has been made stale. It may still be filling: see [`Generation::is_whole`].
+    /// Takes no lock, and writes no shared memory but one reference count (and the first uses).
     pub fn find(&self, digest: u128, full: &[u8], site: u64, select: &dyn Fn(&Stored) -> bool) -> Found {
         let is_soft = Cell::new(false);
         let found = self.inside.memory.index.find(digest, |label| {
@@ -235,7 +235,7 @@ impl Store {
         });
         if let Some(generation) = found.as_ref().filter(|generation| generation.label.note_use()) {
             self.inside.volumes.note_use(generation);
-            // The volume is told as seldom as the label is written.
+            // The volume hears of a use as rarely as the label does.
             if let Some(home) = generation.home() {
                 home.note_use(generation);
             }
@@ -259,8 +259,8 @@ impl Store {
         all
     }
 
-    /// Whether no mark has made a generation dead meanwhile: for who has held it for a while. What a soft
-    /// mark concerns has been made stale then.
+    /// Whether no mark has made a generation dead meanwhile, for a caller that has held it for a while. If a
+    /// soft mark concerns it, it has been made stale.
     pub fn may_serve(&self, generation: &Arc<Generation>) -> bool {
         match self.inside.memory.judge(&generation.label) {
             Judged::Alive => true,
@@ -269,8 +269,8 @@ impl Store {
         }
     }
 
-    /// Makes sure of a generation whose bytes lie on the volume, before its head goes out: its first block is
-    /// read and checked, and a body of one block comes up into memory. False where it is gone: look again, it
+    /// Checks a generation whose bytes lie on a volume, before its head is sent: its first block is read and
+    /// checked, and a body of one block is loaded into memory. False where the bytes are gone: look again; it
     /// is a miss.
     ///
     /// # Cancel safety
@@ -291,10 +291,10 @@ impl Store {
         }
     }
 
-    /// Begins a generation whose body will be written in order from the start. It is found at once; older
+    /// Begins a generation whose body will be written in order from the start. It is found at once. Older
     /// ones of its variant stay until it is sealed. `stamp` is the ledger's number when the origin request
-    /// was sent: if a mark has made it dead meanwhile, it serves its readers but is not found. A `length` of
-    /// more than half of the memory makes a window from the start.
+    /// was sent: where a mark has made it dead meanwhile, it serves its readers but is not found. A `length`
+    /// of more than half of the memory makes a window from the start.
     ///
     /// # Errors
     /// [`NotAdmitted`] where not even the head can be kept.
@@ -310,10 +310,10 @@ impl Store {
         Ok(self.begin_whole(made, length, volume_write))
     }
 
-    /// As [`Store::begin`], for a body of known length of which parts can be asked for by themselves. Where
-    /// memory cannot keep it and a volume takes it, it is at rest in part from the start, as after
-    /// [`Store::begin_part`], so that who wants another part of it has that brought to the very same
-    /// generation: [`Generation::is_part`] tells. Only for what has a strong validator.
+    /// As [`Store::begin`], for a body of known length of which the origin serves ranges. Where memory cannot
+    /// keep it and a volume takes it, it begins as a part, as after [`Store::begin_part`], so that readers of
+    /// other ranges add to the same generation: see [`Generation::is_part`]. Only for responses with a strong
+    /// validator.
     ///
     /// # Errors
     /// [`NotAdmitted`] where not even the head can be kept.
@@ -328,7 +328,7 @@ impl Store {
             return self.begin(storable, key, stamp, Some(length));
         }
         let (generation, reserve) = self.generation(storable, key, stamp, Some(length))?;
-        // A part does not take the place of a whole.
+        // A part does not replace a whole.
         if self.inside.memory.has_whole_of_variant(&generation) {
             let volume_write = self.inside.volumes.begin(&generation);
             return Ok(self.begin_whole((generation, reserve), Some(length), volume_write));
@@ -366,9 +366,9 @@ impl Store {
         (generation, writer)
     }
 
-    /// Begins a generation of `length` bytes that is at rest in part from the start: it is found and used at
-    /// once, and its bytes come as the further ones of any part do. The writer is for the first `interval`
-    /// that comes. `stamp` as for [`Store::begin`]. Only for what has a strong validator.
+    /// Begins a generation of `length` bytes that is a part from the start: it is found and used at once, and
+    /// all its bytes arrive as those of any part do. The writer is for `interval`, the first that arrives.
+    /// `stamp` as for [`Store::begin`]. Only for responses with a strong validator.
     ///
     /// # Errors
     /// [`NotAdmitted`] where not even the head can be kept.
@@ -389,12 +389,12 @@ impl Store {
         Ok((generation, writer))
     }
 
-    /// Keeps a part by itself, in memory alone: it answers what lies in it, and is never put together with
-    /// another ([`Generation::is_alone`]). `stamp` as for [`Store::begin`].
+    /// Keeps a part that is never combined with another, in memory only ([`Generation::is_unvalidated_part`]). It
+    /// answers requests for what lies in it. `stamp` as for [`Store::begin`].
     ///
     /// # Errors
     /// [`NotAdmitted`] where it cannot be kept.
-    pub fn keep_alone(
+    pub fn keep_unvalidated_part(
         &self,
         storable: Storable,
         key: CacheKey,
@@ -405,7 +405,7 @@ impl Store {
         let interval = Interval { start, end: start + bytes.len() as u64 };
         let (generation, reserve) = self.generation(storable, key, stamp, Some(length))?;
         generation.set_rested();
-        generation.set_alone();
+        generation.set_unvalidated_part();
         self.inside.memory.begin(&generation);
         let mut writer = self.resume_with(&generation, interval, Some(reserve)).ok_or(NotAdmitted)?;
         let kept = writer.push(bytes).map_err(|_| NotAdmitted);
@@ -423,7 +423,7 @@ impl Store {
         let inside = &self.inside;
         inside.volumes.pending.note(|| key::digest(&key.full, key.site));
         let stored = detached(storable.into_stored());
-        // Where readers hold so much that its body could not go on whatever they do, it would wait for them.
+        // Where readers hold so much that its body could not go on, it would wait for them.
         let charges = inside.memory.charge(overhead_bytes(&key)).and_then(|own| {
             Some((
                 own,
@@ -440,9 +440,9 @@ impl Store {
         Ok((Arc::new(Generation::new(key, inside.memory.next_sequence(), stamp, head, body, own)), reserve))
     }
 
-    /// A further writer for an interval of a generation that is not whole. What is held already is not
-    /// written again. `None` where nothing can be added: it is whole, or lives on as a window only, or
-    /// readers hold all memory.
+    /// A further writer for an interval of a generation that is not whole. Bytes that are held already are
+    /// not written again. `None` where nothing can be added: it is whole, or a window, or readers hold all
+    /// memory.
     pub fn resume(&self, generation: &Arc<Generation>, interval: Interval) -> Option<Writer> {
         self.resume_with(generation, interval, None)
     }
@@ -475,13 +475,13 @@ impl Store {
         Some(writer)
     }
 
-    /// Gives a generation the head that a 304 made of its old one (RFC 9111 §4.3.4); `stamp` is the ledger's
+    /// Gives a generation the head that a 304 made of its old one (RFC 9111 §4.3.4). `stamp` is the ledger's
     /// number when the conditional request was sent. A whole one that was evicted or invalidated meanwhile
-    /// comes back. True when it is in the store now; whoever holds it may serve it in either case.
+    /// comes back. True when it is in the store now. The caller may serve it in either case.
     pub fn freshen(&self, generation: &Arc<Generation>, stored: Stored, stamp: Stamp) -> bool {
         let stored = detached(stored);
         let Some(charge) = self.inside.memory.charge(head_bytes(&stored)) else {
-            // Its head is uncounted for as long as its readers hold it, so it must not stay.
+            // Its new head is not charged while its readers hold it, so the generation must leave.
             self.inside.memory.retire(generation, Retirement::Evicted);
             generation.label.head.store(Arc::new(Head::new(stored, self.inside.memory.budget.nothing())));
             return false;
@@ -489,13 +489,13 @@ impl Store {
         self.inside.memory.freshen(generation, Head::new(stored, charge), stamp)
     }
 
-    /// Takes one generation out of the store. Its readers finish.
+    /// Takes one generation out of the store. Its readers may finish.
     pub fn retire(&self, generation: &Arc<Generation>) {
         self.inside.memory.retire(generation, Retirement::Invalidated);
     }
 
-    /// Makes everything in the scope dead, what is in flight included; returns the mark. Nobody waits until
-    /// it is durable. Independent of how much that is: space is given back by [`Store::sweep`].
+    /// Makes everything in the scope dead, running transfers included. Returns the mark without waiting until
+    /// it is durable. The cost does not depend on how much that is: [`Store::sweep`] frees the memory.
     pub fn invalidate(&self, scope: Scope, now: Now) -> Stamp {
         let mark = Mark::hard(scope);
         let stamp = self.inside.memory.ledger.mark(&[mark], now);
@@ -503,23 +503,23 @@ impl Store {
         stamp
     }
 
-    /// Whether something of a URL may be held, in memory or on a volume, or be on its way down, by the digest
-    /// that [`write_url`](weir_policy::write_url) returns and the text that it writes; `site` is the site's
-    /// hash. True where that cannot be told. Only for URLs whose keys nothing is added to. What is being
-    /// asked of an origin is not known here.
+    /// Whether something of a URL may be held in memory or on a volume, or is being written to one. `digest`
+    /// and `url` are what [`write_url`](weir_policy::write_url) returns and writes; `site` is the site's
+    /// hash. True where that is not known. Only for URLs whose keys nothing is added to. Requests to origins
+    /// that are under way are not considered.
     pub fn may_hold(&self, digest: u128, url: &[u8], site: u64) -> bool {
         self.inside.may_hold(digest, url, site)
     }
 
-    /// Makes what the marks concern dead or stale, at once, what is in flight included; returns the largest
-    /// mark. `acknowledge` is called once they are durable, by the ledger's thread.
+    /// Makes what the marks concern dead or stale, at once, running transfers included. Returns the largest
+    /// mark. The ledger's thread calls `acknowledge` once the marks are durable.
     pub fn purge(&self, marks: &[Mark], now: Now, acknowledge: Acknowledge) -> Stamp {
         let stamp = self.inside.memory.ledger.purge(marks, now, acknowledge);
         self.marked(marks);
         stamp
     }
 
-    /// Gives back at once what is found at once, and sees to it that marks do not become too many.
+    /// Frees what is found at once, and keeps the marks from becoming too many.
     fn marked(&self, marks: &[Mark]) {
         for mark in marks {
             if let Mark { scope: Scope::Url { digest, .. }, force: Force::Hard } = mark {
@@ -531,7 +531,7 @@ impl Store {
         }
     }
 
-    /// One bounded step of giving back the space of what is dead. True while there is more to do.
+    /// Takes one bounded step of freeing what is dead. True while there is more to do.
     pub fn sweep(&self) -> bool {
         self.inside.memory.sweep()
     }
@@ -541,7 +541,7 @@ impl Store {
         &self.inside.memory.ledger
     }
 
-    /// Counts and bytes. Takes the inside's lock for a moment.
+    /// Counts and bytes. Takes memory's lock for a moment.
     pub fn usage(&self) -> Usage {
         let inside = &self.inside;
         let load = inside.memory.load();

@@ -53,10 +53,7 @@ pub(super) fn read(disk: &dyn Disk, wanted: Extent) -> Option<Sketch> {
 
 /// Writes the sketch, in place of the one before.
 ///
-
-///
 /// # Errors
-///
 /// Those of the system; the one before stays.
 pub(super) fn write(disk: &dyn Disk, sketch: &Sketch) -> io::Result<()> {
     disk.replace(SKETCH, &to_bytes(sketch)).map(drop)

@@ -195,7 +195,7 @@ impl Inside {
     pub(crate) fn write_later(&self, generation: &Arc<Generation>) -> Option<VolumeWrite> {
         // Under memory's lock, so that a later withdrawal removes it from the volume as well.
         self.memory.while_at_rest(generation, || {
-            let may = generation.object() == 0 && !generation.is_alone();
+            let may = generation.object() == 0 && !generation.is_unvalidated_part();
             if may { self.volumes.tiers.begin(generation) } else { None }
         })
     }

@@ -1,9 +1,9 @@
 //! Which volumes there are, and which of them a key belongs to.
 //!
-//! A body goes to the volume that wins its key ([`crate::volume::placement`]) among those that store at the
-//! moment. A look-up asks all of them, which costs an index look-up in memory each: so whatever was stored
-//! under another layout is found, however often that changed. What is stored anew takes the older one out
-//! wherever that lies ([`Tiers::remove`]).
+//! A body is written to the volume that wins its key ([`crate::volume::placement`]) among those that store at
+//! the moment. A look-up asks all of them, at the cost of an index look-up in memory each. So an object is
+//! found wherever it was stored, however often the layout changed. A new version removes the older one from
+//! every volume ([`Tiers::remove`]).
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::volume::placement::Bidder;
 use crate::volume::{Named, key};
 use crate::volume_state::VolumeState;
 
-/// A volume of that identity is attached already.
+/// A volume of this identity is attached already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a volume of that identity is in use already: one is a copy of the other")]
 pub struct Twice;
@@ -48,7 +48,7 @@ impl Seat {
 }
 
 impl Layout {
-    /// All of them.
+    /// All volumes.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<VolumeTier>> {
         self.seats.iter().map(|seat| &seat.tier)
     }
@@ -57,8 +57,8 @@ impl Layout {
         self.seats.is_empty()
     }
 
-    /// The one that is to store what has that digest (of the key as volumes have it). `None` where there is
-    /// none, or where the one whose it is has too much to do just now.
+    /// The volume that should store this digest (of the key as volumes have it). `None` where there is none,
+    /// or where the right one does not keep up.
     pub(crate) fn home(&self, digest: u128) -> Option<&Arc<VolumeTier>> {
         let mut best: Option<(f64, VolumeState, &Arc<VolumeTier>)> = None;
         for Seat { tier, bidder } in &self.seats {
@@ -76,17 +76,17 @@ impl Layout {
 }
 
 impl Tiers {
-    /// Those that there are now.
+    /// The volumes that are attached now.
     pub(crate) fn all(&self) -> Guard<Arc<Layout>> {
         self.layout.load()
     }
 
-    /// Where to store what has that digest.
+    /// The volume that should store this digest.
     pub(crate) fn home(&self, digest: u128) -> Option<Arc<VolumeTier>> {
         self.layout.load().home(digest).cloned()
     }
 
-    /// One more.
+    /// Adds a volume.
     ///
     /// # Errors
     /// [`Twice`].
@@ -101,7 +101,7 @@ impl Tiers {
         Ok(())
     }
 
-    /// One fewer.
+    /// Removes a volume.
     pub(crate) fn detach(&self, tier: &Arc<VolumeTier>) {
         let _changing = self.changing.lock();
         let mut layout = Layout::clone(&self.layout.load());
@@ -109,15 +109,14 @@ impl Tiers {
         self.layout.store(Arc::new(layout));
     }
 
-    /// A weight has changed.
+    /// Applies a changed weight.
     pub(crate) fn weigh(&self) {
         let _changing = self.changing.lock();
         let seats = self.layout.load().iter().map(Seat::of).collect();
         self.layout.store(Arc::new(Layout { seats }));
     }
 
-    /// Whether volumes may hold more under a key than the `loaded` generations in memory. Looks at memory
-    /// alone.
+    /// Whether volumes may hold more under a key than the `loaded` generations in memory. Reads memory only.
     pub(crate) fn hold_more(&self, full: &[u8], site: u64, loaded: impl FnOnce() -> usize) -> bool {
         let layout = self.layout.load();
         if layout.is_empty() {
@@ -128,14 +127,14 @@ impl Tiers {
         held > 0 && held > loaded()
     }
 
-    /// Whether a volume may hold something under a key, by its digest as volumes have it, or be writing it.
-    /// Looks at memory alone.
+    /// Whether a volume holds something under a key, or is writing it, by the digest that volumes use. Reads
+    /// memory only.
     pub(crate) fn may_hold(&self, digest: u128) -> bool {
         self.layout.load().iter().any(|tier| tier.may_hold(digest))
     }
 
-    /// Takes a generation out wherever it may lie. Where even that cannot be said, it is superseded when it
-    /// comes up again.
+    /// Removes a generation from all volumes. Where even that cannot be queued, it is superseded when it is
+    /// loaded again.
     pub(crate) fn remove(&self, generation: &Generation) {
         let object = generation.object();
         if object == 0 {
@@ -145,8 +144,8 @@ impl Tiers {
         let named = Named { digest: key::digest(&key.full, key.site), object };
         let home = generation.home();
         let layout = self.layout.load();
-        // One that is being moved may lie on two. It is said first where it comes from, so that who moves it
-        // hears of it if there is nothing at the other place yet.
+        // An object that is being moved may lie on two volumes. The one that it moves from hears first: so
+        // the move notices a removal even where there is nothing to remove at the other one yet.
         let (draining, others): (Vec<_>, Vec<_>) = layout.iter().partition(|tier| tier.is_draining());
         for tier in draining.into_iter().chain(others) {
             let is_home = home.as_ref().is_some_and(|home| Arc::ptr_eq(home, tier));
@@ -156,7 +155,7 @@ impl Tiers {
         }
     }
 
-    /// Whether a generation lies on a volume, too. May wait for the drive.
+    /// Whether a volume has a generation too. May wait for the drive.
     pub(crate) fn hold(&self, generation: &Generation) -> bool {
         self.layout.load().iter().any(|tier| tier.holds(generation))
     }

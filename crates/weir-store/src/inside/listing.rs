@@ -1,9 +1,9 @@
-//! What is cached, page by page: first what is in memory alone, in the order of its keys, then what is on
-//! each volume, by its catalogue in the order of keys, or without one in the order of writing.
+//! What is cached, page by page: first what only memory has, in the order of keys, then what each volume has,
+//! by its catalogue in the order of keys, or without one in the order of writing.
 //!
-//! A page looks at no more than [`LOOKED_MAX`] records of the volume, so that it may be short, or empty, and
-//! not the last one. What comes or goes between two pages may be met or not; nothing is met twice but what
-//! goes down meanwhile. What a purge has made dead is not listed.
+//! A page reads at most [`LOOKED_MAX`] records of a volume, so that it may be short or empty without being
+//! the last one. An object that comes or goes between two pages may be listed or not. No object is listed
+//! twice, except one that is written to a volume meanwhile. What a purge has made dead is not listed.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -30,18 +30,18 @@ const IN_MEMORY: u8 = 0;
 const BY_ROWS: u8 = 1;
 const BY_PLACE: u8 = 2;
 
-/// What is to be listed.
+/// What to list.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Listing {
-    /// Of this site alone, by its hash.
+    /// Only of this site, by its hash.
     pub site: Option<u64>,
-    /// What begins with one of these alone, with the site that each is of. Empty: everything.
+    /// Only keys that begin with one of these, each with its site. Empty: all keys.
     pub prefixes: Vec<(u64, String)>,
-    /// What bears this tag alone, by its hash.
+    /// Only what has this tag, by its hash.
     pub tag: Option<u64>,
-    /// How many objects, at most; between 1 and [`LISTED_MAX`].
+    /// The most objects; between 1 and [`LISTED_MAX`].
     pub limit: usize,
-    /// What the page before said; of no meaning to anyone else.
+    /// The `next` of the page before; empty for the first page.
     pub after: Vec<u8>,
 }
 
@@ -50,17 +50,17 @@ pub struct Listing {
 pub struct Listed {
     /// Its key.
     pub key: CacheKey,
-    /// The length of its body in bytes, where it is known.
+    /// The length of its body in bytes, if known.
     pub body_bytes: Option<u64>,
-    /// Bytes of the body that are held, in memory and on the volume together, each once.
+    /// Bytes of the body in memory and on volumes, each counted once.
     pub held_bytes: u64,
     /// The status.
     pub status: u16,
     /// When the response came.
     pub received: SystemTime,
-    /// Its age (RFC 9111 §4.2.3), and its lifetime.
+    /// Its age (RFC 9111 §4.2.3).
     pub age: Duration,
-    /// How long it is fresh.
+    /// Its freshness lifetime.
     pub lifetime: Duration,
     /// Whether its bytes are in memory.
     pub is_in_memory: bool,
@@ -78,17 +78,17 @@ impl Listed {
 /// A page.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Page {
-    /// Some objects.
+    /// Its objects.
     pub objects: Vec<Listed>,
-    /// What to ask for next; `None` where this was the last one.
+    /// What to ask for next; `None` on the last page.
     pub next: Option<Vec<u8>>,
 }
 
 /// Why nothing can be listed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unlisted {
-    /// What it is to go on after was not said by a page.
-    #[error("no page ends there; begin anew")]
+    /// No page ended there.
+    #[error("no page ends there; begin again")]
     After,
     /// The volume or its catalogue cannot be read.
     #[error("the volume cannot be read: {0}")]
@@ -104,7 +104,7 @@ impl Listing {
             && self.tag.is_none_or(|tag| stored.tags.hashes().binary_search(&tag).is_ok())
     }
 
-    /// What the keys of the rows begin with that may be wanted, in order.
+    /// The prefixes of the rows that may be wanted, in order.
     fn row_prefixes(&self) -> Vec<Vec<u8>> {
         let mut prefixes = match (self.tag, self.site) {
             (Some(tag), _) => vec![schema::of_tag(tag)],
@@ -149,7 +149,7 @@ impl Lister<'_> {
         self.objects.len() >= self.limit || self.looked >= LOOKED_MAX
     }
 
-    /// What is in memory alone, from a key and sequence on; then what is below.
+    /// What only memory has, from a key and sequence number on; then the volumes.
     fn in_memory(&mut self, after: &[u8]) -> Result<Option<Vec<u8>>, Unlisted> {
         let mut first: BTreeMap<Vec<u8>, Arc<Generation>> = BTreeMap::new();
         let mut is_cut = false;
@@ -164,7 +164,7 @@ impl Lister<'_> {
             if is_wanted {
                 first.insert(name, Arc::clone(generation));
             }
-            // Of what lies on the volume as well, some will be left out.
+            // Some of these lie on a volume as well, and will be left out.
             if first.len() > self.limit {
                 is_cut = true;
                 first.pop_last();
@@ -193,8 +193,7 @@ impl Lister<'_> {
         self.inside.volumes.tiers.hold(generation)
     }
 
-    /// What is on the volumes, one after another in the order of their identities, from a place in one of
-    /// them on.
+    /// What the volumes have, one after another by identity, from a place in one of them on.
     fn on_volumes(&mut self, after: &[u8]) -> Result<Option<Vec<u8>>, Unlisted> {
         let (mut kind, from, mut rest) = match after.split_first() {
             None => (None, 0, after),
@@ -209,7 +208,7 @@ impl Lister<'_> {
         tiers.sort_unstable_by_key(|tier| tier.volume().id());
         for tier in &tiers {
             let id = tier.volume().id();
-            // A volume that went meanwhile took its place with it.
+            // A volume that left meanwhile took its place with it.
             let (of_kind, of_rest) = if id == from { (kind, rest) } else { (None, &[][..]) };
             (kind, rest) = (None, &[]);
             let next = match self.on(tier, of_kind, of_rest)? {
@@ -221,7 +220,7 @@ impl Lister<'_> {
         Ok(None)
     }
 
-    /// What is on one volume, from a place on; where to go on, by which order, unless that was all.
+    /// What one volume has, from a place on. Returns where to go on and in which order, or `None` at the end.
     fn on(
         &mut self,
         tier: &VolumeTier,
@@ -229,7 +228,7 @@ impl Lister<'_> {
         after: &[u8],
     ) -> Result<Option<(u8, Vec<u8>)>, Unlisted> {
         if self.is_full() {
-            // The page is full of what came before; the next one begins here.
+            // The page was full before; the next one begins here.
             let first = if rows_in_time(tier).is_some() { BY_ROWS } else { BY_PLACE };
             return Ok(Some((kind.unwrap_or(first), after.to_vec())));
         }
@@ -240,7 +239,7 @@ impl Lister<'_> {
             },
             Some(BY_ROWS) => match tier.catalogue.as_ref().filter(|rows| !rows.is_broken()) {
                 Some(rows) => self.by_rows(tier, rows, after)?.map(|next| (BY_ROWS, next)),
-                // The order of rows means nothing to what comes instead of them.
+                // A place in the order of rows means nothing in another order.
                 None => return Err(Unlisted::After),
             },
             Some(_) => self.by_place(tier, after)?.map(|next| (BY_PLACE, next)),
@@ -316,7 +315,7 @@ impl Lister<'_> {
         Ok(next)
     }
 
-    /// Adds what a record of the volume says, if it is wanted and lives.
+    /// Adds the object of a record, if it is wanted and lives.
     fn add(&mut self, tier: &VolumeTier, record: &Record) {
         let Some((site, full)) = key::split(&record.key) else { return };
         let Ok(stored) = codec::decode(&record.head, tier.now()) else { return };
@@ -327,7 +326,7 @@ impl Lister<'_> {
         }
         let above = self.inside.memory.index.all(key.digest);
         let own = above.iter().find(|generation| generation.object() == record.number);
-        // A head that came since stands in memory first.
+        // A newer head may be in memory only.
         let listed = match own {
             Some(own) => self.listed(&key, &own.head().stored),
             None => self.listed(&key, &stored),
@@ -361,11 +360,11 @@ impl Lister<'_> {
     }
 }
 
-/// So often, and so long apart, it is looked whether the catalogue has covered what is durable.
+/// How often, and how far apart, the catalogue is asked whether it has covered all that is durable.
 const COVERED_TRIES: u32 = 100;
 const COVERED_PAUSE: Duration = Duration::from_millis(20);
 
-/// The catalogue, where it has all that is durable now, or soon.
+/// The catalogue, if it covers all that is durable, now or soon.
 fn rows_in_time(tier: &VolumeTier) -> Option<&Catalogue> {
     let catalogue = tier.catalogue.as_ref()?;
     let end = tier.volume().durable_end();
@@ -381,7 +380,7 @@ fn rows_in_time(tier: &VolumeTier) -> Option<&Catalogue> {
     None
 }
 
-/// By what generations in memory are ordered: site, key, sequence.
+/// The order of generations in memory: site, key, sequence number.
 fn name_of(generation: &Generation) -> Vec<u8> {
     let key = generation.key();
     let mut name = schema::of_site(key.site, &key.full);

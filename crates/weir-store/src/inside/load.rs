@@ -1,4 +1,4 @@
-//! Asking the volumes what they hold under a key.
+//! Asking the volumes what they hold under a key, and loading it.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::tier::{OnDiskBody, VolumeTier};
 use crate::volume::{Candidate, Named, ReadError, Record, codec, key};
 use crate::volume_state::VolumeState;
 
-/// Up to so many bytes a body is loaded with its head.
+/// Up to this size a body is loaded with its head.
 const SMALL_BYTES_MAX: u64 = BLOCK_BYTES as u64;
 
-/// What has to be waited for: the volume, and what it may hold.
+/// Candidates whose records must be read from the drive.
 type Waiting = SmallVec<[(Arc<VolumeTier>, Candidate); 2]>;
 
 /// A question to the volumes: what they hold under a key.
@@ -33,12 +33,12 @@ impl Ask {
         Ask { inside: Arc::clone(inside), key }
     }
 
-    /// Brings up what the volumes hold under the key: then look again. What lies in the page cache is read at
-    /// once, the rest by the volumes' threads, those of several at the same time; where they are too busy, or
-    /// too slow, it stays a miss.
+    /// Loads what the volumes hold under the key; then look again. What lies in the page cache is read at
+    /// once. The rest is read by the volumes' threads, in parallel. Where a volume is too busy or too slow it
+    /// stays a miss.
     ///
     /// # Cancel safety
-    /// Safe: what comes up comes up all the same.
+    /// Safe: what is being loaded is loaded in any case.
     pub async fn run(self) {
         let waiting = self.at_once();
         let mut asked = SmallVec::<[_; 2]>::new();
@@ -59,7 +59,7 @@ impl Ask {
         }
     }
 
-    /// Brings up what lies in the page cache; returns the rest.
+    /// Loads what lies in the page cache; returns the rest.
     fn at_once(&self) -> Waiting {
         let key = key::on_volume(&self.key);
         let mut waiting = Waiting::new();
@@ -77,7 +77,7 @@ impl Ask {
     }
 }
 
-/// Brings up what a candidate is. May wait for the drive.
+/// Loads a candidate. May wait for the drive.
 fn bring(memory: &Memory, tier: &Arc<VolumeTier>, key: &CacheKey, candidate: Candidate) {
     if let Ok(Some(record)) = tier.volume.record(candidate, &key::on_volume(key)) {
         tier.raise(memory, key, record);
@@ -85,7 +85,7 @@ fn bring(memory: &Memory, tier: &Arc<VolumeTier>, key: &CacheKey, candidate: Can
 }
 
 impl VolumeTier {
-    /// Makes a generation of a record, in memory with its head, and with its body where that is small.
+    /// Makes a generation of a record, with its head in memory, and its body too where that is small.
     fn raise(self: &Arc<VolumeTier>, memory: &Memory, key: &CacheKey, record: Record) {
         let Some(length) = record.length else { return };
         let now = (self.clock)();
@@ -117,7 +117,7 @@ impl VolumeTier {
         memory.add_loaded(&Arc::new(generation));
     }
 
-    /// A small body that came along with its record.
+    /// A small body that was read with its record.
     fn small(&self, memory: &Memory, record: &Record, length: u64) -> Option<Body> {
         if length == 0 {
             return Some(Body::small(Bytes::new()));
@@ -128,7 +128,7 @@ impl VolumeTier {
     }
 }
 
-/// What a generation keeps of the record that its bytes are read by, and what that takes in memory.
+/// The part of a record that a generation keeps for reading, and how much memory that takes.
 fn record_on_disk(record: Record) -> (Arc<Record>, u64) {
     let record = record.for_reading();
     let bytes = record.memory_bytes() + size_of::<OnDiskBody>() as u64;

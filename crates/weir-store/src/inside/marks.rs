@@ -10,12 +10,12 @@ use crate::volume::key;
 use crate::volume_state::VolumeState;
 
 impl Inside {
-    /// Whether something of a URL may be held, or be on its way to a volume, by its digest and as it stands
-    /// in keys that nothing is added to. True where that cannot be told: of what a volume that is away holds,
-    /// or another process.
+    /// Whether something of a URL may be held, or is being written to a volume. The URL is given by its
+    /// digest and by its text, for keys that nothing is added to. True where that is not known: of a volume
+    /// that is away, or while another process has the volumes.
     pub(crate) fn may_hold(&self, digest: u128, url: &[u8], site: u64) -> bool {
         let is_in_memory = || !self.memory.index.all(digest).is_empty();
-        // In the order in which it is written, and what was loaded meanwhile at the end.
+        // In the order in which bodies move: memory, volumes, and memory again for what was loaded meanwhile.
         is_in_memory()
             || self.memory.ledger.is_away()
             || self.volumes.pending.is_on()
@@ -24,8 +24,8 @@ impl Inside {
             || is_in_memory()
     }
 
-    /// Drops the marks that all volumes have been swept by. One that cannot be swept keeps them, until they
-    /// are too many.
+    /// Drops the marks that all volumes have been swept by. A volume that cannot be swept keeps them, until
+    /// they are too many.
     pub(crate) fn retire_swept(&self) {
         let ledger = &self.memory.ledger;
         let mut dropped = self.volumes.dropped.lock();
@@ -39,7 +39,7 @@ impl Inside {
             _ => tier.can_sweep() || !is_crowded,
         });
         let Some(until) = waited_for.map(|tier| Stamp::of(tier.volume().swept())).min() else { return };
-        // What is in flight is made dead only under need.
+        // A running transfer is made dead only under need.
         let until = if is_crowded { until } else { ledger.settled(until) };
         if until <= *dropped {
             return;
@@ -50,7 +50,7 @@ impl Inside {
         }
     }
 
-    /// Takes those out of memory whose bytes lie only on a volume that is let go.
+    /// Evicts generations whose bytes lie only on a volume that is detached.
     pub(crate) fn let_go(&self, tier: &Arc<VolumeTier>) {
         self.memory.evict_where(|generation| {
             generation.is_on_disk() && generation.home().is_some_and(|home| Arc::ptr_eq(&home, tier))

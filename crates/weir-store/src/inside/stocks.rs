@@ -1,9 +1,8 @@
-//! How much is held of each site: in memory, on the volume, and of both together.
+//! How much is held of each site: in memory, on volumes, and of both together.
 //!
-//! What the volume holds is counted by the volume itself, exactly, at every change. What memory holds is
-//! counted when it is asked for, by a walk over the index, without what is purged; of a volume that is
-//! counted until it is swept. What of it is still of use ([`Live`]) needs every head, and is counted on
-//! demand as well.
+//! A volume counts what it holds itself, exactly, at every change; what is purged counts until it is swept.
+//! What memory holds is counted on demand, by a walk over the index, without what is purged. What is still
+//! usable ([`Live`]) needs every head, and is counted on demand as well.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,30 +16,30 @@ use crate::ledger::{Judged, Stamp};
 use crate::tier::VolumeTier;
 use crate::volume::{ReadError, Record, Stock, codec, key};
 
-/// What is held of a site; of what is purged that which is on a volume and not swept yet.
+/// What is held of a site. Purged objects count until their volume is swept.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct SiteStocks {
     /// The site, by its hash.
     pub site: u64,
-    /// What is at rest in memory: objects with bytes there, and those bytes.
+    /// Objects with bytes in memory, and those bytes.
     pub memory: Stock,
-    /// What is on the volume.
+    /// Objects on volumes, and their bytes.
     pub volume: Stock,
-    /// Both together, each object and each byte once: what is on the volume, and what is in memory alone.
+    /// Both together: each object and each byte once.
     pub held: Stock,
 }
 
-/// What is held and of use: not purged, and within its freshness lifetime (RFC 9111 §4.2).
+/// What is held and usable: not purged, and within its freshness lifetime (RFC 9111 §4.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Live {
-    /// When it was counted; what came or went while that was done may be in it or not.
+    /// When it was counted. Changes during the count may be in it or not.
     pub as_of: SystemTime,
-    /// By the hash of the site, in order; sites of which nothing lives are not in it.
+    /// By the hash of the site, in order. Sites without a usable object are left out.
     pub sites: Vec<(u64, Stock)>,
 }
 
-/// What is held of each site, in the order of their hashes. Looks through the memory's index, and at the
-/// record of each object that is in memory and on the volume. May block.
+/// What is held of each site, in the order of their hashes. Reads memory's index, and the record of each
+/// object that is in memory and on a volume. May block.
 pub(crate) fn stocks(inside: &Inside) -> Vec<SiteStocks> {
     let mut sites: BTreeMap<u64, SiteStocks> = BTreeMap::new();
     let mut add = |site: u64, act: &dyn Fn(&mut SiteStocks)| {
@@ -54,7 +53,7 @@ pub(crate) fn stocks(inside: &Inside) -> Vec<SiteStocks> {
             });
         }
     }
-    // What is purged and not swept yet is no more; a volume knows only then what that was.
+    // Purged and unswept objects count for nothing in memory; a volume knows them only when it is swept.
     for generation in
         at_rest(inside).into_iter().filter(|held| inside.memory.judge(&held.label) != Judged::Dead)
     {
@@ -67,13 +66,13 @@ pub(crate) fn stocks(inside: &Inside) -> Vec<SiteStocks> {
     sites.into_values().filter(|site| !site.memory.is_empty() || !site.held.is_empty()).collect()
 }
 
-/// Whether what is purged may still be among what is held on a volume.
+/// Whether purged objects may still be counted on a volume.
 pub(crate) fn is_unswept(inside: &Inside) -> bool {
     let newest = inside.memory.ledger.newest().number();
     inside.volumes.tiers.all().iter().any(|tier| newest > tier.volume().swept())
 }
 
-/// What is held of each site and of use. Reads every head; blocks for as long as that takes.
+/// What is held of each site and usable. Reads every head, and blocks for as long as that takes.
 ///
 /// # Errors
 /// The drive fails.
@@ -124,13 +123,13 @@ fn at_rest(inside: &Inside) -> Vec<Arc<Generation>> {
     found
 }
 
-/// What a generation has in memory. One whose bytes all lie on the volume has nothing.
+/// What memory has of a generation; nothing where all its bytes lie on a volume.
 fn in_memory(generation: &Generation) -> Stock {
     let bytes = generation.held_bytes();
     Stock { objects: u64::from(bytes > 0 || !generation.is_on_disk()), bytes }
 }
 
-/// What a generation has in memory that is on no volume.
+/// What memory has of a generation that no volume has.
 fn beyond_volume(generation: &Generation) -> Stock {
     let own = in_memory(generation);
     if own.is_empty() {
@@ -145,7 +144,7 @@ fn beyond_volume(generation: &Generation) -> Stock {
     }
 }
 
-/// The site of a record, if what it says is of use.
+/// The site of a record, if its object is usable.
 fn site_if_live(inside: &Inside, tier: &Arc<VolumeTier>, record: &Record, now: Now) -> Option<u64> {
     let (site, full) = key::split(&record.key)?;
     let stored = codec::decode(&record.head, now).ok()?;
@@ -153,7 +152,7 @@ fn site_if_live(inside: &Inside, tier: &Arc<VolumeTier>, record: &Record, now: N
     if inside.memory.ledger.judge(&key, &stored.tags, Stamp::of(record.stamp)) != Judged::Alive {
         return None;
     }
-    // A head that came since stands in memory first.
+    // A newer head may be in memory only.
     let above = inside.memory.index.all(key.digest);
     let is_here = |generation: &Generation| generation.home().is_some_and(|home| Arc::ptr_eq(&home, tier));
     let own = above.iter().find(|generation| generation.object() == record.number && is_here(generation));
@@ -164,7 +163,7 @@ fn site_if_live(inside: &Inside, tier: &Arc<VolumeTier>, record: &Record, now: N
     is_of_use.then_some(site)
 }
 
-/// Whether it is within its freshness lifetime (RFC 9111 §4.2), and was not purged softly.
+/// Whether it is within its freshness lifetime (RFC 9111 §4.2) and not softly purged.
 fn is_fresh(stored: &Stored, now: Now) -> bool {
     let facts = &stored.facts;
     let age = facts.initial_age + now.since(facts.received_mono);

@@ -1,30 +1,28 @@
-//! The sweeper: takes out of the volume what marks have made dead, gives the space back, and then drops the
-//! marks.
+//! The sweeper removes from a volume what marks have made dead, frees its space, and then drops the marks.
 //!
-//! A mark may be dropped when nothing that it concerns can be found any more, now or after a crash. The
-//! number `until` of the ledger is noted; all that was asked for before it is *old*. In this order:
+//! A mark may be dropped when nothing that it concerns can be found any more, now or after a crash. A pass
+//! takes the ledger's number as `until`. What was asked for before it is *old*. In this order:
 //!
-//! 1. *Barrier.* From here on nothing old begins to be written down (`Volume::raise_floor`), and who judges a
-//!    head and writes it anew has done so before or judges by all marks up to `until` (`VolumeTier::gate`). What
-//!    was begun is said to the writer: the volume is synced, and the catalogue, if there is one, has covered
-//!    the log up to there.
-//! 2. *Search.* Each old object that a mark may concern is read and judged. What is dead is removed, what a
-//!    soft mark concerns is given a head that says so. Each batch is synced, and looked at once more: what is
-//!    not as it should be ends the pass.
+//! 1. *Barrier.* From here on no write of anything old begins (`Volume::raise_floor`). A thread that judges a
+//!    head and then writes it has done so before, or judges by all marks up to `until` (`VolumeTier::gate`). The
+//!    volume is synced, and the catalogue, if there is one, has covered the log up to there.
+//! 2. *Search.* Each old object that a mark may concern is read and judged. A dead one is removed, one that a
+//!    soft mark concerns gets a head that says so. Each batch is synced and then checked; the pass ends where
+//!    something is not as it should be.
 //! 3. *Wait* for old objects that are still arriving; each is judged when it has ended. Where marks become
-//!    too many they are cut.
-//! 4. The number is written to the volume (`Volume::set_swept`): what lies there and is old counts as asked
-//!    for at `until`.
-//! 5. Memory is gone through once more: what lives there is stamped with `until` at least.
-//! 6. The marks up to `until` become one of everything. It concerns only what is old and neither on the
-//!    volume nor in memory: what comes after that was asked for before the barrier, and is not stored.
+//!    too many, these objects are cut.
+//! 4. The number is written to the volume (`Volume::set_swept`): old objects there count as asked for at
+//!    `until`.
+//! 5. Memory is searched once more: what lives there is stamped with `until` at least.
+//! 6. The marks up to `until` become one mark of everything. It concerns only what is old and neither on the
+//!    volume nor in memory: what arrives after that was asked for before the barrier, and is not stored.
 //!
-//! Of several volumes each does 1 to 4 for itself, on a thread of its own; 5 and 6 are done up to the least
-//! of their numbers ([`Inside::retire_swept`]).
+//! With several volumes each does 1 to 4 on a thread of its own. 5 and 6 are done up to the smallest of their
+//! numbers ([`Inside::retire_swept`]).
 //!
-//! After a crash before 4 the marks are there; after it, the removals are durable. Removals are records of
-//! the log, so that they hold for an index made anew as well; where the log could not take one, the sync of
-//! step 2 fails.
+//! A crash before 4 leaves the marks; after 4 the removals are durable. Removals are records of the log, so
+//! that they also hold for an index that is made again. Where the log could not take one, the sync of step 2
+//! fails.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::Ordering;
@@ -41,24 +39,24 @@ use crate::ledger::{Judged, Stamp};
 use crate::tier::{SweeperThread, VolumeTier};
 use crate::volume::{Health, Named, Place, ReadError, Record, Volume, codec, key};
 
-/// How often it is looked whether there is something to do.
+/// How often the sweeper looks for something to do.
 const TICK: Duration = Duration::from_millis(500);
-/// How long after marks were seen they are swept: what was asked for before has begun to arrive by then.
+/// The time between a mark and its sweep: by then all that was asked for before has begun to arrive.
 const DELAY: Duration = Duration::from_secs(5);
-/// After a pass that failed, the next one begins so much later.
+/// The pause after a failed pass.
 const RETRY_AFTER: Duration = Duration::from_secs(10);
-/// Between two passes is so many times the time that the last one took.
+/// The pause between two passes, as a multiple of the last pass.
 const REST_FACTOR: u32 = 3;
-/// Removed at once, between two syncs.
+/// The most removals between two syncs.
 const BATCH: usize = 1024;
-/// What was done is looked at so often until it is as it should be.
+/// How often a batch is checked until it is as it should be.
 const ROUNDS_MAX: u32 = 4;
-/// Looked at between two pauses.
+/// The most objects read between two pauses.
 const LOOKED_AT_ONCE: usize = 512;
 /// A pause is as long as the work before it, up to this.
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 
-/// Starts the thread that covers and sweeps a volume. It ends with the inside, or when the volume is let go.
+/// Starts the thread that covers and sweeps a volume. It ends with the store, or when the volume is detached.
 ///
 /// # Errors
 /// The system has no thread to spare.
@@ -78,28 +76,28 @@ fn run(inside: &Weak<Inside>, tier: &Weak<VolumeTier>, thread: &SweeperThread) {
     }
 }
 
-/// Why a pass does not go on.
+/// Why a pass cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stuck {
     /// The process is about to end.
     Stopped,
     /// The drive, or the catalogue, fails; or the volume takes nothing.
     Failed,
-    /// The catalogue is not that far.
+    /// The catalogue has not covered that much yet.
     Behind,
-    /// What is old is still arriving.
+    /// Old objects are still arriving.
     Arriving,
 }
 
-/// Where the sweeper is.
+/// The phase of a pass.
 #[derive(Debug, Clone, Copy, Default)]
 enum Phase {
-    /// Nothing is to be done.
+    /// There is nothing to do.
     #[default]
     Idle,
-    /// Marks were seen; when, and up to which number.
+    /// Marks were seen: their largest number, and when.
     Seen(Stamp, Now),
-    /// The barrier stands; the log had that end.
+    /// The barrier stands, and where the log ended then.
     Barred(Stamp, Place),
     /// What was there is judged.
     Searched(Stamp),
@@ -108,17 +106,17 @@ enum Phase {
 #[derive(Debug, Default)]
 pub(crate) struct Sweeper {
     phase: Phase,
-    /// Old objects that have ended and were not judged yet.
+    /// Old objects that have ended and are not judged yet.
     ended: Vec<Named>,
-    /// No pass begins before.
+    /// When the last pass ended, and the pause after it.
     rests: Option<(Now, Duration)>,
     begun: Option<Now>,
-    /// When marks were last looked at that need no pass.
+    /// When the marks that need no pass were last looked at.
     looked_at: Option<Now>,
 }
 
 impl Sweeper {
-    /// What is due. Blocks for as long as that takes.
+    /// Does what is due. Blocks for as long as that takes.
     pub(crate) fn tick(&mut self, inside: &Arc<Inside>, tier: &Arc<VolumeTier>) {
         let now = (tier.clock)();
         tier.cover_all();
@@ -142,8 +140,8 @@ impl Sweeper {
         }
     }
 
-    /// Drops marks that all has been swept by already: the process may have ended, or a volume have been
-    /// away, before they were.
+    /// Drops marks that every volume has been swept by: the process may have ended before they were, or a
+    /// volume may have been away.
     fn retire_swept(&mut self, inside: &Inside, now: Now) {
         let is_due = self.looked_at.is_none_or(|at| now.since(at.mono) >= RETRY_AFTER);
         if is_due && inside.memory.ledger.marks() > 0 {
@@ -170,7 +168,7 @@ impl Sweeper {
         (self.phase, self.begun) = (Phase::Idle, None);
     }
 
-    /// As far as it goes at once.
+    /// Goes on as far as possible now.
     pub(crate) fn step(&mut self, inside: &Arc<Inside>, tier: &Arc<VolumeTier>) -> Result<(), Stuck> {
         if let Phase::Seen(until, _) = self.phase {
             tier.raise_barrier(until)?;
@@ -191,7 +189,7 @@ impl Sweeper {
         let older = volume.older_running();
         self.ended.extend(volume.take_ended());
         if inside.memory.ledger.is_crowded() {
-            // Storing them ends; who reads them reads on.
+            // Their storing ends; their readers read on.
             for named in &older {
                 let _ = volume.remove(named.digest, named.object);
             }
@@ -199,7 +197,7 @@ impl Sweeper {
         } else if !older.is_empty() {
             return Err(Stuck::Arriving);
         }
-        // What has ended is said to the writer by now.
+        // The writer has been told of all that has ended.
         volume.sync().ok_or(Stuck::Failed)?;
         let mut pass = Pass::new(inside, tier);
         for named in &self.ended {
@@ -215,7 +213,7 @@ impl Sweeper {
         Ok(())
     }
 
-    /// A whole pass now, for tests that drive it.
+    /// A whole pass, for tests that drive it.
     #[cfg(test)]
     pub(crate) fn pass(&mut self, inside: &Arc<Inside>) -> Result<(), Stuck> {
         let layout = inside.volumes.tiers.all();
@@ -244,7 +242,7 @@ impl VolumeTier {
             let begun = (self.clock)();
             match catalogue.cover(begun) {
                 Ok(Progress::More) => {}
-                // What fails is tried again, or the volume is walked.
+                // A failure is tried again, or the volume is walked instead.
                 Ok(Progress::Done | Progress::NoRoom) | Err(_) => return,
             }
             if self.rest_since(begun) {
@@ -253,7 +251,7 @@ impl VolumeTier {
         }
     }
 
-    /// Pauses for as long as was worked; true where the process is about to end.
+    /// Pauses for as long as the work took. True where the process is about to end.
     pub(super) fn rest_since(&self, begun: Now) -> bool {
         let worked = (self.clock)().since(begun.mono);
         self.thread.pause(worked.min(PAUSE_MAX))
@@ -261,12 +259,12 @@ impl VolumeTier {
 
     fn raise_barrier(&self, until: Stamp) -> Result<(), Stuck> {
         self.volume.raise_floor(until.number());
-        // Who judged before is done with what it says to the volume.
+        // Threads that judged before have told the volume by now.
         drop(self.gate.write());
         self.volume.sync().ok_or(Stuck::Failed).map(drop)
     }
 
-    /// Finds and judges what marks may concern that were made since the last pass.
+    /// Finds and judges what the marks since the last pass may concern.
     fn search(self: &Arc<VolumeTier>, inside: &Arc<Inside>, end: Place) -> Result<(), Stuck> {
         let mut pass = Pass::new(inside, self);
         match &self.catalogue {
@@ -340,7 +338,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// All rows whose keys begin so, some at a time.
+    /// Looks at all rows whose keys begin so, some at a time.
     fn by_prefix(&mut self, catalogue: &Catalogue, prefix: &[u8]) -> Result<(), Stuck> {
         let mut from = prefix.to_vec();
         loop {
@@ -362,7 +360,7 @@ impl Pass<'_> {
                 match self.volume.record_at(row.hash, row.place) {
                     Ok(Some(record)) => self.look(&record)?,
                     Err(ReadError::Device(_)) => return Err(Stuck::Failed),
-                    // It went meanwhile, or is damaged and will.
+                    // It left meanwhile, or is damaged and will leave.
                     Ok(None) | Err(ReadError::Gone | ReadError::NotResident) => {}
                 }
             }
@@ -373,7 +371,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Whether marks may concern what a row names: rows by key know no tags, rows by tag no key.
+    /// Whether marks may concern the object of a row. Rows by key know no tags, rows by tag no key.
     fn may_concern(&self, by: By<'_>, row: Row) -> bool {
         let stamp = Stamp::of(row.stamp.max(self.volume.swept()));
         match by {
@@ -386,7 +384,7 @@ impl Pass<'_> {
         }
     }
 
-    /// Pauses now and then.
+    /// Counts what was read, and pauses after enough of it.
     fn note_looked(&mut self, count: usize) -> Result<(), Stuck> {
         self.looked += count;
         if self.looked >= LOOKED_AT_ONCE {
@@ -399,7 +397,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Judges a record, and does what follows from that.
+    /// Judges a record, and acts on that.
     fn look(&mut self, record: &Record) -> Result<(), Stuck> {
         self.note_looked(1)?;
         self.act(record)?;
@@ -408,7 +406,7 @@ impl Pass<'_> {
 
     fn act(&mut self, record: &Record) -> Result<(), Stuck> {
         let named = Named { digest: record.digest, object: record.number };
-        // All marks up to this one are judged by.
+        // All marks up to this one are considered.
         let current = self.inside.memory.ledger.current().number();
         match self.judge(record) {
             Verdict::Stays => return Ok(()),
@@ -428,7 +426,7 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Says something to the writer; where its queue is full, once it has written.
+    /// Tells the writer; where its queue is full, after a sync.
     fn tell(&self, tell: impl Fn(&Volume) -> bool) -> Result<(), Stuck> {
         if tell(self.volume) {
             return Ok(());
@@ -437,7 +435,7 @@ impl Pass<'_> {
         if tell(self.volume) { Ok(()) } else { Err(Stuck::Failed) }
     }
 
-    /// Makes durable what was done, and looks whether it was; more marks may have been made meanwhile.
+    /// Makes durable what was done, and checks it. More marks may have been made meanwhile.
     fn settle(&mut self) -> Result<(), Stuck> {
         for _ in 0..ROUNDS_MAX {
             if self.acted.is_empty() {
@@ -456,14 +454,14 @@ impl Pass<'_> {
     fn judge(&self, record: &Record) -> Verdict {
         let Some((site, full)) = key::split(&record.key) else { return Verdict::Stays };
         let key: CacheKey = key::cache_key(site, full);
-        // What cannot be read cannot be used, but perhaps by another version; nor can it be told what
-        // concerns it.
+        // A head that cannot be read cannot be used, except by another version of Weir; nor is it known which
+        // marks concern it.
         let now = (self.tier.clock)();
         let Ok(mut stored) = codec::decode(&record.head, now) else { return Verdict::Goes };
         if record.asked < self.tier.dead_before().number() {
             return Verdict::Goes;
         }
-        // What is written anew bears a number that would be trusted.
+        // The new head has a number that would be believed.
         if record.asked < self.tier.suspect_before().number() {
             stored.doubt(now.mono);
         }

@@ -1,4 +1,4 @@
-//! The volumes below memory as one tier: which of them takes what arrives, what is removed from all of them,
+//! All volumes as the tier below memory: which of them gets what arrives, what is removed from all of them,
 //! and which marks they still need.
 
 use std::collections::HashMap;
@@ -22,17 +22,17 @@ pub(crate) struct Volumes {
     pub(crate) tiers: Tiers,
     /// What may be written to the volumes.
     pub(crate) admission: Admission,
-    /// How many bytes the volumes together may hold of a site.
+    /// How many bytes of a site all volumes together may hold.
     pub(crate) quotas: Mutex<HashMap<u64, u64>>,
-    /// Where it is written down what volumes missed, where there can be volumes.
+    /// The list of what volumes missed; set where there can be volumes.
     pub(crate) register: OnceLock<Arc<Register>>,
-    /// What was begun while volumes are expected that may hold older versions of it.
+    /// The volumes that another process still has, and what was begun meanwhile.
     pub(crate) pending: PendingVolumes,
-    /// Up to which number marks were dropped; held while they are.
+    /// Marks were dropped up to this number. Held while they are.
     pub(super) dropped: Mutex<Stamp>,
 }
 
-/// What is decided of something that arrives.
+/// The decision about a body that arrives.
 enum Verdict {
     /// It is written to this volume.
     Admitted(Arc<VolumeTier>),
@@ -52,8 +52,8 @@ impl Volumes {
         }
     }
 
-    /// Begins to write a generation that begins to arrive; `None` where it is not admitted, or no volume
-    /// takes anything.
+    /// Begins to write a generation that begins to arrive. `None` where it is not admitted, or no volume
+    /// takes it.
     pub(crate) fn begin(&self, generation: &Generation) -> Option<VolumeWrite> {
         match self.admit(generation) {
             Verdict::Admitted(tier) => tier.begin(generation),
@@ -61,7 +61,7 @@ impl Volumes {
         }
     }
 
-    /// As [`Volumes::begin`], for what comes in parts from the start: see [`VolumeTier::begin_part`].
+    /// As [`Volumes::begin`], for a generation that arrives in parts: see [`VolumeTier::begin_part`].
     pub(crate) fn begin_part(&self, generation: &Generation) -> Option<Arc<SharedPut>> {
         match self.admit(generation) {
             Verdict::Admitted(tier) => tier.begin_part(generation),
@@ -69,8 +69,8 @@ impl Volumes {
         }
     }
 
-    /// Notes what begins to arrive. Where a volume has something under its key, that was admitted before:
-    /// what replaces it is as well.
+    /// Decides about a body that begins to arrive. If a volume has an older object of its key, that was
+    /// admitted, and so is its replacement.
     fn admit(&self, generation: &Generation) -> Verdict {
         if !self.has_volumes() {
             return Verdict::Stays;
@@ -86,7 +86,7 @@ impl Volumes {
         Verdict::Stays
     }
 
-    /// Whether there are volumes, or will be: what is asked for meanwhile counts.
+    /// Whether there are volumes, or will be: requests count meanwhile.
     fn has_volumes(&self) -> bool {
         !self.tiers.all().is_empty() || self.pending.is_on()
     }
@@ -95,8 +95,7 @@ impl Volumes {
         self.tiers.all().iter().any(|tier| tier.count_of(digest) > 0)
     }
 
-    /// Notes a use of what is in memory; the background thread looks whether it has earned its place on a
-    /// volume.
+    /// Notes a use of a generation in memory. The background thread writes it later if it has earned that.
     pub(crate) fn note_use(&self, generation: &Arc<Generation>) {
         if !self.has_volumes() {
             return;
@@ -110,8 +109,8 @@ impl Volumes {
         }
     }
 
-    /// Whether something that was asked for and noted may be written; `None` where no volume takes anything
-    /// just now.
+    /// Whether a generation is admitted, after its request was noted; `None` where no volume takes anything
+    /// now.
     pub(crate) fn is_admitted(&self, generation: &Generation) -> Option<bool> {
         let digest = digest_of(generation);
         self.tiers.all().home(digest).map(|tier| self.admission.judge(digest, tier.room()))
@@ -119,7 +118,7 @@ impl Volumes {
 }
 
 impl LowerTier for Volumes {
-    /// The older one may have been written after the newer one was given its number: the volumes would take
+    /// The older one may have been written after the newer one got its number there: the volumes would take
     /// it for newer.
     fn note_newer(&self, newer: &Generation, older: &Generation) {
         if older.object() > newer.object() {
@@ -131,9 +130,9 @@ impl LowerTier for Volumes {
         self.tiers.remove(generation);
     }
 
-    /// Older versions of it are removed from all volumes but the one that it is on.
+    /// Older versions are removed from all volumes except its own.
     fn note_settled(&self, generation: &Arc<Generation>, ledger: &Ledger) {
-        // It was begun before there was a volume for it, or none took it then.
+        // It was begun before there was a volume for it, or when none took it.
         if generation.object() == 0 && self.is_admitted(generation) == Some(true) {
             self.admission.ask(Task::WriteLater(Arc::downgrade(generation)));
         }
@@ -146,7 +145,7 @@ impl LowerTier for Volumes {
             let (own, key) = (Arc::clone(tier), generation.key().clone());
             let before = if object > 0 { object } else { tier.volume.next_number() };
             let variant = generation.head().stored.variant.clone();
-            // On a thread of that volume: one that does not keep up holds up nobody else.
+            // On a thread of that volume, so that a slow one delays nobody else.
             let job = move || own.remove_replaced(&key, &variant, before);
             if tier.volume.on_reader(job).is_err() {
                 tier.note_failed_removal(ledger.step());
@@ -164,7 +163,7 @@ impl LowerTier for Volumes {
         self.tiers.all().iter().any(|tier| tier.can_sweep())
     }
 
-    /// What lies where it could not be swept is dead from then on.
+    /// What lies on an unswept volume is dead from then on.
     fn drop_marks(&self, until: Stamp, ledger: &Ledger) -> bool {
         let layout = self.tiers.all();
         let (swept, unswept): (Vec<_>, Vec<_>) =
@@ -192,7 +191,7 @@ impl VolumeTier {
     }
 }
 
-/// The digest under which the volumes, and the sketch, know a generation's key.
+/// The digest of a generation's key that volumes and the sketch use.
 fn digest_of(generation: &Generation) -> u128 {
     let key = generation.key();
     key::digest(&key.full, key.site)

@@ -1,4 +1,4 @@
-//! Writing a generation down while it arrives, and what the volume has no room for a little later.
+//! Writing a generation to a volume while it arrives, and a little later what the volume has no room for.
 
 use std::sync::{Arc, Weak};
 
@@ -9,22 +9,22 @@ use crate::generation::{BLOCK_BYTES, Body, Generation, Piece, Read};
 use crate::tier::{Entered, LATE_PAUSE, LATE_TRIES_MAX, LateWrite, SharedPut, VolumeTier};
 use crate::volume::{Put, codec, key};
 
-/// A transfer that is being written down: the one that began a generation, which is taken out again when it
-/// is dropped without an end, or a further one.
+/// A transfer that is being written to a volume: the one that began a generation, or a further one. Where the
+/// first one is dropped without an end, the object is removed again.
 #[derive(Debug)]
 pub(crate) struct VolumeWrite {
     hand: Hand,
     tier: Arc<VolumeTier>,
-    /// Up to here it was handed over.
+    /// The bytes before this were handed over.
     at: u64,
 }
 
-/// By whose hand it goes down.
+/// Which write it is.
 #[derive(Debug)]
 enum Hand {
-    /// Of the transfer that began the generation.
+    /// That of the transfer that began the generation.
     Own(Put),
-    /// Of all further ones together: the volume takes one at a time.
+    /// That of all further ones together: the volume takes one at a time.
     Shared(Arc<SharedPut>),
 }
 
@@ -38,7 +38,7 @@ impl Hand {
 }
 
 impl Tiers {
-    /// Begins to write a generation down where it belongs; `None` where nothing is taken.
+    /// Begins to write a generation to the volume of its key; `None` where none takes it.
     pub(crate) fn begin(&self, generation: &Generation) -> Option<VolumeWrite> {
         self.of(generation)?.begin(generation)
     }
@@ -50,7 +50,7 @@ impl Tiers {
 }
 
 impl VolumeTier {
-    /// Begins to write a generation down; `None` where the volume takes nothing.
+    /// Begins to write a generation to this volume; `None` where it takes nothing.
     pub(crate) fn begin(self: &Arc<VolumeTier>, generation: &Generation) -> Option<VolumeWrite> {
         Some(VolumeWrite::new(self.begin_put(generation)?, Arc::clone(self)))
     }
@@ -64,7 +64,7 @@ impl VolumeTier {
         Some(put)
     }
 
-    /// Goes on writing a generation down, from an offset on; `None` where it is not on the volume.
+    /// Goes on writing a generation from an offset on; `None` where it is not on the volume.
     pub(crate) fn resume(self: &Arc<VolumeTier>, generation: &Generation, at: u64) -> Option<VolumeWrite> {
         let object = Some(generation.object()).filter(|object| *object > 0)?;
         let mut shared = generation.shared_put().lock();
@@ -82,8 +82,8 @@ impl VolumeTier {
         Some(VolumeWrite { hand: Hand::Shared(hand), tier: Arc::clone(self), at })
     }
 
-    /// Begins to write a generation down whose transfers all are further ones; what is returned is to be held
-    /// until the first has resumed it. `None` where the volume takes nothing.
+    /// Begins to write a generation that arrives in further transfers only. Keep the result until the first
+    /// of them has resumed it. `None` where the volume takes nothing.
     pub(crate) fn begin_part(self: &Arc<VolumeTier>, generation: &Generation) -> Option<Arc<SharedPut>> {
         let put = Arc::new(SharedPut::new(self.begin_put(generation)?));
         *generation.shared_put().lock() = Arc::downgrade(&put);
@@ -96,22 +96,22 @@ impl VolumeWrite {
         VolumeWrite { hand: Hand::Own(put), tier, at: 0 }
     }
 
-    /// Nothing more comes; what has come is kept.
+    /// Ends the write early, and keeps what was written.
     pub(crate) fn rest(self) {
         if let Hand::Own(put) = self.hand {
-            // Where it cannot be said what was published stays all the same.
+            // Parts that were published stay in any case.
             let _ = put.rest();
         }
     }
 
-    /// Up to here it was handed over.
+    /// The bytes before this were handed over.
     pub(crate) fn at(&self) -> u64 {
         self.at
     }
 
-    /// Hands over what a body holds up to `end`, as far as the volume has room for it now; what it has not
-    /// stays in memory for the next time. False where no more is taken: storing has ended, or what comes next
-    /// is not held any more.
+    /// Hands over what a body holds up to `end`, as far as the volume has room for it. The rest stays in
+    /// memory for the next call. False where no more is taken: storing has ended, or the next bytes are no
+    /// longer held.
     pub(crate) fn push(&mut self, body: &Body, end: u64) -> bool {
         let Some(put) = self.hand.put() else { return false };
         while self.at < end {
@@ -132,8 +132,9 @@ impl VolumeWrite {
         true
     }
 
-    /// All has come, up to `end`: the body, whole, or this transfer's part of it. What the volume has had no
-    /// room for waits in line, for a bounded time; `then` is called once all is handed over.
+    /// Ends a write of which all has arrived, up to `end`: the whole body, or this transfer's part. What the
+    /// volume has no room for is handed over later, within a bounded time. `then` is called once all is
+    /// handed over.
     pub(crate) fn finish(
         mut self,
         generation: &Arc<Generation>,
@@ -171,22 +172,22 @@ impl VolumeWrite {
     }
 }
 
-/// How far a body that has come whole has gone down.
+/// How far a body that has arrived was handed over.
 enum Stage {
-    /// All was handed over.
+    /// All of it.
     Handed,
     /// The volume has no room for the rest now.
     Waits,
-    /// It is not kept.
+    /// It is given up.
     Ended,
 }
 
-/// Who has a body that has come whole.
+/// Who keeps a body that has arrived.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keeper {
     /// Memory, until it needs the room.
     Memory,
-    /// Nobody but the volume will.
+    /// Only the volume will.
     VolumeAlone,
 }
 
@@ -200,9 +201,9 @@ struct Offer {
 
 /// How a waiting body is held.
 enum Held {
-    /// As long as memory has it: waiting takes no memory from others.
+    /// As long as memory keeps it.
     While(Weak<Generation>),
-    /// By the waiting itself.
+    /// By this write.
     Here(Arc<Generation>),
 }
 
@@ -240,7 +241,7 @@ impl LateWrite for Offer {
                 Held::While(generation) => generation.upgrade(),
                 Held::Here(generation) => Some(Arc::clone(generation)),
             };
-            // Memory has given it up meanwhile.
+            // Memory has evicted it meanwhile.
             let Some(generation) = generation else { break };
             match self.volume_write.stage(&generation.body, self.length) {
                 Stage::Ended => return,

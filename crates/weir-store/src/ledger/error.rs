@@ -2,10 +2,10 @@
 
 use super::record::Unreadable;
 
-/// The ledger cannot be had.
+/// The ledger cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// Its file cannot be read as one.
+    /// Its file is no ledger that this version reads.
     #[error(transparent)]
     Unreadable(#[from] Unreadable),
     /// Its file cannot be read.

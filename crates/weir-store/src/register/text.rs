@@ -33,7 +33,7 @@ impl State {
         text
     }
 
-    /// `None` where it is not what was written.
+    /// `None` for a text that was not written here.
     pub(super) fn read(bytes: &[u8]) -> Option<State> {
         let text = std::str::from_utf8(bytes).ok()?;
         let at = text.trim_end_matches('\n').rfind('\n')? + 1;
@@ -99,7 +99,7 @@ fn entry(line: &str, has_ledger: bool) -> Option<(u128, Entry)> {
     ))
 }
 
-/// What `escape_default` has made of a text, undone.
+/// Undoes `escape_default`.
 fn unescaped(text: &str) -> Option<String> {
     let mut out = String::new();
     let mut chars = text.chars();
