@@ -233,7 +233,7 @@ impl Store {
     /// what has its bytes there alone. Its files are closed by [`Attached::close`], which may block.
     pub fn detach(&self, attached: &Attached) {
         self.inside.volumes.tiers.detach(&attached.tier);
-        self.inside.let_go(&attached.tier);
+        self.inside.forget_volume(&attached.tier);
         share_quotas(&self.inside);
     }
 

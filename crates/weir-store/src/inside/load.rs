@@ -90,8 +90,8 @@ impl VolumeTier {
         let Some(length) = record.length else { return };
         let now = (self.clock)();
         let Ok(stored) = codec::decode(&record.head, now) else { return };
-        let is_outdone = self.is_superseded(record.digest, record.number);
-        if is_outdone || record.asked < self.dead_before().number() {
+        let is_superseded = self.is_superseded(record.digest, record.number);
+        if is_superseded || record.asked < self.dead_before().number() {
             self.remove(Named { digest: record.digest, object: record.number });
             return;
         }

@@ -51,7 +51,7 @@ impl Inside {
     }
 
     /// Evicts generations whose bytes lie only on a volume that is detached.
-    pub(crate) fn let_go(&self, tier: &Arc<VolumeTier>) {
+    pub(crate) fn forget_volume(&self, tier: &Arc<VolumeTier>) {
         self.memory.evict_where(|generation| {
             generation.is_on_disk() && generation.home().is_some_and(|home| Arc::ptr_eq(&home, tier))
         });

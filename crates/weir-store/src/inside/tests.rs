@@ -1,4 +1,4 @@
-//! What memory and volume must be together: one store.
+//! What memory and a volume must be together: one store.
 
 mod admission;
 mod roaming;
@@ -34,7 +34,7 @@ fn open(folder: &Folder) -> Store {
     open_with(folder, MEMORY, Ledger::new(MARKS_MAX))
 }
 
-/// What is found under a key, the volume asked.
+/// What is found under a key, after the volume was asked.
 fn find_key(store: &Store, key: &CacheKey, select: &dyn Fn(&Stored) -> bool) -> Option<Arc<Generation>> {
     if let Found::Ask(ask) = store.find(key.digest, &key.full, key.site, select) {
         wait(ask.run());
@@ -120,14 +120,14 @@ fn a_body_beyond_memory_is_found_when_it_is_whole() {
     assert!(store.usage().used_bytes < MEMORY);
 }
 
-/// A volume takes no more than it can write: it is waited for, however busy the machine is.
+/// A volume takes no more than it can write, so a busy machine only takes longer.
 #[allow(clippy::disallowed_methods)]
 fn pause(store: &Store) {
     assert!(store.sync_for_tests());
     std::thread::sleep(Duration::from_millis(10));
 }
 
-/// What comes in a moment.
+/// Waits for what comes in a moment.
 #[allow(clippy::disallowed_methods)]
 fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
     for _ in 0..1000 {
@@ -140,7 +140,7 @@ fn until<T>(mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 #[test]
-fn what_memory_gives_up_comes_up_again() {
+fn what_memory_evicts_is_loaded_again() {
     let folder = Folder::new("tier");
     let store = open(&folder);
     for number in 0..40 {
@@ -180,7 +180,7 @@ fn what_was_replaced_retired_or_abandoned_does_not_come_back() {
 }
 
 #[test]
-fn a_mark_that_came_later_is_obeyed_by_what_comes_up() {
+fn what_is_loaded_obeys_a_mark_that_came_later() {
     let folder = Folder::new("tier");
     let store = open(&folder);
     put(&store, 1, 1000);
@@ -188,7 +188,7 @@ fn a_mark_that_came_later_is_obeyed_by_what_comes_up() {
     store.close();
     drop(store);
     let store = open(&folder);
-    // Before anything has come up.
+    // Before anything was loaded.
     store.invalidate(url(1), now());
     assert!(find(&store, 1).is_none());
     assert!(find(&store, 2).is_some());
@@ -234,7 +234,7 @@ fn a_head_that_a_304_made_is_written_down() {
 }
 
 #[test]
-fn what_lies_below_belongs_to_its_site() {
+fn what_is_on_disk_belongs_to_its_site() {
     let folder = Folder::new("tier");
     let store = open(&folder);
     put(&store, 1, 1000);
@@ -257,7 +257,7 @@ fn bytes_that_changed_are_a_miss_and_never_come_out() {
     for entry in std::fs::read_dir(folder.path().join("segments")).unwrap() {
         let path = entry.unwrap().path();
         let mut bytes = std::fs::read(&path).unwrap();
-        // Past the first record's head: in both bodies.
+        // Behind the head of the first record, in both bodies.
         for at in (6000..bytes.len()).step_by(40_000).chain([900]) {
             if let Some(byte) = bytes.get_mut(at) {
                 *byte ^= 1;
@@ -277,8 +277,8 @@ fn bytes_that_changed_are_a_miss_and_never_come_out() {
     assert!(find(&store, 2).is_none(), "a damaged body is whole no more");
 }
 
-/// Waits for the first checkpoint. A volume that is closed in the middle of it reads all of its segments the
-/// next time, and finds what is damaged by itself.
+/// Waits for the first checkpoint. A volume that is closed during it reads all of its segments at the next
+/// opening, and finds damage by itself.
 fn checkpointed(store: &Store) {
     let written = || store.volumes()[0].usage.checkpoint_bytes;
     for _ in 0..100 {
@@ -291,7 +291,7 @@ fn checkpointed(store: &Store) {
 }
 
 #[test]
-fn what_was_damaged_and_replaced_is_not_written_down_anew() {
+fn what_was_damaged_and_replaced_is_not_written_again() {
     for is_replaced in [false, true] {
         let folder = Folder::new("tier");
         let store = open(&folder);
@@ -338,7 +338,7 @@ fn a_volume_that_takes_nothing_costs_nothing_but_the_storing() {
 }
 
 #[test]
-fn the_key_below_has_its_own_digest() {
+fn the_key_on_a_volume_has_its_own_digest() {
     let key = CacheKey { site: 77, ..key(1) };
     let below = key::on_volume(&key);
     assert_eq!(below.digest, key::digest(&key.full, key.site));

@@ -174,7 +174,7 @@ impl Scribe {
         };
         let has_end = found.has_end;
         let mut scribe = Scribe { marks, disk, open: None, nature, records: 0, is_broken: true, has_end };
-        let written = scribe.write_anew();
+        let written = scribe.write_again();
         Ok((scribe, found.past, written))
     }
 
@@ -198,7 +198,7 @@ impl Scribe {
         let needed = self.marks.count();
         let is_long = self.records + batch.len() > 2 * needed + SURPLUS_MAX;
         if self.is_broken || is_whole || is_long {
-            return self.write_anew();
+            return self.write_again();
         }
         let Some(last) = batch.last() else { return Ok(0) };
         let mut bytes = Vec::with_capacity(batch.len() * RECORD_BYTES);
@@ -207,13 +207,13 @@ impl Scribe {
         }
         // A failure from here on leaves a file with unknown content.
         self.is_broken = true;
-        let Some((file, end)) = &mut self.open else { return self.write_anew() };
+        let Some((file, end)) = &mut self.open else { return self.write_again() };
         file.write_all_at(&[&bytes], *end)?;
         file.sync_data()?;
         *end += bytes.len() as u64;
         // The file may have been removed or replaced.
         if self.disk.identity(FILE)? != Some(file.identity()?) {
-            return self.write_anew();
+            return self.write_again();
         }
         self.write_end(last.number)?;
         self.is_broken = false;
@@ -222,7 +222,7 @@ impl Scribe {
     }
 
     /// Writes all marks into a new file, in place of the old one.
-    fn write_anew(&mut self) -> io::Result<u64> {
+    fn write_again(&mut self) -> io::Result<u64> {
         self.is_broken = true;
         let (number, records) = self.marks.snapshot();
         let Nature { id, suspect_before, is_adopted, .. } = self.nature;

@@ -135,7 +135,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// A store under test, its writers (with the length they were begun for), and the generations somebody holds.
+/// A store under test, its writers with their declared lengths, and generations that readers hold.
 struct Scene {
     store: Store,
     writers: Vec<(Writer, u64)>,

@@ -105,7 +105,7 @@ fn a_new_generation_replaces_its_variant_only() {
     let found = find_as(&store, &key(1), &accepts_gzip);
     assert!(Arc::ptr_eq(&found.unwrap(), &again));
     assert_eq!(store.variants(key(1).digest, &key(1).full).len(), 2);
-    // One that answers more takes the place of what answers less, and not the other way round.
+    // A variant that answers more replaces one that answers less, and not the other way round.
     let wide = begin("gzip, br", "gzip");
     assert_eq!(again.retirement(), Some(Retirement::Replaced));
     let narrow = begin("gzip", "gzip");
@@ -303,7 +303,7 @@ fn everything_is_given_back() {
     assert_eq!(budget.used_bytes(), 0);
 }
 
-/// Bodies that are held by their readers, until so much of the memory is left.
+/// Bodies that their readers hold, until so much of the memory is left.
 fn all_but(store: &Store, left_bytes: u64) -> Vec<Arc<Generation>> {
     let mut held = Vec::new();
     while store.usage().used_bytes < (1 << 20) - left_bytes {
@@ -445,7 +445,7 @@ impl Store {
         self.inside.volumes.tiers.all().iter().all(|tier| tier.sync_for_tests())
     }
 
-    /// Lets the catalogue take in so many batches at most.
+    /// Lets the catalogue take so many batches at most.
     pub(crate) fn cover_for_tests(&self, batches: u64) {
         for catalogue in self.inside.volumes.tiers.all().iter().filter_map(|tier| tier.catalogue.as_ref()) {
             let cover = || catalogue.cover(crate::samples::now()).unwrap() == Progress::More;

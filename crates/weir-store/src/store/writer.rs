@@ -345,13 +345,13 @@ impl Writer {
         self.leave();
         if let Some(volume_write) = self.volume_write.take() {
             let (inside, is_window) = (Arc::clone(&self.inside), self.window.is_some());
-            let outdo = move |newest: &Generation| {
+            let replace_older = move |newest: &Generation| {
                 if is_window {
                     inside.memory.replace_older(newest)
                 }
             };
             let keeper = if is_window { Keeper::VolumeAlone } else { Keeper::Memory };
-            volume_write.finish(&self.generation, declared, keeper, outdo);
+            volume_write.finish(&self.generation, declared, keeper, replace_older);
         }
         Ok(())
     }

@@ -85,7 +85,7 @@ mod tests {
     use super::{KEYS_MAX, PendingVolumes};
 
     #[test]
-    fn what_was_begun_meanwhile_outdoes_what_was_there() {
+    fn what_was_begun_meanwhile_supersedes_what_was_there() {
         let pending = PendingVolumes::default();
         pending.note(|| 1);
         pending.begin();

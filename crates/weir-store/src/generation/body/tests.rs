@@ -14,7 +14,7 @@ fn growing(length: Option<u64>) -> (Arc<Budget>, Body) {
     (budget, body)
 }
 
-/// Writes `[at, at + length)` as a writer does: cut at the blocks' borders, complete ones joined.
+/// Writes `[at, at + length)` as a writer does: cut at block borders, with complete blocks joined.
 fn write(budget: &Arc<Budget>, body: &Body, id: u32, mut at: u64, length: u64) {
     let end = at + length;
     while at < end {

@@ -1,4 +1,4 @@
-//! Pages: all that lives, once, whatever they are made from.
+//! Pages list all that lives, once, whatever they are made from.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -67,7 +67,7 @@ fn expected(wanted: impl Fn(u64) -> bool) -> BTreeMap<Vec<u8>, u32> {
     (0..60).filter(|number| wanted(*number)).map(|number| (key(number).full.to_vec(), 1)).collect()
 }
 
-/// Whether a listing wants what has that number.
+/// Whether a listing wants the object of that number.
 type Wants = fn(u64) -> bool;
 
 fn listings() -> Vec<(Listing, Wants)> {
@@ -93,7 +93,8 @@ fn listings() -> Vec<(Listing, Wants)> {
     ]
 }
 
-/// By rows and by walking over the volume: the same answers, of what is in memory, on the volume, and on
+/// By rows and by walking over the volume: the same answers for objects in memory, on the volume, and in
+/// both.
 /// both.
 #[test]
 fn all_that_lives_is_listed_once_whatever_it_is_found_by() {
@@ -103,7 +104,7 @@ fn all_that_lives_is_listed_once_whatever_it_is_found_by() {
         (0..30).for_each(|number| put(&store, number, 2000));
         store.close();
         drop(store);
-        // Whoever asks what is wanted keeps the volume open.
+        // The catalogue that answers what is wanted keeps the volume open.
         rows.iter().for_each(|rows| rows.tidy_by(None));
         let store = open(&folder, rows.as_ref());
         (30..60).for_each(|number| put(&store, number, 2000));

@@ -1,4 +1,4 @@
-//! What is held of each site, by tier, beside the test's own count.
+//! What is held of each site, by tier, compared with the test's own count.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

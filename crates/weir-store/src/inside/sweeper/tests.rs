@@ -1,7 +1,6 @@
-//! Purging, sweeping and crashing: what was purged is never found again, all else is, and the space comes
-//! back.
+//! Purging, sweeping and crashing: what was purged is never found again, all else is, and the space is freed.
 //!
-//! `WEIR_SWEEP_SEEDS` sets how many courses are gone through, `WEIR_SWEEP_SEED` a single one.
+//! `WEIR_SWEEP_SEEDS` sets how many histories are run, `WEIR_SWEEP_SEED` runs one.
 
 mod world;
 
@@ -18,7 +17,7 @@ fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()
 }
 
-/// Random stores, purges, sweeps and crashes of several lives.
+/// Random stores, purges, sweeps and crashes in several processes.
 fn course(seed: u64) {
     let mut world = World::new(seed, if seed.is_multiple_of(3) { Beside::Nothing } else { Beside::Rows });
     for _ in 0..4 {
@@ -60,8 +59,7 @@ fn a_purged_tag_gives_its_space_back_and_its_mark_goes() {
         let swept = world.store.volumes()[0].usage;
         assert_eq!((swept.objects, swept.swept), (10, 50));
         assert_eq!(world.store.ledger().marks(), 0);
-        // The segments in between go; what is left is the newest ones, with those that are alive and what
-        // says who is not.
+        // The segments between are dropped. The newest ones stay, with the live objects and the removals.
         assert!(swept.used_bytes < full.used_bytes / 3, "{} of {}", swept.used_bytes, full.used_bytes);
         assert!(swept.segments_freed > 10, "{}", swept.segments_freed);
         world.assert_true();
@@ -83,7 +81,7 @@ fn a_mark_that_all_was_swept_by_goes_after_a_crash_as_well() {
     world.finish();
 }
 
-/// All that is in memory is stamped before marks are dropped, also where there are none.
+/// All memory is stamped before marks are dropped, also where there are none.
 #[test]
 fn a_pass_without_marks_makes_nothing_dead() {
     for beside in [Beside::Nothing, Beside::Rows] {
@@ -101,7 +99,7 @@ fn a_pass_without_marks_makes_nothing_dead() {
     }
 }
 
-/// The power goes at every operation of a pass in turn.
+/// The power fails at every operation of a pass in turn.
 #[test]
 fn a_crash_at_every_operation_of_a_pass() {
     for beside in [Beside::Nothing, Beside::Rows] {
@@ -119,7 +117,7 @@ fn a_crash_at_every_operation_of_a_pass() {
             assert!(was_cut || passed.is_ok(), "{passed:?}");
             world.crash();
             world.assert_true();
-            // The next process ends what this one began.
+            // The next process finishes what this one began.
             world.settle();
             assert_eq!(world.pass(), Ok(()));
             world.assert_true();
@@ -131,8 +129,7 @@ fn a_crash_at_every_operation_of_a_pass() {
     }
 }
 
-/// The power may leave a segment's header and none of its records. The catalogue goes on behind it all the
-/// same.
+/// The power may leave a segment's header and none of its records. The catalogue goes on behind it.
 #[test]
 fn a_segment_without_records_holds_no_catalogue_up() {
     let mut world = World::new(1, Beside::Rows);
@@ -148,7 +145,7 @@ fn a_segment_without_records_holds_no_catalogue_up() {
     world.finish();
 }
 
-/// The pass waits for the catalogue to reach the log's end, and the segment goes in which that was.
+/// The pass waits for the catalogue to reach the log's end, and then the segment of that end is dropped.
 #[test]
 fn a_segment_that_goes_is_not_waited_for() {
     let mut world = World::new(1, Beside::Rows);
@@ -176,14 +173,14 @@ fn what_was_purged_softly_stays_outdated_without_its_mark() {
         assert_eq!(world.store.ledger().marks(), 0);
         world.crash();
         assert_eq!(world.outdated(), BTreeSet::from([1, 3, 5]));
-        // Not even an index that is made anew knows of it otherwise.
+        // An index that is made again does not know it either.
         world.crash_without_index();
         assert_eq!(world.outdated(), BTreeSet::from([1, 3, 5]));
     }
 }
 
 #[test]
-fn an_index_made_anew_brings_nothing_back() {
+fn an_index_made_again_brings_nothing_back() {
     for seed in 0..8 {
         let mut world = World::new(seed, if seed % 2 == 0 { Beside::Rows } else { Beside::Nothing });
         for number in 0..40 {
@@ -193,7 +190,7 @@ fn an_index_made_anew_brings_nothing_back() {
         world.purge(Target::Tag(seed % 4), Force::Hard);
         world.purge(Target::Url(7), Force::Hard);
         assert_eq!(world.pass(), Ok(()));
-        // More comes, is purged, and goes with the segments that say so.
+        // More objects arrive, are purged, and leave with the segments of their removals.
         for number in 40..60 {
             world.store(number, 40_000, 9);
         }
@@ -208,7 +205,7 @@ fn an_index_made_anew_brings_nothing_back() {
     }
 }
 
-/// A mark is not dropped while something that it concerns is still arriving, or it would be there afterwards.
+/// A mark stays while something that it concerns is arriving; otherwise that would be found afterwards.
 #[test]
 fn a_fill_that_was_under_way_is_waited_for() {
     for beside in [Beside::Nothing, Beside::Rows] {
@@ -221,7 +218,7 @@ fn a_fill_that_was_under_way_is_waited_for() {
         world.push(&mut other, 200_000);
         world.purge(Target::Tag(1), Force::Hard);
         assert_eq!(world.pass(), Err(Stuck::Arriving));
-        // What was there is taken out all the same, that part of the fill included which was published.
+        // What was there is removed all the same, with the part of the fill that was published.
         assert_eq!(world.store.volumes()[0].usage.objects, 1);
         assert_eq!(world.store.ledger().marks(), 1);
         world.push(&mut purged, 100_000);
@@ -239,7 +236,7 @@ fn a_fill_that_was_under_way_is_waited_for() {
     }
 }
 
-/// What was asked for before the marks were dropped and comes afterwards is not kept.
+/// What was asked for before the marks were dropped and arrives afterwards is not kept.
 #[test]
 fn a_response_that_comes_after_its_mark_has_gone_is_dead() {
     let mut world = World::new(3, Beside::Rows);
@@ -257,7 +254,7 @@ fn a_response_that_comes_after_its_mark_has_gone_is_dead() {
 }
 
 #[test]
-fn a_catalogue_that_is_late_lost_or_of_another_volume_is_made_anew() {
+fn a_catalogue_that_is_late_lost_or_of_another_volume_is_made_again() {
     let mut world = World::new(4, Beside::Rows);
     for number in 0..30 {
         world.store(number, 1000, number % 2);
@@ -276,7 +273,7 @@ fn a_catalogue_that_is_late_lost_or_of_another_volume_is_made_anew() {
     assert!(world.found().is_empty());
 }
 
-/// Verifying recounts the rows: what is lacking comes, what is of no use goes.
+/// Verifying recounts the rows: missing ones are added, useless ones removed.
 #[test]
 fn a_recount_mends_the_catalogue() {
     let mut world = World::new(4, Beside::Rows);
@@ -300,7 +297,7 @@ fn a_recount_mends_the_catalogue() {
     assert_eq!(verify(&world), (20, lost.len() as u64, 2));
     assert_eq!(world.rows.content(), full);
     assert_eq!(verify(&world), (20, 0, 0));
-    // What is not covered yet is not lacking, and what has gone leaves its rows behind.
+    // What is not covered yet is not missing, and what has left keeps its rows for a while.
     world.store(30, 1000, 3);
     world.store(0, 1000, 4);
     assert!(world.store.sync_for_tests());
@@ -324,7 +321,7 @@ fn rows_that_fail_are_done_without() {
     assert_eq!(world.store.volumes()[0].usage.objects, 15);
 }
 
-/// A volume that takes nothing more keeps its marks; memory is swept as ever.
+/// A volume that takes nothing more keeps its marks; memory is swept as always.
 #[test]
 fn a_volume_that_fails_keeps_the_marks() {
     let mut world = World::new(4, Beside::Nothing);

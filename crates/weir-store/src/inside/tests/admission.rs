@@ -1,4 +1,4 @@
-//! What goes down to the volume, and what does not: by the real store over a real folder.
+//! What is written to the volume, and what is not: by the real store over a real folder.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,7 +26,7 @@ fn open(folder: &Folder, mode: AdmissionMode, write_budget_bytes: Option<u64>) -
 }
 
 #[test]
-fn what_was_used_most_before_the_volume_came_goes_down_without_another_use() {
+fn what_was_used_most_before_the_volume_came_is_written_without_another_use() {
     for mode in [AdmissionMode::Always, AdmissionMode::Auto, AdmissionMode::Second] {
         let folder = Folder::new("admission");
         let admission = AdmissionSettings { mode, disk: None, volumes_bytes: DISK };
@@ -34,7 +34,7 @@ fn what_was_used_most_before_the_volume_came_goes_down_without_another_use() {
         let store = Store::with(settings);
         store.expect_volumes();
         (0..20).for_each(|number| drop(put(&store, number, 10_000)));
-        // A use more than is counted: the next is noted nowhere.
+        // One use more than is counted: no further one is noted.
         (0..8).for_each(|_| (0..20).for_each(|number| drop(find(&store, number))));
         let since = now().mono;
         let mut settings = VolumeSettings::of(DISK, Clock::new(move || now().mono.duration_since(since)));
@@ -56,7 +56,7 @@ fn objects(store: &Store) -> u64 {
     state(store).usage.objects
 }
 
-/// Waits until so many bodies went down from memory.
+/// Waits until so many bodies were written from memory.
 fn until_promoted(store: &Store, count: u64) {
     until(|| (state(store).written_later >= count).then_some(()));
     // Of several in a row the last one is handed over before the next task is taken.
@@ -74,7 +74,7 @@ fn second_stores_nothing_that_is_asked_for_once() {
 }
 
 #[test]
-fn what_is_asked_for_again_in_memory_goes_down_from_there() {
+fn what_is_asked_for_again_in_memory_is_written_from_there() {
     let folder = Folder::new("admission");
     let store = open(&folder, AdmissionMode::Second, None);
     (0..20).for_each(|number| drop(put(&store, number, 10_000 + number as usize)));
@@ -93,7 +93,7 @@ fn what_is_asked_for_again_in_memory_goes_down_from_there() {
 }
 
 #[test]
-fn what_left_memory_goes_down_when_it_comes_again() {
+fn what_left_memory_is_written_when_it_comes_again() {
     let folder = Folder::new("admission");
     let store = open(&folder, AdmissionMode::Second, None);
     // Three times what memory holds.
@@ -137,18 +137,18 @@ fn auto_takes_all_while_there_is_room_and_then_what_is_asked_for_again() {
 }
 
 #[test]
-fn the_newer_one_counts_whichever_went_down_first() {
+fn the_newer_one_counts_whichever_was_written_first() {
     let folder = Folder::new("admission");
     let store = open(&folder, AdmissionMode::Always, None);
-    // The volume is held, a new version stays in memory.
+    // The volume is held up, and a new version stays in memory.
     drop(put(&store, 1, 10_000));
     assert_eq!(objects(&store), 1);
     store.set_admission(AdmissionMode::Second);
     drop(put(&store, 1, 20_000));
-    assert_eq!(objects(&store), 1, "what replaces something below goes down as well");
+    assert_eq!(objects(&store), 1, "what replaces something on the volume is written as well");
     let found = find(&store, 1).unwrap();
     assert_eq!(found.length(), Some(20_000));
-    // A newer one that is on its way keeps the older one from going down.
+    // A newer one that is arriving keeps the older one from being written.
     let old = put(&store, 2, 10_000);
     let stamp = store.ledger().current();
     let (newer, mut writer) = store.begin(proof(&[], &[]), key(2), stamp, Some(30_000)).unwrap();
@@ -164,11 +164,11 @@ fn the_newer_one_counts_whichever_went_down_first() {
 }
 
 #[test]
-fn what_went_down_late_does_not_outdo_what_began_before_it() {
+fn what_was_written_late_does_not_replace_what_began_before_it() {
     let folder = Folder::new("admission");
     let store = open(&folder, AdmissionMode::Second, None);
     let old = put(&store, 1, 10_000);
-    // The newer one has its number on the volume, but is not in the index yet.
+    // The newer one has its number on the volume, and is not in the index yet.
     let inside = store.inside_for_tests();
     let stamp = store.ledger().current();
     let newer = store.generation_for_tests(proof(&[], &[]), key(1), stamp, Some(30_000));
@@ -201,13 +201,13 @@ fn a_used_up_budget_ends_storing_and_nothing_else() {
     store.invalidate(url(5), now());
     assert!(find(&store, 5).is_none());
     until(|| (objects(&store) == stored - 1).then_some(()));
-    // A version that cannot be stored takes the older one's place all the same.
+    // A version that cannot be stored replaces the older one in any case.
     drop(put(&store, 6, 30_000));
     until(|| (objects(&store) == stored - 2).then_some(()));
     assert_eq!(find(&store, 6).unwrap().length(), Some(30_000));
     store.close();
     drop(store);
-    // A restart gives nothing anew.
+    // A restart grants nothing again.
     let store = open(&folder, AdmissionMode::Always, Some(BUDGET));
     assert!(state(&store).budget.used_bytes >= written);
     assert!(find(&store, 6).is_none() && find(&store, 7).is_some());

@@ -1,9 +1,9 @@
-//! Lives by chance, of one installation and of several: drives come and go and wander, with purges,
-//! replacements, sweeps, emptying and crashes in between; clocks are changed, and state folders put back,
-//! taken away, exchanged and damaged. What is found was neither purged, nor, where it is used without asking,
-//! replaced meanwhile.
+//! Random lives of one installation and of several. Drives come, go and wander, with purges, replacements,
+//! sweeps, emptying and crashes. Clocks change; state folders are put back, taken away, exchanged and
+//! damaged. What is found was not purged; and it was not replaced meanwhile, where it is used without
+//! revalidation.
 //!
-//! `WEIR_ROAMING_SEEDS=4..400` says which lives; what one did is printed where it fails.
+//! `WEIR_ROAMING_SEEDS=4..400` says which lives are run. A failure prints what the life did.
 
 mod installation;
 mod named;
@@ -33,11 +33,11 @@ const MARKS_FEW: usize = 4;
 /// What may happen in a life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// One installation, whose state folder is let alone.
+    /// One installation, whose state folder stays as it is.
     Alone,
-    /// Several; drives wander, clocks are changed.
+    /// Several; drives wander, clocks change.
     Wandering,
-    /// One whose state folder is not what it was.
+    /// One whose state folder is changed.
     Harmed,
     /// Everything.
     All,
@@ -101,7 +101,7 @@ impl Life {
         }
     }
 
-    /// Some time goes by, or hardly any.
+    /// Some time passes, or hardly any.
     fn pass(&mut self) {
         let seconds = [0, 0, 0, 0, 1, 1, 7, 9000][self.below(8) as usize];
         self.world.pass(seconds);
@@ -200,7 +200,7 @@ impl Life {
     fn attach(&mut self, own: usize, drive: usize) {
         if self.world.drives[drive].seat.is_none() {
             if self.kind != Kind::Alone && self.below(8) == 0 {
-                // Where both the index and the state are not what they were nothing says so.
+                // Where both the index and the state were changed, nothing says so.
                 let last = if self.kind.has_harm() { 2 } else { 3 };
                 let which = ["swept", "opened", "index/"][self.below(last) as usize];
                 self.tell(format!("{which} of {drive} is damaged"));
@@ -248,7 +248,8 @@ impl Life {
             for _ in 0..starts {
                 self.world.start(own);
                 if is_harmed {
-                    // One that ends before it has looked for the volumes may hide that the state is a copy.
+                    // A process that ends before it has looked for the volumes may hide that the state is a
+                    // copy.
                     self.world.call(own);
                 }
                 self.world.end(own, End::Stop);
@@ -285,10 +286,10 @@ impl Life {
         self.world.replace(own, files, &state);
     }
 
-    /// The end of the ledger is not what it was.
+    /// The end of the ledger was changed.
     fn damage(&mut self, own: usize) {
         if self.below(2) == 0 {
-            self.tell(format!("{own} starts once more, and writes its ledger anew"));
+            self.tell(format!("{own} starts once more, and writes its ledger again"));
             self.world.start(own);
             self.world.end(own, End::Stop);
         }
@@ -327,7 +328,7 @@ impl Life {
     }
 }
 
-/// Lives a life, and says what went wrong in which step, after what.
+/// Lives a life. Says what went wrong in which step, and what happened before.
 fn live(seed: u64) -> Result<[u64; 2], String> {
     let mut life = Life::new(seed);
     for step in 0..STEPS {

@@ -21,7 +21,7 @@ fn check(bytes: &[u8]) {
     let mut again = header(of).to_vec();
     content.records.iter().for_each(|record| again.extend(Record::to_bytes(*record)));
     let same = Content { header: of, records: content.records, end: End::Whole };
-    assert_eq!(read(&again).as_ref(), Ok(&same), "what is written anew reads otherwise");
+    assert_eq!(read(&again).as_ref(), Ok(&same), "what is written again reads otherwise");
     let Some(torn) = bytes.get(..bytes.len() - 1).and_then(|torn| read(torn).ok()) else { return };
     assert!(same.records.starts_with(&torn.records), "a torn file says something else");
 }

@@ -1,4 +1,5 @@
-//! The ledger's file: what is written is read, what is torn is left out, and the form does not change unseen.
+//! The ledger's file: what is written is read, what is torn is left out, and the form changes only with its
+//! version.
 
 use super::*;
 use proptest::prelude::*;

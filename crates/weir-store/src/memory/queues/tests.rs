@@ -25,7 +25,7 @@ fn check(queues: &Queues) {
     assert_eq!(queues.nodes.len() - queues.free.len(), seen);
 }
 
-/// Links a generation of that weight; the queues are its only owner.
+/// Links a generation of that weight. The queues are its only owner.
 fn link(queues: &mut Queues, budget: &Arc<Budget>, number: u64, weight_bytes: u64) -> Weak<Generation> {
     let generation = loose(budget, number);
     let weak = Arc::downgrade(&generation);

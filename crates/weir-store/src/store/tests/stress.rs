@@ -199,7 +199,7 @@ fn concurrent_fills_of_large_objects_keep_the_ceiling() {
         }
     });
     let usage = store.usage();
-    // Who is there at the end, and who had no room, are all.
+    // What is there at the end, and what had no room, is all.
     assert!(usage.generations + usage.outgrown + usage.evicted >= THREADS, "{usage:?}");
     assert_eq!(usage.windows, 0, "{usage:?}");
 }

@@ -1,5 +1,5 @@
 //! A store over a volume, rows and a ledger that all crash, beside a model of what may be found and what must
-//! be.
+//! be found.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const KEYS: u64 = 24;
 const SITES: u64 = 3;
 const TAGS: u64 = 5;
 
-/// What stands beside the volume.
+/// What searches the volume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Beside {
     Nothing,
@@ -41,7 +41,7 @@ pub(super) enum Target {
     Prefix(u64),
 }
 
-/// What must be said of a version: that it is there, or nothing.
+/// What must be found of a version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Must {
     /// It may be there or not.
@@ -77,7 +77,7 @@ pub(super) struct World {
     power: CrashDisk,
     sweeper: Sweeper,
     random: u64,
-    /// By key: what was stored, by the seed of its bytes; and the purges that were acknowledged.
+    /// By key: what was stored, by the seed of its bytes. And the purges that were acknowledged.
     versions: BTreeMap<u64, BTreeMap<u64, Version>>,
     purges: Vec<(Target, Force, Stamp)>,
     next: u64,
@@ -208,7 +208,7 @@ impl World {
         self.store_at(self.store.ledger().current(), key, length, tag);
     }
 
-    /// Stores what was asked for at a stamp.
+    /// Stores a response that was asked for at a stamp.
     pub(super) fn store_at(&mut self, stamp: Stamp, key: u64, length: u64, tag: u64) {
         let mut filling = self.begin_at(stamp, key, length, tag);
         self.push(&mut filling, length);
@@ -238,7 +238,7 @@ impl World {
     pub(super) fn seal(&mut self, filling: Filling) {
         filling.writer.seal().unwrap();
         let versions = self.versions.get_mut(&filling.key).unwrap();
-        // What it replaces may go.
+        // What it replaces may leave.
         versions.values_mut().for_each(|version| version.must = Must::Nothing);
         versions.get_mut(&filling.version).unwrap().must = Must::Live;
     }
@@ -258,7 +258,7 @@ impl World {
         all.filter(|version| version.must == Must::Live).for_each(|version| version.must = Must::Stay);
     }
 
-    /// Gives back the segments in which nothing is of use.
+    /// Frees the segments in which nothing lives.
     pub(super) fn reclaim(&mut self) {
         let layout = self.store.inside_for_tests().volumes.tiers.all();
         layout.iter().for_each(|tier| assert_eq!(tier.volume.reclaim().unwrap(), 1));
@@ -271,7 +271,7 @@ impl World {
         self.store.cover_for_tests(u64::MAX);
     }
 
-    /// A pass; what its barrier makes durable is covered before the search.
+    /// A pass. What its barrier makes durable is covered before the search.
     pub(super) fn pass(&mut self) -> Result<(), Stuck> {
         match self.pass_without_covering() {
             Err(Stuck::Behind) => {
@@ -292,7 +292,7 @@ impl World {
         layout.iter().for_each(|tier| self.sweeper.tick(self.store.inside_for_tests(), tier));
     }
 
-    /// As if the process had ended right after the volume was told that it is swept.
+    /// The process ends right after the volume was told that it is swept.
     pub(super) fn note_swept(&self) {
         let swept = self.store.ledger().current().number();
         let layout = self.store.inside_for_tests().volumes.tiers.all();
@@ -307,12 +307,12 @@ impl World {
         self.disk.is_down()
     }
 
-    /// The power goes, and comes back.
+    /// The power fails, and comes back.
     pub(super) fn crash(&mut self) {
         self.restart(|_| {});
     }
 
-    /// And the index is lost.
+    /// The index is lost as well.
     pub(super) fn crash_without_index(&mut self) {
         self.sync();
         self.restart(|disk| {
@@ -322,7 +322,7 @@ impl World {
         });
     }
 
-    /// And of a segment that was begun there is the header.
+    /// A begun segment has its header only.
     pub(super) fn crash_leaving_a_header(&mut self, segment: u64) {
         self.restart(|disk| leave_header(disk, segment));
     }
@@ -354,8 +354,8 @@ impl World {
         }
     }
 
-    /// What is found under a key is a version that was stored there, every byte of it, that no purge has made
-    /// dead; what a soft one concerns is outdated. What must be there is.
+    /// What is found under a key is a version that was stored there, every byte of it, and no purge has made
+    /// it dead. What a soft purge concerns is outdated. What must be there is found.
     fn assert_key(&self, key: u64) {
         let nothing = BTreeMap::new();
         let versions = self.versions.get(&key).unwrap_or(&nothing);
@@ -405,9 +405,9 @@ impl World {
         (0..100).filter(|key| self.find(*key).is_some_and(is_outdated)).collect()
     }
 
-    /// All is swept in the end, and a recount agrees.
+    /// In the end all is swept, and a recount agrees.
     pub(super) fn finish(&mut self) {
-        // The volume's writer has a clock and work of its own: a pass that meets it in the middle is made
+        // The volume's writer has a clock and work of its own: a pass that meets it in the middle is tried
         // again, as the thread does.
         let mut passed = Err(Stuck::Failed);
         for _ in 0..10 {

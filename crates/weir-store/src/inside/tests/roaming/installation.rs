@@ -1,5 +1,4 @@
-//! What an installation has of its own: a state folder, and a process that opens what stands there as the
-//! program does.
+//! What an installation owns: a state folder, and a process that opens what stands there as the program does.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -22,7 +21,7 @@ pub(super) const RECORD_BYTES: usize = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kept {
     Ledger,
-    /// How far the ledger came.
+    /// The ledger's number.
     End,
     Register,
 }
@@ -75,7 +74,7 @@ impl Installation {
         }
     }
 
-    /// The power goes: of the files in the state folder what was not durable goes with it.
+    /// The power fails: what was not durable in the state folder is lost.
     pub(super) fn cut(&self, seed: u64) {
         self.power.cut(seed);
     }

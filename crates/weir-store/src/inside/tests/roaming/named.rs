@@ -1,5 +1,4 @@
-//! Cases of drives and ledgers that do not belong together, one by one: what a purge forbids does not come
-//! back.
+//! Named cases of drives and ledgers that do not belong together: what a purge forbids does not come back.
 
 use super::installation::{Kept, RECORD_BYTES, State};
 use super::truth::Use;
@@ -23,7 +22,7 @@ fn fill(world: &mut World, installation: usize) {
     world.sync(installation);
 }
 
-/// The process ends in order, something is done to the state folder, and another process begins.
+/// The process ends in order, the state folder is changed, and another process begins.
 fn restart_after(world: &mut World, installation: usize, act: impl FnOnce(&mut World)) {
     world.end(installation, End::Stop);
     act(world);
@@ -62,7 +61,7 @@ fn change_all(world: &mut World) {
     (0..OBJECTS).for_each(|url| world.truth.change(url));
 }
 
-/// Nothing of what is held is used, asked about or not.
+/// Nothing that is held is used, revalidated or not.
 fn assert_all_dead(world: &mut World, installation: usize) {
     for url in 0..OBJECTS {
         assert!(!world.holds(installation, url), "{url} is there");
@@ -196,8 +195,8 @@ fn a_purge_concerns_what_is_there_after_the_ledger_was_put_back() {
     }
 }
 
-/// A state folder is kept while the process runs, and put back after that very process has ended, as a backup
-/// may be.
+/// A state folder is copied while the process runs, and put back after that very process has ended, as a
+/// backup may be.
 fn put_back_from_the_same_run(then: impl FnOnce(&mut World, usize)) {
     let (mut world, own) = with_one(0);
     fill(&mut world, own);
@@ -300,11 +299,11 @@ fn a_purge_concerns_what_is_there_after_a_dozen_starts_and_the_loss_of_the_ledge
     assert_current(&mut world, own);
 }
 
-/// Some purges, and then something is done to the end of the ledger's file.
+/// Some purges, and then the end of the ledger's file is changed.
 fn after_the_end_of_the_ledger(damage: impl FnOnce(&mut Vec<u8>)) {
     let (mut world, own) = with_one(0);
     fill(&mut world, own);
-    // What is purged by its URL is taken out at once.
+    // What is purged by its URL is removed at once.
     for tag in 0..3 {
         world.purge(own, Target::Tag(tag), Force::Hard);
     }
@@ -337,7 +336,7 @@ fn a_file_that_is_shorter_by_whole_records_after_a_start_forgets_no_purge() {
         let (mut world, own) = with_one(0);
         fill(&mut world, own);
         (0..3).for_each(|tag| world.purge(own, Target::Tag(tag), Force::Hard));
-        // The file is written anew.
+        // The file is written again.
         restart(&mut world, own);
         restart_after(&mut world, own, |world| {
             let mut state = world.installations[own].state();

@@ -1,10 +1,10 @@
-//! What is true of the origin and of all copies of what it said, wherever they lie: the checker of the lives.
+//! What is true of the origin and of all copies of its objects: the checker of the lives.
 //!
-//! A purge goes with a newer version at the origin, so that it leaves a least version of each object that it
-//! concerns. Whatever an installation answers without asking the origin is no less than what its own purges,
-//! and its own newer copies, have left; and no copy that lay in the reach of a purge is used again without
-//! asking, by whomever. While the ledger that knows of a hard purge is as it was, such a copy is not even
-//! asked about.
+//! Each purge comes with a newer version at the origin, so that it leaves a least version of each object that
+//! it concerns. What an installation answers without asking the origin is never older than its own purges and
+//! its own newer copies allow. A copy that lay in the reach of a purge is never used again without asking, by
+//! any installation. While the ledger that knows of a hard purge is as it was, such a copy is not even
+//! revalidated.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,11 +27,11 @@ pub(super) enum Place {
 pub(super) enum Use {
     /// As it is.
     Plain,
-    /// After the origin was asked about it.
+    /// After a revalidation.
     Asked,
 }
 
-/// What was fetched once.
+/// A copy that was fetched once.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Copy {
     pub(super) url: u64,
@@ -45,14 +45,14 @@ pub(super) struct Truth {
     /// By their numbers.
     copies: Vec<Copy>,
     lying: BTreeSet<(Place, usize)>,
-    /// What is not to be used without asking.
+    /// What must not be used without asking.
     suspect: BTreeMap<(Place, usize), &'static str>,
-    /// What is not to be used at all; which installation's ledger says so.
+    /// What must not be used at all, and whose ledger says so.
     dead: BTreeMap<(Place, usize), usize>,
     /// By installation and object: the least version that its purges leave.
     least: BTreeMap<(usize, u64), u64>,
-    /// Purges that nothing but the ledger's own files knows yet, and those that the drive does not know;
-    /// whose.
+    /// Purges that only the ledger's own files know yet, and those that the drive does not know; with their
+    /// installation.
     fresh: BTreeMap<(Place, usize), usize>,
     unnoted: BTreeMap<(Place, usize), usize>,
     /// As `least`, without those.
@@ -72,7 +72,7 @@ impl Truth {
         self.versions.insert(url, self.version(url) + 1);
     }
 
-    /// Something is fetched; returns its number.
+    /// Something is fetched. Returns its number.
     pub(super) fn fetched(&mut self, url: u64) -> usize {
         self.copies.push(Copy { url, version: self.version(url) });
         self.copies.len() - 1
@@ -82,7 +82,7 @@ impl Truth {
         self.copies[number]
     }
 
-    /// An installation begins to store it, on one of its drives, too.
+    /// An installation begins to store it, on one of its drives as well.
     pub(super) fn began(&mut self, installation: usize, number: usize, drive: Option<usize>) {
         self.lying.insert((Place::Memory(installation), number));
         self.lying.extend(drive.map(|drive| (Place::Drive(drive), number)));
@@ -100,7 +100,7 @@ impl Truth {
         self.lying.contains(&(place, number))
     }
 
-    /// A copy has come from one place to another, and all that is known of it.
+    /// A copy has moved, with all that is known of it.
     pub(super) fn came(&mut self, number: usize, from: Place, to: Place) {
         if !self.lying.insert((to, number)) && matches!(to, Place::Drive(_)) {
             return;
@@ -138,7 +138,7 @@ impl Truth {
         }
     }
 
-    /// A drive comes to an installation from another one: what is there is as old as may be.
+    /// A drive comes to an installation from another one: what it holds may be of any age.
     pub(super) fn wandered(&mut self, drive: usize, installation: usize) {
         self.is_suspect(drive);
         for number in self.on(drive) {
@@ -147,7 +147,7 @@ impl Truth {
         self.dead.retain(|(place, _), by| *place != Place::Drive(drive) || *by == installation);
     }
 
-    /// What is on a drive is to be asked about.
+    /// What is on a drive must be revalidated.
     pub(super) fn is_suspect(&mut self, drive: usize) {
         for number in self.on(drive) {
             let Copy { url, version } = self.copies[number];
@@ -157,7 +157,7 @@ impl Truth {
         }
     }
 
-    /// What is on a drive is not to be used by an installation.
+    /// An installation must not use what is on a drive.
     pub(super) fn is_dead(&mut self, drive: usize, installation: usize) {
         let all = self.on(drive).into_iter();
         self.dead.extend(all.map(|number| ((Place::Drive(drive), number), installation)));
@@ -168,14 +168,14 @@ impl Truth {
         here.map(|(_, number)| *number).collect()
     }
 
-    /// A drive has noted how far the ledger is.
+    /// A drive has noted the ledger's number.
     pub(super) fn noted(&mut self, drive: usize) {
         self.fresh.retain(|(place, _), _| *place != Place::Drive(drive));
         self.unnoted.retain(|(place, _), _| *place != Place::Drive(drive));
     }
 
-    /// All that an installation has stored is durable, and its drives and the register have noted how far the
-    /// ledger is.
+    /// All that an installation has stored is durable, and its drives and the register have noted the
+    /// ledger's number.
     pub(super) fn synced(&mut self, installation: usize, drives: &[usize]) {
         drives.iter().for_each(|drive| self.noted(*drive));
         self.fresh.retain(|_, by| *by != installation);
@@ -186,7 +186,7 @@ impl Truth {
         self.newest_durable.extend(own.map(|(key, version)| (*key, *version)));
     }
 
-    /// An installation has ended without a word: what was not durable may be lost.
+    /// An installation was killed: what was not durable may be lost.
     pub(super) fn crashed(&mut self, installation: usize) {
         self.newest.retain(|(own, _), _| *own != installation);
         let own = self.newest_durable.iter().filter(|((own, _), _)| *own == installation);
@@ -202,16 +202,15 @@ impl Truth {
         self.dead.retain(|(place, _), _| is_elsewhere(place));
     }
 
-    /// Something in the state folder of an installation is not as it was: what it knew is to be asked about
-    /// at least.
+    /// The state folder of an installation was changed: what it knew must at least be revalidated.
     pub(super) fn forgot(&mut self, installation: usize) {
         self.dead.retain(|_, by| *by != installation);
         self.newest.retain(|(own, _), _| *own != installation);
         self.newest_durable.retain(|(own, _), _| *own != installation);
     }
 
-    /// The ledger of an installation is another, and what was written with it as well: of a purge that
-    /// nothing else had noted nobody knows any more.
+    /// An installation has another ledger, and what was written with the old one is lost. Nobody knows any
+    /// more of a purge that only that one had noted.
     pub(super) fn lost_fresh(&mut self, installation: usize) {
         for (key, _) in self.fresh.extract_if(.., |_, by| *by == installation) {
             self.suspect.remove(&key);
@@ -221,8 +220,8 @@ impl Truth {
         self.least.extend(noted.map(|(key, version)| (*key, *version)));
     }
 
-    /// An installation, all of its state folder, is as it was before. Of a drive that is as it was then, too,
-    /// it cannot know what it purged while that was not there, or failed.
+    /// An installation is as it was before, with all of its state folder. If a drive was put back too, the
+    /// installation cannot know what it purged while that drive was away or had failed.
     pub(super) fn went_back(&mut self, installation: usize) {
         for (key, _) in self.unnoted.extract_if(.., |_, by| *by == installation) {
             self.suspect.remove(&key);
@@ -231,7 +230,7 @@ impl Truth {
         self.least_noted.retain(|(own, _), _| *own != installation);
     }
 
-    /// Why a copy is not to be used so by an installation, where it is not.
+    /// Why an installation must not use a copy in this way, if it must not.
     pub(super) fn objection(
         &self,
         installation: usize,

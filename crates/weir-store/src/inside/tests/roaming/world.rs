@@ -1,5 +1,5 @@
-//! Installations, each with a ledger, a register and a clock of its own; drives that go from one to another;
-//! and state folders in which what stands is older, another's, damaged or gone.
+//! Installations, each with a ledger, a register and a clock; drives that go from one to another; and state
+//! folders that are older, another's, damaged or gone.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -63,7 +63,7 @@ pub(super) enum End {
     Stop,
     /// Killed: the page cache stays.
     Kill,
-    /// The power goes.
+    /// The power fails.
     Power,
 }
 
@@ -86,9 +86,9 @@ pub(super) struct Seat {
 pub(super) struct Drive {
     disk: CrashDisk,
     pub(super) seat: Option<Seat>,
-    /// The installation that had it last.
+    /// The installation that used it last.
     pub(super) last: Option<usize>,
-    /// It has failed, and is made well when it is attached the next time.
+    /// It has failed, and works again when it is attached the next time.
     is_failed: bool,
 }
 
@@ -99,7 +99,7 @@ pub(super) struct World {
     pub(super) time: SystemTime,
     fills: Vec<Fill>,
     seed: u64,
-    /// How often something was used as it is, and after asking.
+    /// How often something was used as it is, and after a revalidation.
     pub(super) used: [u64; 2],
 }
 
@@ -131,7 +131,7 @@ impl World {
         }
     }
 
-    /// Sets up one more, whose clock is so far from the true time; which one it is.
+    /// Sets up an installation whose clock is so far from the true time. Returns which one it is.
     pub(super) fn set_up(&mut self, clock: i64, marks_max: usize) -> usize {
         self.installations.push(Installation::new(clock, marks_max));
         self.start(self.installations.len() - 1);
@@ -205,7 +205,7 @@ impl World {
         settings.identity = Some((id_of(at), 8));
         settings.numbers = Arc::clone(&running.numbers);
         settings.journal_bytes_min = Some(2048);
-        // What one thread was asked for is done in order.
+        // One thread does what it is asked in order.
         settings.readers = 1;
         let (volume, _) = Volume::open(Arc::new(drive.disk.clone()), &settings).unwrap();
         let is_empty = volume.usage().objects == 0;
@@ -226,7 +226,7 @@ impl World {
         drive.seat = Some(Seat { installation, attached, sweeper: Sweeper::default() });
     }
 
-    /// A volume is let go: its drive has failed, or is closed in order.
+    /// Detaches a volume: its drive has failed, or is closed in order.
     pub(super) fn eject(&mut self, at: usize, has_failed: bool) {
         let drive = &mut self.drives[at];
         let Some(Seat { installation, attached, .. }) = drive.seat.take() else { return };
@@ -245,7 +245,8 @@ impl World {
         }
     }
 
-    /// The power of all drives of an installation goes after so many operations; it ends later.
+    /// The power of all drives of an installation fails after so many operations; the installation ends
+    /// later.
     pub(super) fn doom(&mut self, installation: usize, operations: u64) {
         for at in self.drives_of(installation) {
             self.drives[at].disk.fail_at(operations, Fault::PowerCut);
@@ -294,14 +295,13 @@ impl World {
         }
     }
 
-    /// Keeps the state folder as it is now.
+    /// Keeps a copy of the state folder.
     pub(super) fn copy(&mut self, installation: usize) {
         let state = self.installations[installation].state();
         self.installations[installation].copies.push(state);
     }
 
-    /// Puts files as they are in a state, or are not, into the place of those of an installation that is not
-    /// running.
+    /// Puts files of a kept state in place of those of an installation that is not running.
     pub(super) fn replace(&mut self, installation: usize, files: &[Kept], state: &State) {
         let own = &self.installations[installation];
         assert!(own.running.is_none());
@@ -328,16 +328,16 @@ impl World {
         }
     }
 
-    /// An installation looks for an object, fetches it all the same, and stores it.
+    /// An installation looks for an object, fetches it in any case, and stores it.
     pub(super) fn put(&mut self, installation: usize, number: u64) {
-        // What it has is in memory then, and goes.
+        // What it holds is in memory then, and is removed.
         self.find(installation, number);
         if let Some(fill) = self.begin(installation, number) {
             self.finish(fill);
         }
     }
 
-    /// Half of an object has come; the rest comes later.
+    /// Half of an object has arrived; the rest comes later.
     pub(super) fn put_slowly(&mut self, installation: usize, number: u64) {
         self.find(installation, number);
         let fill = self.begin(installation, number);
@@ -365,7 +365,7 @@ impl World {
         }
     }
 
-    /// What was fetched slowly comes to its end.
+    /// A slow transfer comes to its end.
     pub(super) fn finish_all(&mut self, installation: usize) {
         while let Some(at) = self.fills.iter().position(|fill| fill.installation == installation) {
             let fill = self.fills.swap_remove(at);
@@ -398,7 +398,7 @@ impl World {
         let mut reached = Vec::new();
         for seat in self.drives_of(installation).into_iter().filter_map(|at| self.drives[at].seat.as_ref()) {
             let volume = seat.attached.volume();
-            // What was replaced elsewhere is taken out by that thread.
+            // What was replaced elsewhere is removed by that thread.
             wait(volume.ask(|| ()).unwrap());
             assert!(volume.sync().is_some());
             reached.push((volume.id(), volume.reached()));
@@ -421,7 +421,7 @@ impl World {
         );
     }
 
-    /// One drive gives what it has to the others of its installation.
+    /// One drive moves what it has to the others of its installation.
     pub(super) fn empty(&mut self, at: usize) {
         let Some(seat) = &self.drives[at].seat else { return };
         let installation = seat.installation;
@@ -471,8 +471,8 @@ impl World {
         self.find(installation, number).is_some()
     }
 
-    /// A request: what is suspect or outdated is asked about, what is not held is fetched. Returns the
-    /// version that the client gets, and whether the origin was asked, or why it may not get it.
+    /// A request: what is suspect or outdated is revalidated, what is not held is fetched. Returns the
+    /// version that the client gets and whether the origin was asked, or why the client may not get it.
     pub(super) fn get(&mut self, installation: usize, number: u64) -> Result<(u64, Use), String> {
         let Some((found, place)) = self.find(installation, number) else {
             self.put(installation, number);
