@@ -17,6 +17,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod counted;
+mod durable;
 mod house;
 
 /// A connection comes, and requests on it: who the client is, what is malformed or too much.

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use weir_testkit::{Address, Exchange, Origin, Response, Weir, free_port, until};
 
+use crate::durable::restart;
 use crate::house::{House, before, house, setup};
 
 const PLAIN: &str = "plain text, long enough to be worth coding";
@@ -139,9 +140,7 @@ fn variants_by_coding_are_the_same_after_a_restart() {
     }
     assert_eq!(origin.count("/x"), 4);
     until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
-    weir.signal("TERM");
-    assert!(weir.wait(Duration::from_secs(30)).is_some());
-    weir.start_again();
+    restart(&mut weir, "TERM");
     for taken in BROWSERS {
         let found = get(&weir, "/x", taken, &[]);
         assert!(found.is_hit(), "{taken:?}: {:?}", found.head);

@@ -7,6 +7,7 @@ use weir_testkit::{
     Client, Fault, Gate, Origin, Resource, Response, Weir, byteranges as parts, pattern, until,
 };
 
+use crate::durable::restart;
 use crate::house::{before, house};
 
 const LENGTH: usize = 10_000;
@@ -70,9 +71,7 @@ fn several_ranges_of_what_lies_on_the_volume() {
     let mut weir = house(&[&origin]).more(VOLUME).start();
     assert!(weir.get("/x").body == body);
     until("it is on the volume", || weir.get("/x").is_hit());
-    weir.signal("TERM");
-    assert!(weir.wait(Duration::from_secs(30)).is_some());
-    weir.start_again();
+    restart(&mut weir, "TERM");
     let found = ranged(&weir, "/x", "bytes=20000000-22999999,-1,65000-66000,131072-131072");
     let expect = [(20_000_000, 22_999_999), (LENGTH - 1, LENGTH - 1), (65_000, 66_000), (131_072, 131_072)];
     assert_eq!(parts(&found, &body, Some("text/x-bytes")), expect);
