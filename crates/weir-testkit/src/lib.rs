@@ -9,11 +9,13 @@
 // The kit measures the real world and fails by panicking, as the tests do that it is written for.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used)]
 
+mod byteranges;
 mod client;
 mod drive;
 mod exchange;
 mod fields;
 mod group;
+mod house;
 mod origin;
 mod pattern;
 mod ports;
@@ -25,10 +27,12 @@ mod tls;
 mod wait;
 mod weir;
 
+pub use byteranges::byteranges;
 pub use client::{Client, get, get_with};
 pub use drive::{Drive, Throttle};
 pub use exchange::{Exchange, Request};
 pub use group::MemoryGroup;
+pub use house::House;
 pub use origin::{Origin, Seen};
 pub use pattern::pattern;
 pub use ports::free_port;

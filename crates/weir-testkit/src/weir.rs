@@ -15,6 +15,14 @@ use crate::response::Response;
 use crate::socket::{Address, PATIENCE};
 use crate::wait::until;
 
+/// How a config begins a volume.
+const VOLUME: &str = "[[cache.volume]]\n";
+
+/// A volume that is waited for as long as the kit waits.
+fn patient_volume() -> String {
+    format!("{VOLUME}read_timeout = \"{}s\"\n", PATIENCE.as_secs())
+}
+
 /// What a finished command left.
 #[derive(Clone, Debug)]
 pub struct Output {
@@ -142,9 +150,12 @@ impl Setup {
         self.start()
     }
 
-    /// Writes the config file and says where it lies.
+    /// Writes the config file and says where it lies. A volume of it is slow where that is what the text is
+    /// about: elsewhere a drive that many share may take its time.
     pub fn write_config(&self, text: &str) -> PathBuf {
+        let patient = if text.contains("read_timeout") { VOLUME.to_owned() } else { patient_volume() };
         let text = text
+            .replace(VOLUME, &patient)
             .replace("{listen}", &self.listen.to_string())
             .replace("{admin}", &self.admin.to_string())
             .replace("{folder}", &self.folder.display().to_string());

@@ -146,20 +146,6 @@ fn who_waits_beside_an_odd_request_does_not_get_its_refusal() {
 }
 
 #[test]
-fn an_odd_request_does_not_keep_what_follows_out_of_the_cache() {
-    for status in [400, 408, 412, 413, 414, 416, 417, 421, 431, 501] {
-        let (origin, gate) = refusing(status);
-        gate.open();
-        let weir = before(&origin);
-        assert_eq!(weir.get_with("/x", &[("X-Odd", "1")]).status(), status);
-        assert_eq!(weir.get("/x").text(), "clean");
-        let second = weir.get("/x");
-        assert!(second.is_hit(), "{status}: {:?}", second.head);
-        assert_eq!(origin.count("/x"), 2);
-    }
-}
-
-#[test]
 fn a_request_that_makes_the_origin_hang_up_is_forgotten_in_a_moment() {
     let origin = Origin::start();
     origin.on("/x", |exchange| match exchange.request.header("x-odd") {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use weir_testkit::{Client, Origin, Random, Resource, Trouble, Weir};
+use weir_testkit::{Origin, Random, Resource, Trouble, Weir};
 
 use crate::house::{before, house};
 
@@ -165,18 +165,6 @@ fn what_is_not_served_has_its_status() {
         assert_eq!(refused(&weir, request), status, "{request:?}");
     }
     assert_eq!(origin.total(), 0);
-}
-
-#[test]
-fn a_host_without_a_site_is_a_421() {
-    let origin = origin();
-    let text =
-        house(&[&origin]).text().replace("hosts = [\"*\"]", "hosts = [\"a.example\", \"*.b.example\"]");
-    let weir = crate::house::setup().run_config(&text);
-    let status = |host: &str| Client::connect(weir.addr()).get(host, "/x", &[]).status();
-    assert_eq!([status("a.example"), status("x.b.example"), status("A.example:80")], [200, 200, 200]);
-    assert_eq!([status("c.example"), status("b.example"), status("xa.example")], [421, 421, 421]);
-    assert_eq!(origin.total(), 3);
 }
 
 #[test]

@@ -65,9 +65,10 @@ fn idle_clients_take_no_descriptor_that_others_need() {
         assert_eq!(weir.get(&format!("/{number}")).status(), 200, "with {} idle clients", idle.len());
     }
     until("the longest idle have made room", || count(&weir, "weir_connections_displaced_total") > 100.0);
-    // Accepting may pause for a moment while what made room is being closed; nothing else meets the limit.
+    // Accepting may pause for a moment while what made room is being closed, and never comes to the longest
+    // pause; nothing else meets the limit.
     let said = weir.stderr();
-    assert!(said.matches("cannot accept").count() <= 2, "{said}");
+    assert!(!said.contains("pause_ms=1000"), "{said}");
     assert!(!said.contains("stores nothing more") && !said.contains("is let go"), "{said}");
 }
 

@@ -17,27 +17,6 @@ const LENGTH: usize = 3_000_000;
 /// Where the first transfer breaks off, where a part is to be held.
 const HELD: usize = 2_000_000;
 
-/// A 200 with a `Content-Range` gave a 206 with two that contradict each other.
-#[test]
-fn a_content_range_of_a_whole_is_not_kept() {
-    let origin = Origin::start();
-    origin.put("/x", Resource::fresh(pattern(1, 1000)).header("Content-Range", "bytes 500-999/1000"));
-    origin.put("/odd", Resource::fresh(pattern(1, 1000)).header("Content-Range", "none"));
-    let weir = house(&[&origin]).start();
-    assert_eq!([weir.get("/x").status(), weir.get("/odd").status()], [200, 200]);
-    for (path, fields, status, expect) in [
-        ("/x", &[("Range", "bytes=0-9")][..], 206, &["bytes 0-9/1000"][..]),
-        ("/x", &[("Range", "bytes=0-9,500-509")], 206, &[]),
-        ("/x", &[], 200, &[]),
-        ("/odd", &[("Range", "bytes=0-9")], 206, &["bytes 0-9/1000"]),
-        ("/odd", &[("Range", "bytes=0-9,500-509")], 206, &[]),
-    ] {
-        let answer = weir.get_with(path, fields);
-        assert_eq!((answer.status(), answer.head.all("content-range")), (status, expect.to_vec()), "{path}");
-    }
-    assert_eq!(origin.total(), 2);
-}
-
 /// What is odd about the answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Odd {

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use weir_testkit::{Client, Fault, Gate, Origin, Resource, Response, Trouble, Weir, pattern, until};
 
+use crate::durable::restart;
 use crate::house::{House, house};
 
 const LENGTH: usize = 24_000_000;
@@ -206,9 +207,7 @@ fn bytes_that_vanish_while_they_are_sent_come_from_the_origin() {
         let mut weir = with_volume(&origin, "16MiB").start();
         assert!(weir.get("/x").body == body);
         until("it is on the volume", || weir.get("/x").is_hit());
-        weir.signal("TERM");
-        assert!(weir.wait(Duration::from_secs(30)).is_some());
-        weir.start_again();
+        restart(&mut weir, "TERM");
         let before = origin.count("/x");
         let mut client = ask(&weir, "/x");
         client.recv_head_only().unwrap();
@@ -314,9 +313,7 @@ fn what_was_found_damaged_is_sent_whole_and_stored_anew() {
     assert!((0..4).all(|number| origin.count(&format!("/{number}")) == 2), "nothing was damaged");
     until("all is stored anew", || (0..4).all(|number| get(&weir, number).is_hit()));
     until("all is on the volume", || weir.metric("weir_volume_objects") == Some(4.0));
-    weir.signal("TERM");
-    assert!(weir.wait(Duration::from_secs(30)).is_some());
-    weir.start_again();
+    restart(&mut weir, "TERM");
     assert!((0..4).all(|number| get(&weir, number).is_hit()));
 }
 

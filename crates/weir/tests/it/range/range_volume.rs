@@ -1,10 +1,9 @@
 //! Parts that are purged, and parts that lie on a volume: what is gone does not come back, what was kept is
 //! not fetched again.
 
-use std::time::Duration;
+use weir_testkit::{Client, Gate, Origin, Random, Resource, Response, Weir, pattern};
 
-use weir_testkit::{Client, Gate, Origin, Random, Resource, Response, Weir, pattern, until};
-
+use crate::durable::{restart, settle};
 use crate::house::{House, house};
 
 const LENGTH: usize = 4_000_123;
@@ -33,24 +32,6 @@ fn part(weir: &Weir, body: &[u8], first: usize, count: usize) -> Response {
 }
 
 /// Waits until everything that was stored so far is durable.
-fn settle(weir: &Weir) {
-    until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
-    let written = || weir.metric("weir_volume_written_body_bytes_total");
-    let mut before = written();
-    // What is written is made durable twice a second; gaps are not counted as fills.
-    until("nothing is written", || {
-        std::thread::sleep(Duration::from_millis(1500));
-        let now = written();
-        std::mem::replace(&mut before, now) == now
-    });
-}
-
-fn restart(weir: &mut Weir, signal: &str) {
-    weir.signal(signal);
-    assert!(weir.wait(Duration::from_secs(30)).is_some());
-    weir.start_again();
-}
-
 /// The Range of each request that the origin got; empty where it had none.
 fn asked(origin: &Origin) -> Vec<String> {
     origin.requests("/x").iter().map(|request| request.header("range").unwrap_or_default()).collect()

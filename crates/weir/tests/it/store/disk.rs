@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use weir_testkit::{Origin, Random, Resource, Weir, until};
 
+use crate::durable::settle;
 use crate::house::{House, house};
 
 const VOLUME: &str = "[[cache.volume]]\npath = \"{folder}/volume\"\n";
@@ -46,11 +47,6 @@ fn size_of(folder: &Path) -> u64 {
             })
             .sum()
     })
-}
-
-/// Waits until everything that was stored so far is durable.
-fn settle() {
-    std::thread::sleep(Duration::from_millis(1500));
 }
 
 #[test]
@@ -111,7 +107,7 @@ fn the_size_is_kept_and_the_oldest_go() {
         let size = size_of(&volume(&weir));
         assert!(size <= 16 << 20, "{size} bytes after {number}");
     }
-    settle();
+    settle(&weir);
     assert!(size_of(&volume(&weir)) > 8 << 20);
     let is_held = |number: usize| {
         weir.get_with(&format!("/{number}"), &[("Cache-Control", "only-if-cached")]).status() == 200
@@ -238,11 +234,11 @@ fn what_an_unsafe_request_invalidates_stays_so_after_a_kill() {
     let mut weir = on_disk(&origin, "8MiB", "64MiB").start();
     put(&origin, "/x", 1000);
     weir.get("/x");
-    settle();
+    settle(&weir);
     let mut client = weir.client();
     client.send("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
     client.recv().unwrap();
-    settle();
+    settle(&weir);
     weir.signal("KILL");
     weir.start_again();
     assert!(!weir.get("/x").is_hit());

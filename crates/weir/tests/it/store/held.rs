@@ -7,6 +7,7 @@ use std::time::Duration;
 use serde_json::Value;
 use weir_testkit::{Origin, Resource, Weir, until};
 
+use crate::durable::{restart, settle};
 use crate::house::{House, house};
 
 /// A site for every host, of these lines, and one of its own; a volume of that size.
@@ -56,24 +57,6 @@ fn booked(weir: &Weir, site: &str) -> (u64, u64) {
     let own = all["sites"].as_array().unwrap().iter().find(|own| own["site"] == site);
     let volume = &own.unwrap_or_else(|| panic!("no {site} in {all}"))["held"]["volume"];
     (volume["objects"].as_u64().unwrap_or(0), volume["bytes"].as_u64().unwrap_or(0))
-}
-
-/// Waits until what was stored so far is on the volume and durable.
-fn settle(weir: &Weir) {
-    until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
-    let written = || weir.metric("weir_volume_written_body_bytes_total");
-    let mut before = written();
-    until("nothing is written", || {
-        std::thread::sleep(Duration::from_millis(1200));
-        let now = written();
-        std::mem::replace(&mut before, now) == now
-    });
-}
-
-fn restart(weir: &mut Weir, signal: &str) {
-    weir.signal(signal);
-    assert!(weir.wait(Duration::from_secs(30)).is_some());
-    weir.start_again();
 }
 
 /// The bytes that the origin was asked for in ranges of a path.

@@ -300,9 +300,10 @@ fn a_slow_drive_delays_only_its_own_objects() {
     let Some(drive) = Drive::ext4(96 << 20) else { return };
     let shelf = Shelf::new(200, 60_000);
     let origin = shelf.origin();
+    // The drive gives a read once a second: one that takes longer than this waits behind another.
     let slow =
-        format!("path = \"{}/weir\"\nsize = \"64MiB\"\nread_timeout = \"300ms\"", drive.path().display());
-    let weir = start(&origin, &[&slow, B]);
+        format!("path = \"{}/weir\"\nsize = \"64MiB\"\nread_timeout = \"700ms\"", drive.path().display());
+    let weir = start(&origin, &[&slow, &format!("{B}\nread_timeout = \"30s\"")]);
     until("most is on the volumes", || {
         shelf.ask(&weir, 0..200);
         weir.metric("weir_volume_objects") >= Some(195.0)

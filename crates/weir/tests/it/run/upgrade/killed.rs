@@ -4,7 +4,7 @@
 use std::fs;
 
 use rustix::process::{Pid, Signal, kill_process};
-use weir_testkit::{Resource, pattern, until};
+use weir_testkit::{Resource, Weir, pattern, until};
 
 use super::origin;
 use super::volumes::{await_volume, filled, on_disk};
@@ -32,6 +32,18 @@ fn has_thread(pid: u32, name: &str) -> bool {
         .any(|of| of.trim() == name)
 }
 
+/// Begins an upgrade; the new process.
+fn begun(weir: &mut Weir) -> u32 {
+    let old = weir.main_pid();
+    weir.signal("USR2");
+    loop {
+        match child_of(old) {
+            Some(new) => return new,
+            None => assert!(weir.runs(), "it ended before its successor began: {}", weir.stderr()),
+        }
+    }
+}
+
 #[test]
 fn whoever_has_everything_goes_on_when_the_old_process_is_killed() {
     for moment in MOMENTS {
@@ -44,13 +56,7 @@ fn whoever_has_everything_goes_on_when_the_old_process_is_killed() {
         weir.start_again();
         let purged = format!("http://localhost{}", paths[3]);
         assert_eq!(weir.command(&["purge", &purged]).code, Some(0));
-        let old = weir.main_pid();
-        weir.signal("USR2");
-        let mut new = None;
-        while new.is_none() {
-            new = child_of(old);
-        }
-        let new = new.unwrap();
+        let new = begun(&mut weir);
         while !has_thread(new, moment) {
             assert!(
                 fs::exists(format!("/proc/{new}")).unwrap(),
@@ -87,12 +93,7 @@ fn one_that_is_told_to_end_takes_the_new_one_with_it() {
     let origin = origin();
     let mut weir = on_disk(&origin, "64MiB").start();
     let old = weir.main_pid();
-    weir.signal("USR2");
-    let mut new = None;
-    while new.is_none() {
-        new = child_of(old);
-    }
-    let new = new.unwrap();
+    let new = begun(&mut weir);
     while !has_thread(new, "weir-ledger") && fs::exists(format!("/proc/{new}")).unwrap() {}
     signal(new, Signal::STOP);
     weir.signal("TERM");

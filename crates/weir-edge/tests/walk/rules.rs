@@ -1,11 +1,13 @@
 //! What a site's and a route's rules do to requests and responses.
 
-use weir_testkit::{Client, Origin, Resource, Response, Weir};
+use std::time::Duration;
 
-use crate::house::{house, setup};
+use weir_testkit::{Origin, Resource, Response};
+
+use crate::kit::{Weir, house, setup};
 
 fn ask(weir: &Weir, host: &str, target: &str, headers: &[(&str, &str)]) -> Response {
-    Client::connect(weir.addr()).get(host, target, headers)
+    weir.get_of(host, target, headers)
 }
 
 /// An origin that echoes each request's head, fresh for a minute.
@@ -71,9 +73,7 @@ fn the_first_route_that_fits_is_taken() {
     assert!(text("/item/42a", &[]).starts_with("GET /item/42a"));
     assert_eq!(text("/secure", &[("X-Forwarded-Proto", "https")]), "https");
     assert!(text("/secure", &[]).starts_with("GET /secure"));
-    let mut client = weir.client();
-    client.send("PUT /other HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
-    assert_eq!(client.recv().unwrap().text(), "put");
+    assert_eq!(weir.send("PUT /other HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").text(), "put");
 }
 
 #[test]
@@ -318,7 +318,7 @@ fn stale_windows_of_the_route_take_the_place_of_the_origins() {
     origin.put("/", Resource::new("x").header("Cache-Control", "max-age=1"));
     let weir = house(&[&origin]).site("[site.stale]\nif_error = \"1h\"").start();
     ask(&weir, "x", "/", &[]);
-    std::thread::sleep(std::time::Duration::from_millis(2100));
+    weir.later(Duration::from_millis(2100));
     origin.put("/", Resource::new("no").status(500));
     assert_eq!(ask(&weir, "x", "/", &[]).text(), "x");
 }
@@ -332,17 +332,6 @@ fn a_clients_directives_count_only_as_far_as_the_route_lets_them() {
         ask(&weir, "x", path, &[]);
         assert_eq!(ask(&weir, "x", path, &[("Cache-Control", "no-cache")]).is_hit(), hit, "{path}");
     }
-}
-
-#[test]
-fn environment_and_included_files_are_read() {
-    let origin = echo();
-    let setup = setup().env("WEIR_IT_UPSTREAM", "main");
-    std::fs::create_dir(setup.folder().join("sites")).unwrap();
-    setup.file("sites/a.toml", "[[site]]\nhosts = [\"a.example\"]\nupstream = \"${WEIR_IT_UPSTREAM}\"\n[site.response_headers]\nset = { X-Site = \"a\" }\n");
-    let weir = house(&[&origin]).top("include = [\"sites/*.toml\"]").start_in(setup);
-    assert_eq!(ask(&weir, "a.example", "/", &[]).header("x-site").as_deref(), Some("a"));
-    assert_eq!(ask(&weir, "b.example", "/", &[]).header("x-site"), None);
 }
 
 #[test]
@@ -373,4 +362,16 @@ fn a_health_path_is_answered_on_the_data_listener() {
     let weir = house(&[&origin]).more("[health]\npath = \"/up\"").start();
     assert_eq!(ask(&weir, "whatever", "/up", &[]).status(), 200);
     assert_eq!(origin.total(), 0);
+}
+
+#[test]
+fn a_host_without_a_site_is_a_421() {
+    let origin = echo();
+    let text =
+        house(&[&origin]).text().replace("hosts = [\"*\"]", "hosts = [\"a.example\", \"*.b.example\"]");
+    let weir = Weir::of_config(setup(), &text);
+    let status = |host: &str| weir.get_of(host, "/x", &[]).status();
+    assert_eq!([status("a.example"), status("x.b.example"), status("A.example:80")], [200, 200, 200]);
+    assert_eq!([status("c.example"), status("b.example"), status("xa.example")], [421, 421, 421]);
+    assert_eq!(origin.total(), 2, "two hosts");
 }
