@@ -5,7 +5,7 @@
 //! slack of growth (an eighth). The tag is a hint: the full key is compared at the record. It is changed by
 //! the volume's writer alone.
 
-pub(crate) mod limbo;
+pub(crate) mod pending_removals;
 pub(crate) mod segment;
 pub(crate) mod stocks;
 pub(crate) mod uses;

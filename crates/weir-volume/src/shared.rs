@@ -10,7 +10,7 @@ use weir_disk::Disk;
 use crate::eviction::EvictionListener;
 use crate::format::superblock::Superblock;
 use crate::index::Index;
-use crate::index::limbo::Limbo;
+use crate::index::pending_removals::PendingRemovals;
 use crate::index::segment::{Segments, Space};
 use crate::index::stocks::Totals;
 use crate::index::uses::Uses;
@@ -31,7 +31,7 @@ pub(crate) struct Shared {
     pub(crate) space: Arc<Space>,
     pub(crate) counters: Counters,
     /// What left the index, and may be back after a crash.
-    pub(crate) limbo: Limbo,
+    pub(crate) pending_removals: PendingRemovals,
     /// The largest stamp that a record has, or had.
     stamp_max: AtomicU64,
     /// How far the ledger was durable when the last frame was written that was found.
@@ -85,7 +85,7 @@ impl Shared {
             segments,
             space,
             counters,
-            limbo: Limbo::default(),
+            pending_removals: PendingRemovals::default(),
             stamp_max: AtomicU64::new(stamp_max),
             ledger_found: ledger,
             ledger: OnceLock::new(),

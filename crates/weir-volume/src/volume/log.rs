@@ -366,8 +366,9 @@ impl Shared {
     }
 
     fn may_return(&self, hash: u64, place: Place) -> bool {
-        // The writer adds to the limbo before it takes from the index.
-        self.has_record(hash, place) || self.limbo.has(place.segment, self.segments.geometry.location(place))
+        // The writer adds to the pending removals before it takes from the index.
+        self.has_record(hash, place)
+            || self.pending_removals.has(place.segment, self.segments.geometry.location(place))
     }
 
     fn use_of(&self, segment: &Arc<Segment>) -> io::Result<Use> {

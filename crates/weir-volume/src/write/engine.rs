@@ -356,7 +356,7 @@ impl Engine {
             Some(counted) => Some(counted.clone()),
             None => self.shared.counted_at(location).ok(),
         };
-        self.shared.limbo.add(location);
+        self.shared.pending_removals.add(location);
         let was = self.shared.index.remove(hash, location);
         // Of a segment that is being dropped the journal has the entries until it has gone.
         let segment = self.shared.segments.place(location).map(|place| place.segment);

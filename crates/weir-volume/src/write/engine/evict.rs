@@ -40,7 +40,7 @@ impl Engine {
     }
 
     fn begin_dropping(&mut self, number: u64) -> Dropping {
-        self.shared.limbo.add_segment(number);
+        self.shared.pending_removals.add_segment(number);
         let owed = self.owed.iter().flat_map(|owed| &owed.counted);
         self.books.begin_dropping(&self.shared, number, owed);
         Dropping { number, next_shard: 0, gone: 0, untold: Untold::default() }
@@ -65,7 +65,7 @@ impl Engine {
         // What was removed of it must be durable before its file goes, or after a crash its entries would be
         // missed where they still count.
         if (0..self.shared.index.shards()).all(is_empty) && self.sync() {
-            self.shared.limbo.add_segment(number);
+            self.shared.pending_removals.add_segment(number);
             Counters::add(&self.shared.counters.segments_freed, 1);
             self.discard(&segment);
         }

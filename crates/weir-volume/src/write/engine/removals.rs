@@ -36,7 +36,7 @@ impl Engine {
         for location in &locations {
             let counted = running.as_ref().map(|put| put.counted.clone());
             let counted = counted.or_else(|| self.shared.counted_at(*location).ok());
-            self.shared.limbo.add(*location);
+            self.shared.pending_removals.add(*location);
             let was = self.shared.index.remove(hash, *location);
             match counted {
                 Some(counted) if was => {
@@ -101,10 +101,10 @@ impl Engine {
     }
 
     /// What is neither in the index nor said to be gone, after a frame that has said the rest.
-    pub(super) fn settle_limbo(&self) {
+    pub(super) fn settle_pending_removals(&self) {
         let owed = self.owed.iter().flat_map(|owed| owed.locations.iter().copied());
         let dropping = self.dropping.as_ref().map(Dropping::number);
-        self.shared.limbo.settle(owed, dropping.into_iter());
+        self.shared.pending_removals.settle(owed, dropping.into_iter());
     }
 
     /// A reader has found that a record is not what was stored.

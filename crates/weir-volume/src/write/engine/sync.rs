@@ -142,7 +142,7 @@ impl Engine {
             }
         }
         self.books.settle_dirty(&self.shared);
-        self.settle_limbo();
+        self.settle_pending_removals();
         true
     }
 

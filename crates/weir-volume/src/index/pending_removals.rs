@@ -11,15 +11,15 @@ use crate::index::Location;
 
 /// Places and segments that are neither there for sure nor gone for sure. The writer fills and empties it.
 #[derive(Debug, Default)]
-pub(crate) struct Limbo(Mutex<Between>);
+pub(crate) struct PendingRemovals(Mutex<Removed>);
 
 #[derive(Debug, Default)]
-struct Between {
+struct Removed {
     places: HashSet<Location>,
     segments: HashSet<u64>,
 }
 
-impl Limbo {
+impl PendingRemovals {
     /// A record is about to leave the index.
     pub(crate) fn add(&self, location: Location) {
         self.0.lock().places.insert(location);
@@ -32,14 +32,14 @@ impl Limbo {
 
     /// Whether what lay in that place of that segment may come back.
     pub(crate) fn has(&self, segment: u64, location: Location) -> bool {
-        let between = self.0.lock();
-        between.segments.contains(&segment) || between.places.contains(&location)
+        let removed = self.0.lock();
+        removed.segments.contains(&segment) || removed.places.contains(&location)
     }
 
     /// The journal is durable: all is gone but what was not said in it.
     pub(crate) fn settle(&self, places: impl Iterator<Item = Location>, segments: impl Iterator<Item = u64>) {
-        let mut between = self.0.lock();
-        between.places = places.collect();
-        between.segments = segments.collect();
+        let mut removed = self.0.lock();
+        removed.places = places.collect();
+        removed.segments = segments.collect();
     }
 }
