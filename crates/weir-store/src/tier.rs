@@ -302,7 +302,7 @@ impl Tier {
 
     /// Whether something that was to be removed may be there still, or again after a restart.
     pub(crate) fn owes(&self) -> bool {
-        self.is_doubted.load(Ordering::Acquire) || self.volume.owes()
+        self.is_doubted.load(Ordering::Acquire) || self.volume.has_failed_removals()
     }
 
     /// What was asked for before this number of the ledger is gone from here.

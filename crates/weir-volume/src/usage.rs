@@ -99,7 +99,7 @@ pub(crate) struct Counters {
     /// It is being looked for.
     pub(crate) is_looked_for: AtomicBool,
     /// Removals could not be written.
-    pub(crate) owes: AtomicBool,
+    pub(crate) has_failed_removals: AtomicBool,
     /// Set when a thread of the volume has panicked or the file system lets nothing be written.
     stopped: AtomicU64,
 }

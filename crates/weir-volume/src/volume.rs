@@ -434,8 +434,8 @@ impl Volume {
     }
 
     /// Whether removals could not be written yet, so that after a restart something may be back.
-    pub fn owes(&self) -> bool {
-        self.shared.counters.owes.load(Ordering::Relaxed)
+    pub fn has_failed_removals(&self) -> bool {
+        self.shared.counters.has_failed_removals.load(Ordering::Relaxed)
     }
 
     /// Whether storing rests, since there was no room.

@@ -162,10 +162,10 @@ fn a_sealed_volume_serves_what_it_has_and_nothing_of_it_is_changed() {
     assert!(volume.store(&samples::key(77), bytes::Bytes::new(), 77, &[]).is_err());
     let key = samples::key(3);
     let record = volume.record(volume.find(key.digest)[0], &key).unwrap().unwrap();
-    assert!(!volume.owes());
+    assert!(!volume.has_failed_removals());
     volume.remove(key.digest, record.number).unwrap();
     assert_eq!(volume.sync(), None, "nothing is durable");
-    assert!(volume.owes(), "what was removed is back at the next opening, and that is known");
+    assert!(volume.has_failed_removals(), "what was removed is back at the next opening, and that is known");
     assert_eq!(held(&volume), (0..30).filter(|key| *key != 3).collect::<Vec<_>>());
     assert_eq!(volume.verify().unwrap().damaged, 0);
     volume.write_again();

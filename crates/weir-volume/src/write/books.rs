@@ -94,19 +94,19 @@ impl Books {
         }
     }
 
-    /// A segment is on its way out: what lies in it is not held any more. `owed` are removals that were taken
-    /// off already.
+    /// Begins to drop a segment: what lies in it counts as held no more. `failed` has what failed removals have
+    /// taken off already.
     pub(crate) fn begin_dropping<'a>(
         &mut self,
         shared: &Shared,
         number: u64,
-        owed: impl Iterator<Item = &'a Counted>,
+        failed: impl Iterator<Item = &'a Counted>,
     ) {
         self.leaving = Some(number);
         for (owner, stock) in self.rows.row(number) {
             shared.stocks.change(owner, |total| *total -= stock);
         }
-        for counted in owed {
+        for counted in failed {
             let own = counted.cells().filter(|(segment, _)| *segment == number);
             own.for_each(|(_, stock)| shared.stocks.change(counted.owner, |total| *total += stock));
         }
@@ -182,17 +182,17 @@ impl Books {
         }
     }
 
-    /// All was counted: sets right what differs. Returns of how many owners that was anything. `owed` as for
-    /// [`Books::begin_dropping`]; no segment is being dropped.
+    /// Ends a count: corrects what differs, and returns for how many owners anything differed. `failed` is as in
+    /// [`Books::begin_dropping`]. No segment is being dropped.
     pub(crate) fn end_recount<'a>(
         &mut self,
         shared: &Shared,
-        owed: impl Iterator<Item = &'a Counted>,
+        failed: impl Iterator<Item = &'a Counted>,
     ) -> u64 {
         let Some(Recount { mut rows, .. }) = self.recount.take() else { return 0 };
         let mut differing = shared.stocks.correct(rows.totals());
-        // The journal still has what is owed.
-        owed.for_each(|counted| rows.add(&counted.there(&shared.segments)));
+        // The journal still has what failed removals took off.
+        failed.for_each(|counted| rows.add(&counted.there(&shared.segments)));
         let cells = |rows: &Rows| rows.cells().into_iter().collect::<BTreeSet<_>>();
         for (segment, owner, _) in cells(&rows).symmetric_difference(&cells(&self.rows)) {
             self.dirty.insert((*segment, *owner));
@@ -218,7 +218,7 @@ impl Books {
         is_whole
     }
 
-    /// Lets the totals be what the rows say: where nothing is being dropped and nothing is owed.
+    /// Sets the totals to the sums of the rows. No segment is being dropped, and no removal has failed.
     pub(crate) fn publish(&self, shared: &Shared) {
         shared.stocks.correct(self.rows.totals());
         shared.stocks.set_cells(self.rows.len() as u64);

@@ -38,7 +38,7 @@ use crate::write::books::Books;
 use crate::write::intake::{Command, Waiting};
 use crate::write::put::Ended;
 use crate::write::storing::Put;
-use crate::write::tasks::{Dropping, Lists, Owed, Recounting, Saving};
+use crate::write::tasks::{Dropping, FailedRemoval, Lists, Recounting, Saving};
 
 static PADDING: [u8; UNIT_BYTES as usize] = [0; UNIT_BYTES as usize];
 
@@ -88,9 +88,9 @@ pub(crate) struct Engine {
     /// What is wanted of the segment that is dropped next.
     saving: Option<Saving>,
     /// Removals that could not be written into the log; tried again before anything more is made durable.
-    owed: Vec<Owed>,
+    failed_removals: Vec<FailedRemoval>,
     /// Removals that the log has, by object and digest, and that are not durable.
-    said: Vec<(u64, u128)>,
+    unsynced_removals: Vec<(u64, u128)>,
     /// Files that could not be unlinked; tried again.
     stuck: Vec<Arc<Segment>>,
     /// Dropped segments that may still be read.
@@ -149,8 +149,8 @@ impl Engine {
             dropping: None,
             saving: None,
             oldest_of: Lists::new(),
-            owed: Vec::new(),
-            said: Vec::new(),
+            failed_removals: Vec::new(),
+            unsynced_removals: Vec::new(),
             stuck: Vec::new(),
             leaving: Vec::new(),
             are_names_new: start.are_names_new,
@@ -288,7 +288,7 @@ impl Engine {
         let Some(open) = self.open.take() else { return ended };
         let number = open.segment.number;
         let end = open.synced;
-        self.unsay();
+        self.requeue_unsynced_removals();
         self.forget_from(number, end);
         let lost: BTreeSet<u64> = self
             .puts

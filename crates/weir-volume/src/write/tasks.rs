@@ -50,7 +50,7 @@ impl Untold {
 
 /// A removal that is in force in memory and that the log does not have yet.
 #[derive(Debug)]
-pub(crate) struct Owed {
+pub(crate) struct FailedRemoval {
     pub(crate) object: u64,
     pub(crate) digest: u128,
     pub(crate) locations: Locations,

@@ -41,8 +41,8 @@ impl Engine {
 
     fn begin_dropping(&mut self, number: u64) -> Dropping {
         self.shared.pending_removals.add_segment(number);
-        let owed = self.owed.iter().flat_map(|owed| &owed.counted);
-        self.books.begin_dropping(&self.shared, number, owed);
+        let failed = self.failed_removals.iter().flat_map(|removal| &removal.counted);
+        self.books.begin_dropping(&self.shared, number, failed);
         Dropping { number, next_shard: 0, gone: 0, untold: Untold::default() }
     }
 

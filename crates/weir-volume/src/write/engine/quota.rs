@@ -24,7 +24,7 @@ impl Engine {
     /// Removes some of what is held beyond a quota. True while there is more to do at once.
     pub(super) fn step_quota(&mut self) -> bool {
         let quotas = self.shared.quotas.load();
-        if quotas.is_empty() || self.may_write().is_err() || !self.owed.is_empty() {
+        if quotas.is_empty() || self.may_write().is_err() || !self.failed_removals.is_empty() {
             return false;
         }
         let is_over = |(owner, quota): &(&u64, &u64)| {

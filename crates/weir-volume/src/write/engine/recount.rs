@@ -98,8 +98,8 @@ impl Engine {
         if self.dropping.is_some() {
             return true;
         }
-        let owed = self.owed.iter().flat_map(|owed| &owed.counted);
-        let differing = self.books.end_recount(&self.shared, owed);
+        let failed = self.failed_removals.iter().flat_map(|removal| &removal.counted);
+        let differing = self.books.end_recount(&self.shared, failed);
         if std::mem::take(&mut self.recounting.is_repair) {
             // Who asks whether the books are right is told of what is wrong without a reason.
             if !self.recounting.asked.is_empty() {

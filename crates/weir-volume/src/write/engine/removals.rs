@@ -8,7 +8,7 @@ use crate::format::record::{Header, Kind, Place, Table};
 use crate::index::{KeyHash, Location, Locations};
 use crate::usage::Counters;
 use crate::write::put::Ended;
-use crate::write::tasks::{Dropping, Owed};
+use crate::write::tasks::{Dropping, FailedRemoval};
 
 impl Engine {
     /// Takes an object out, for good: also when the index is lost.
@@ -24,7 +24,7 @@ impl Engine {
             None => self.shared.locate(digest, object),
         };
         let hash = KeyHash::of(digest);
-        if self.say_gone(object, digest).is_ok() {
+        if self.log_removal(object, digest).is_ok() {
             for location in locations {
                 self.unindex(hash, location, running.as_ref().map(|put| &put.counted));
             }
@@ -47,12 +47,12 @@ impl Engine {
                 _ => {}
             }
         }
-        self.owed.push(Owed { object, digest, locations, counted: taken });
-        self.shared.counters.owes.store(true, Ordering::Relaxed);
+        self.failed_removals.push(FailedRemoval { object, digest, locations, counted: taken });
+        self.shared.counters.has_failed_removals.store(true, Ordering::Relaxed);
     }
 
-    /// Writes into the log that an object is no more.
-    fn say_gone(&mut self, object: u64, digest: u128) -> Result<(), Ended> {
+    /// Writes an object's removal to the log.
+    fn log_removal(&mut self, object: u64, digest: u128) -> Result<(), Ended> {
         let header = Header {
             kind: Kind::Gone,
             key_bytes: 0,
@@ -64,47 +64,47 @@ impl Engine {
             count: 0,
         };
         self.append(header, &[], &[], Table::Blocks(&[]), &[])?;
-        self.said.push((object, digest));
+        self.unsynced_removals.push((object, digest));
         Ok(())
     }
 
-    /// What was said since the last sync may be lost: it is owed again.
-    pub(super) fn unsay(&mut self) {
-        if self.said.is_empty() {
+    /// Queues the removals that were written since the last sync again: the log may have lost them.
+    pub(super) fn requeue_unsynced_removals(&mut self) {
+        if self.unsynced_removals.is_empty() {
             return;
         }
-        let again = self.said.drain(..).map(|(object, digest)| Owed {
+        let unsynced = self.unsynced_removals.drain(..).map(|(object, digest)| FailedRemoval {
             object,
             digest,
-            // Those are out of the index, or owed themselves.
+            // These have left the index already, or are in the list of failed removals themselves.
             locations: Locations::new(),
             counted: Vec::new(),
         });
-        self.owed.extend(again);
-        self.shared.counters.owes.store(true, Ordering::Relaxed);
+        self.failed_removals.extend(unsynced);
+        self.shared.counters.has_failed_removals.store(true, Ordering::Relaxed);
     }
 
-    /// Writes the removals that could not be written before. False while some cannot.
-    pub(super) fn pay_owed(&mut self) -> bool {
-        while let Some(owed) = self.owed.pop() {
-            if self.say_gone(owed.object, owed.digest).is_err() {
-                self.owed.push(owed);
+    /// Writes the removals that could not be written before. False while some of them still cannot.
+    pub(super) fn retry_failed_removals(&mut self) -> bool {
+        while let Some(removal) = self.failed_removals.pop() {
+            if self.log_removal(removal.object, removal.digest).is_err() {
+                self.failed_removals.push(removal);
                 return false;
             }
-            let hash = KeyHash::of(owed.digest);
-            self.pending.extend(owed.locations.into_iter().map(|location| Change::Remove(hash, location)));
-            for counted in &owed.counted {
+            let hash = KeyHash::of(removal.digest);
+            self.pending.extend(removal.locations.into_iter().map(|location| Change::Remove(hash, location)));
+            for counted in &removal.counted {
                 self.books.uncount_in_journal(&self.shared, counted);
             }
         }
         true
     }
 
-    /// What is neither in the index nor said to be gone, after a frame that has said the rest.
+    /// Leaves in the pending removals what the frame that was just written does not have.
     pub(super) fn settle_pending_removals(&self) {
-        let owed = self.owed.iter().flat_map(|owed| owed.locations.iter().copied());
+        let failed = self.failed_removals.iter().flat_map(|removal| removal.locations.iter().copied());
         let dropping = self.dropping.as_ref().map(Dropping::number);
-        self.shared.pending_removals.settle(owed, dropping.into_iter());
+        self.shared.pending_removals.settle(failed, dropping.into_iter());
     }
 
     /// A reader has found that a record is not what was stored.

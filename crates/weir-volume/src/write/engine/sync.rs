@@ -32,8 +32,8 @@ impl Engine {
     pub(crate) fn sync(&mut self) -> bool {
         let is_durable = self.sync_all();
         if is_durable {
-            // What was owed is said, and stays so.
-            self.shared.counters.owes.store(false, Ordering::Relaxed);
+            // The log has every removal, durably.
+            self.shared.counters.has_failed_removals.store(false, Ordering::Relaxed);
         }
         is_durable
     }
@@ -44,7 +44,7 @@ impl Engine {
             return false;
         }
         self.unlink_stuck();
-        let is_said = self.pay_owed();
+        let is_said = self.retry_failed_removals();
         let synced = self.sync_segment() && is_said;
         if self.are_names_new {
             // What the journal names must be there, and what it says is gone must not come back.
@@ -80,7 +80,7 @@ impl Engine {
         }
         open.is_named = true;
         open.synced = end;
-        self.said.clear();
+        self.unsynced_removals.clear();
         self.books.settle_fresh();
         let segment = open.segment.number;
         self.pending.push(Change::Durable { segment, unit: (end / UNIT_BYTES) as u32 });
@@ -169,7 +169,7 @@ impl Engine {
     /// One part of a checkpoint, if one is due. True while there is more to write.
     pub(super) fn step_checkpoint(&mut self) -> bool {
         // A checkpoint would make removals durable that the log does not have.
-        if self.may_write().is_err() || !self.owed.is_empty() {
+        if self.may_write().is_err() || !self.failed_removals.is_empty() {
             self.give_up_checkpoint();
             return false;
         }
