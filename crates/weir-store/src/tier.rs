@@ -43,7 +43,7 @@ use crate::head::{Head, detached, head_bytes};
 use crate::ledger::{Judged, Ledger, Stamp};
 use crate::shelf::Shelf;
 use crate::volume::{
-    Fate, Health, Named, Put, ReadError, Record, Verified, Volume, VolumeUsage, Writing, codec, key,
+    Health, Named, Put, PutStatus, ReadError, Record, Verified, Volume, VolumeUsage, Writing, codec, key,
 };
 use crate::volume_state::VolumeState;
 
@@ -136,7 +136,7 @@ pub(crate) struct Tier {
 #[derive(Debug)]
 struct GoingDown {
     digest: u128,
-    fate: Weak<Fate>,
+    status: Weak<PutStatus>,
 }
 
 impl Tier {
@@ -327,7 +327,7 @@ impl Tier {
     pub(crate) fn may_hold(&self, digest: u128) -> bool {
         let is_going_down = || {
             let going_down = self.going_down.lock();
-            going_down.values().any(|going| going.digest == digest && going.fate.strong_count() > 0)
+            going_down.values().any(|going| going.digest == digest && going.status.strong_count() > 0)
         };
         self.state() == VolumeState::Ejected
             || self.owes()
@@ -345,30 +345,30 @@ impl Tier {
         let (key, stamp) = (key::on_volume(generation.key()), generation.stamp().number());
         let put = self.volume.begin(&key, Bytes::from(head), stamp, generation.length()).ok()?;
         generation.set_home(put.number(), self);
-        self.note_going_down(put.number(), key.digest, put.fate());
+        self.note_going_down(put.number(), key.digest, put.status());
         Some(put)
     }
 
-    fn note_going_down(&self, number: u64, digest: u128, fate: &Arc<Fate>) {
+    fn note_going_down(&self, number: u64, digest: u128, status: &Arc<PutStatus>) {
         let mut going_down = self.going_down.lock();
-        going_down.insert(number, GoingDown { digest, fate: Arc::downgrade(fate) });
+        going_down.insert(number, GoingDown { digest, status: Arc::downgrade(status) });
         if going_down.len() > GOING_DOWN_LOOKED_THROUGH && going_down.len().is_power_of_two() {
-            going_down.retain(|_, going| going.fate.strong_count() > 0);
+            going_down.retain(|_, going| going.status.strong_count() > 0);
         }
     }
 
     /// Whether a generation is still being written, so that what is not found of it may be found in a moment.
     pub(crate) fn is_going_down(&self, generation: &Generation) -> bool {
-        self.fate(generation).is_some_and(|fate| fate.ended().is_none())
+        self.status(generation).is_some_and(|status| status.error().is_none())
     }
 
     /// A wait for more of a generation that is still being written.
     pub(crate) fn writing(&self, generation: &Generation) -> Option<Writing> {
-        self.fate(generation)?.writing()
+        self.status(generation)?.writing()
     }
 
-    fn fate(&self, generation: &Generation) -> Option<Arc<Fate>> {
-        self.going_down.lock().get(&generation.object())?.fate.upgrade()
+    fn status(&self, generation: &Generation) -> Option<Arc<PutStatus>> {
+        self.going_down.lock().get(&generation.object())?.status.upgrade()
     }
 
     /// Takes an object out.

@@ -67,7 +67,7 @@ pub use usage::{Health, VolumeUsage};
 pub use volume::{Put, Volume};
 pub use weir_disk::{Disk, DiskFile, OsDisk, Room};
 pub use write::budget::DayBudget;
-pub use write::put::{Ended, Fate, Writing};
+pub use write::put::{PutError, PutStatus, Writing};
 pub use write::reinsert;
 pub use write::running::Named;
 pub use write::spent::{Spent, SpentFile};

@@ -29,7 +29,7 @@ use crate::stock::Stock;
 use crate::threads::{Busy, Readers, start_writer};
 use crate::usage::{Counters, Health, VolumeUsage};
 use crate::write::intake::{Command, Intake};
-use crate::write::put::{Ended, Fate};
+use crate::write::put::{PutError, PutStatus};
 use crate::write::running::{Named, Running};
 use crate::write::storing::{End, Put as Started};
 
@@ -207,19 +207,19 @@ impl Volume {
     /// It is found once its first extent is written, in part, and otherwise when it is whole. Never waits.
     ///
     /// # Errors
-    /// [`Ended`]: it is not stored.
+    /// [`PutError`]: it is not stored.
     pub fn begin(
         self: &Arc<Volume>,
         key: &CacheKey,
         head: Bytes,
         stamp: u64,
         length: Option<u64>,
-    ) -> Result<Put, Ended> {
+    ) -> Result<Put, PutError> {
         if self.shared.is_shut_out((self.shared.owner_of)(&key.full), length) {
-            return Err(Ended::OverQuota);
+            return Err(PutError::OverQuota);
         }
         if !self.may_spend(head.len() as u64 + length.unwrap_or(1)) {
-            return Err(Ended::Spent);
+            return Err(PutError::Spent);
         }
         let object = self.next_object.fetch_add(1, Ordering::Relaxed);
         self.begin_as(object, key, head, stamp, length)
@@ -233,28 +233,28 @@ impl Volume {
         head: Bytes,
         stamp: u64,
         length: Option<u64>,
-    ) -> Result<Put, Ended> {
-        let fate = Fate::new();
-        let put = Started::new(key.digest, key.full.clone(), head, stamp, length, Arc::clone(&fate));
+    ) -> Result<Put, PutError> {
+        let status = PutStatus::new();
+        let put = Started::new(key.digest, key.full.clone(), head, stamp, length, Arc::clone(&status));
         if !self.running.begin(Named { digest: key.digest, object }, stamp) {
-            return Err(Ended::Removed);
+            return Err(PutError::Removed);
         }
         let begun = self.send(Command::Begin { object, put: Box::new(put) });
         begun.inspect_err(|_| self.running.end(object))?;
-        Ok(Put { volume: Arc::clone(self), object, digest: key.digest, fate, is_open: true })
+        Ok(Put { volume: Arc::clone(self), object, digest: key.digest, status, is_open: true })
     }
 
     /// Stores an object whose body is at hand.
     ///
     /// # Errors
-    /// [`Ended`]: it is not stored.
+    /// [`PutError`]: it is not stored.
     pub fn store(
         self: &Arc<Volume>,
         key: &CacheKey,
         head: Bytes,
         stamp: u64,
         body: &[Bytes],
-    ) -> Result<u64, Ended> {
+    ) -> Result<u64, PutError> {
         let length = body.iter().map(|part| part.len() as u64).sum();
         let put = self.begin(key, head, stamp, Some(length))?;
         let mut offset = 0;
@@ -269,27 +269,27 @@ impl Volume {
     /// several transfers may push.
     ///
     /// # Errors
-    /// [`Ended`]: nothing is added, as while it is being stored by another [`Put`].
-    pub fn resume(self: &Arc<Volume>, digest: u128, object: u64, stamp: u64) -> Result<Put, Ended> {
+    /// [`PutError`]: nothing is added, as while it is being stored by another [`Put`].
+    pub fn resume(self: &Arc<Volume>, digest: u128, object: u64, stamp: u64) -> Result<Put, PutError> {
         if !self.may_spend(1) {
-            return Err(Ended::Spent);
+            return Err(PutError::Spent);
         }
-        let fate = Fate::new();
+        let status = PutStatus::new();
         if !self.running.resume(Named { digest, object }, stamp) {
-            return Err(Ended::Failed);
+            return Err(PutError::Failed);
         }
-        let resumed = self.send(Command::Resume { object, digest, fate: Arc::clone(&fate) });
+        let resumed = self.send(Command::Resume { object, digest, status: Arc::clone(&status) });
         resumed.inspect_err(|_| self.running.end(object))?;
-        Ok(Put { volume: Arc::clone(self), object, digest, fate, is_open: true })
+        Ok(Put { volume: Arc::clone(self), object, digest, status, is_open: true })
     }
 
     /// Gives an object another head, after a 304; its body stays where it is. The stamp never falls.
     ///
     /// # Errors
-    /// [`Ended`]: it keeps the old one.
-    pub fn refresh(&self, digest: u128, object: u64, head: Bytes, stamp: u64) -> Result<(), Ended> {
+    /// [`PutError`]: it keeps the old one.
+    pub fn refresh(&self, digest: u128, object: u64, head: Bytes, stamp: u64) -> Result<(), PutError> {
         if !self.may_spend(head.len() as u64) {
-            return Err(Ended::Spent);
+            return Err(PutError::Spent);
         }
         self.send(Command::Refresh { object, digest, head, stamp })
     }
@@ -297,24 +297,24 @@ impl Volume {
     /// Takes an object out, for good. Durable with the next epoch.
     ///
     /// # Errors
-    /// [`Ended::QueueFull`] where not even this could be said: say it again.
-    pub fn remove(&self, digest: u128, object: u64) -> Result<(), Ended> {
+    /// [`PutError::QueueFull`] where not even this could be said: say it again.
+    pub fn remove(&self, digest: u128, object: u64) -> Result<(), PutError> {
         self.say(Command::Remove { object, digest })
     }
 
     /// Asks for something to be stored.
-    fn send(&self, command: Command) -> Result<(), Ended> {
+    fn send(&self, command: Command) -> Result<(), PutError> {
         if self.shared.counters.health() != Health::Well {
-            return Err(Ended::Failed);
+            return Err(PutError::Failed);
         }
         self.say(command)
     }
 
     /// What ends or removes is said to a volume that stores no more as well.
-    pub(super) fn say(&self, command: Command) -> Result<(), Ended> {
+    pub(super) fn say(&self, command: Command) -> Result<(), PutError> {
         self.intake.send(command).map_err(|_| {
             Counters::add(&self.shared.counters.queue_full, 1);
-            Ended::QueueFull
+            PutError::QueueFull
         })
     }
 
@@ -494,7 +494,7 @@ pub struct Put {
     volume: Arc<Volume>,
     object: u64,
     digest: u128,
-    fate: Arc<Fate>,
+    status: Arc<PutStatus>,
     is_open: bool,
 }
 
@@ -505,47 +505,47 @@ impl Put {
     }
 
     /// How it fares; shared with the volume for as long as it is being stored.
-    pub fn fate(&self) -> &Arc<Fate> {
-        &self.fate
+    pub fn status(&self) -> &Arc<PutStatus> {
+        &self.status
     }
 
     /// Why storing has ended before its time, if it has.
-    pub fn ended(&self) -> Option<Ended> {
-        self.fate.ended()
+    pub fn error(&self) -> Option<PutError> {
+        self.status.error()
     }
 
     /// Whether so many bytes may be pushed now: the queue has room for them, or storing has ended, which the
     /// push says.
     pub fn has_room(&self, bytes: u64) -> bool {
-        self.fate.ended().is_some() || self.volume.intake.has_room(bytes)
+        self.status.error().is_some() || self.volume.intake.has_room(bytes)
     }
 
     /// Adds bytes of the body at an offset. What is held there already is not written again. Never waits.
     ///
     /// # Errors
-    /// [`Ended`]: nothing more is stored; end it as what was stored deserves.
-    pub fn push(&self, offset: u64, bytes: Bytes) -> Result<(), Ended> {
-        if let Some(ended) = self.fate.ended() {
-            return Err(ended);
+    /// [`PutError`]: nothing more is stored; end it as what was stored deserves.
+    pub fn push(&self, offset: u64, bytes: Bytes) -> Result<(), PutError> {
+        if let Some(error) = self.status.error() {
+            return Err(error);
         }
         if bytes.is_empty() {
             return Ok(());
         }
         if !self.volume.may_spend(bytes.len() as u64) {
-            self.fate.end(Ended::Spent);
-            return Err(Ended::Spent);
+            self.status.fail(PutError::Spent);
+            return Err(PutError::Spent);
         }
         let sent = self.volume.send(Command::Body { object: self.object, offset, bytes });
-        sent.inspect_err(|ended| self.fate.end(*ended))
+        sent.inspect_err(|error| self.status.fail(*error))
     }
 
     /// The body has come whole.
     ///
     /// # Errors
-    /// [`Ended`]: it was not stored, or in part, and is taken out.
-    pub fn finish(mut self, length: u64) -> Result<u64, Ended> {
-        if let Some(ended) = self.fate.ended() {
-            return Err(ended);
+    /// [`PutError`]: it was not stored, or in part, and is taken out.
+    pub fn finish(mut self, length: u64) -> Result<u64, PutError> {
+        if let Some(error) = self.status.error() {
+            return Err(error);
         }
         self.end(End::Whole(length)).map(|()| self.object)
     }
@@ -554,12 +554,12 @@ impl Put {
     /// be of the same version.
     ///
     /// # Errors
-    /// [`Ended::QueueFull`] where this could not be said: what was published stays until it is evicted.
-    pub fn rest(mut self) -> Result<(), Ended> {
+    /// [`PutError::QueueFull`] where this could not be said: what was published stays until it is evicted.
+    pub fn rest(mut self) -> Result<(), PutError> {
         self.end(End::Rest)
     }
 
-    fn end(&mut self, end: End) -> Result<(), Ended> {
+    fn end(&mut self, end: End) -> Result<(), PutError> {
         self.is_open = false;
         let said = self.volume.say(Command::End { object: self.object, digest: self.digest, end });
         self.volume.running.end(self.object);

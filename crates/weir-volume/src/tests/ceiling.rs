@@ -7,7 +7,7 @@ use weir_disk::Room;
 use super::world::{Crash, Random, World, settings};
 use crate::read::reader::{Part, Position, Wait};
 use crate::testing::CrashDisk;
-use crate::write::put::Ended;
+use crate::write::put::PutError;
 use crate::write::storing::End;
 
 const MIB: u64 = 1 << 20;
@@ -107,7 +107,7 @@ fn a_twentieth_of_the_file_system_stays_free() {
     assert_eq!(world.ended(first), None);
     world.disk.set_room(Room { total_bytes: 100 * MIB, free_bytes: 5 * MIB });
     let second = world.store(2, 200_000);
-    assert_eq!(world.ended(second), Some(Ended::Full));
+    assert_eq!(world.ended(second), Some(PutError::Full));
     // What it has it gives back.
     assert!(world.find(first).is_none());
     world.disk.set_room(Room { total_bytes: 100 * MIB, free_bytes: 50 * MIB });

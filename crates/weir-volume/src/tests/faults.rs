@@ -8,7 +8,7 @@ use super::world::{Crash, Random, World, settings};
 use crate::settings::{FULL_PAUSE, READ_ERRORS_MAX, WRITE_ERRORS_MAX};
 use crate::testing::{CrashDisk, Fault};
 use crate::usage::Health;
-use crate::write::put::Ended;
+use crate::write::put::PutError;
 use crate::write::storing::End;
 
 /// A course in which one operation fails; afterwards all is as it should be, also after a power cut.
@@ -101,7 +101,7 @@ fn a_failed_sync_forgets_what_it_was_asked_for() {
     assert!(!world.sync());
     assert!(world.find(before).is_some(), "what was durable is served");
     assert!(world.find(lost).is_none(), "what may be lost is not");
-    assert_eq!(world.ended(under_way), Some(Ended::Failed));
+    assert_eq!(world.ended(under_way), Some(PutError::Failed));
     let after = world.store(4, 3000);
     assert!(world.sync());
     let world = world.reopen(Crash::Power);
@@ -116,10 +116,10 @@ fn a_full_file_system_ends_the_storing_and_nothing_else() {
     world.sync();
     world.disk.fail_at(0, Fault::Full);
     let lost = world.store(2, 3000);
-    assert_eq!(world.ended(lost), Some(Ended::Full));
+    assert_eq!(world.ended(lost), Some(PutError::Full));
     assert!(world.find(before).is_some());
     let too_early = world.store(3, 3000);
-    assert_eq!(world.ended(too_early), Some(Ended::Full));
+    assert_eq!(world.ended(too_early), Some(PutError::Full));
     world.pass(FULL_PAUSE);
     let after = world.store(4, 3000);
     assert!(world.find(after).is_some());
@@ -170,7 +170,7 @@ fn a_drive_that_keeps_failing_is_written_no_more_and_then_read_no_more() {
     }
     assert_eq!(world.shared.counters.health(), Health::ReadOnly);
     let refused = world.store(3, 100);
-    assert_eq!(world.ended(refused), Some(Ended::Failed));
+    assert_eq!(world.ended(refused), Some(PutError::Failed));
     let writes = world.disk.writes();
     world.pass(Duration::from_secs(60));
     assert_eq!(world.disk.writes(), writes);
@@ -195,7 +195,7 @@ fn an_abandoned_object_is_gone_although_its_storing_had_failed_before() {
     assert!(world.find(object).is_some());
     world.disk.fail_at(0, Fault::Io);
     world.push(object, 600_000, 280_000);
-    assert_eq!(world.ended(object), Some(Ended::Failed));
+    assert_eq!(world.ended(object), Some(PutError::Failed));
     world.end(object, End::Abandon);
     assert!(world.find(object).is_none());
     world.sync();

@@ -9,7 +9,7 @@ use super::world::{Crash, Random, World, owner_of, settings};
 use crate::stock::Stock;
 use crate::testing::CrashDisk;
 use crate::testing::samples;
-use crate::write::put::Ended;
+use crate::write::put::PutError;
 use crate::write::storing::End;
 
 const MIB: u64 = 1 << 20;
@@ -70,7 +70,7 @@ fn at_zero_nothing_stays_not_even_what_is_empty() {
     world.push(part, 0, 5000);
     world.end(part, End::Rest);
     limit(&world, &[(1, 0), (3, 0)]);
-    assert_eq!(world.resume(part), Some(Ended::OverQuota));
+    assert_eq!(world.resume(part), Some(PutError::OverQuota));
     world.pass(Duration::ZERO);
     limit(&world, &[]);
     let again = world.store(6, 10);

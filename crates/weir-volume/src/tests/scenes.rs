@@ -7,7 +7,7 @@ use crate::format::record::Kind;
 use crate::read::reader::{Part, Position, Wait};
 use crate::settings::{EXTENT_DELAY, HEAD_BYTES_MAX, SYNC_INTERVAL};
 use crate::testing::CrashDisk;
-use crate::write::put::Ended;
+use crate::write::put::PutError;
 use crate::write::storing::End;
 
 const MIB: u64 = 1 << 20;
@@ -256,22 +256,22 @@ fn another_key_with_the_same_digest_is_told_apart() {
 #[test]
 fn keys_of_eight_kilobytes_and_long_heads() {
     let mut world = world();
-    let fate = crate::write::put::Fate::new();
+    let status = crate::write::put::PutStatus::new();
     let key = weir_policy::CacheKey::new(vec![b'k'; 8192].into());
     let long = bytes::Bytes::from(vec![b'h'; 100_000]);
-    let put = |head: bytes::Bytes, fate: &std::sync::Arc<crate::write::put::Fate>| {
+    let put = |head: bytes::Bytes, status: &std::sync::Arc<crate::write::put::PutStatus>| {
         let key = key.clone();
-        crate::write::storing::Put::new(key.digest, key.full, head, 0, Some(0), std::sync::Arc::clone(fate))
+        crate::write::storing::Put::new(key.digest, key.full, head, 0, Some(0), std::sync::Arc::clone(status))
     };
-    world.engine.begin(77, put(long.clone(), &fate));
+    world.engine.begin(77, put(long.clone(), &status));
     world.engine.end(77, key.digest, End::Whole(0));
-    assert_eq!(fate.ended(), None);
+    assert_eq!(status.error(), None);
     let candidate = world.shared.candidates(key.digest)[0];
     let record = world.shared.record(candidate, &key.full, Wait::Device).unwrap().unwrap();
     assert_eq!(record.head, long);
     let too_long = bytes::Bytes::from(vec![b'h'; HEAD_BYTES_MAX + 1]);
-    world.engine.begin(78, put(too_long, &fate));
-    assert_eq!(fate.ended(), Some(Ended::TooLarge));
+    world.engine.begin(78, put(too_long, &status));
+    assert_eq!(status.error(), Some(PutError::TooLarge));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use crate::testing::samples;
 use crate::tests::world::head;
 use crate::usage::Health;
 use crate::volume::Volume;
-use crate::write::put::Ended;
+use crate::write::put::PutError;
 
 #[test]
 fn a_full_queue_ends_the_storing_and_what_it_held_comes_back() {
@@ -22,10 +22,10 @@ fn a_full_queue_ends_the_storing_and_what_it_held_comes_back() {
     let (volume, _) = Volume::open(Arc::new(CrashDisk::new(1)), &settings).unwrap();
     let volume = Arc::new(volume);
     let put = volume.begin(&samples::key(1), head(1, 0), 1, None).unwrap();
-    assert_eq!(put.push(0, samples::body(1, 0, 400_000)), Err(Ended::QueueFull));
-    assert_eq!(put.ended(), Some(Ended::QueueFull));
-    assert_eq!(put.push(0, samples::body(1, 0, 10)), Err(Ended::QueueFull));
-    assert_eq!(put.finish(400_000), Err(Ended::QueueFull));
+    assert_eq!(put.push(0, samples::body(1, 0, 400_000)), Err(PutError::QueueFull));
+    assert_eq!(put.error(), Some(PutError::QueueFull));
+    assert_eq!(put.push(0, samples::body(1, 0, 10)), Err(PutError::QueueFull));
+    assert_eq!(put.finish(400_000), Err(PutError::QueueFull));
     volume.sync().unwrap();
     assert!(volume.find(samples::key(1).digest).is_empty());
     assert_eq!(volume.usage().queue_full, 1);
@@ -67,7 +67,7 @@ fn a_panic_of_the_writer_ejects_the_volume_and_nobody_waits() {
     volume.close();
     assert_eq!(volume.health(), Health::Ejected);
     assert!(volume.find(samples::key(1).digest).is_empty());
-    assert_eq!(volume.store(&samples::key(3), Bytes::new(), 1, &[]), Err(Ended::Failed));
+    assert_eq!(volume.store(&samples::key(3), Bytes::new(), 1, &[]), Err(PutError::Failed));
     assert_eq!(volume.sync(), None);
 }
 
@@ -88,7 +88,7 @@ fn a_volume_that_stores_no_more_still_removes() {
         let _ = volume.sync();
     }
     assert_eq!(volume.health(), Health::ReadOnly);
-    assert_eq!(volume.store(&samples::key(3), Bytes::new(), 1, &[]), Err(Ended::Failed));
+    assert_eq!(volume.store(&samples::key(3), Bytes::new(), 1, &[]), Err(PutError::Failed));
     assert_eq!(check(&volume, 1, 1), Some(1000));
     volume.remove(key.digest, record.number).unwrap();
     assert_eq!(volume.sync(), None, "it is not durable");

@@ -22,7 +22,7 @@ use crate::testing::CrashDisk;
 use crate::testing::samples;
 use crate::write::engine::Engine;
 use crate::write::intake::Intake;
-use crate::write::put::{Ended, Fate};
+use crate::write::put::{PutError, PutStatus};
 use crate::write::storing::{End, Put};
 
 /// splitmix64.
@@ -49,7 +49,7 @@ pub(super) struct Known {
     pub(super) length: u64,
     /// How many heads it was given.
     pub(super) heads: u64,
-    fate: Arc<Fate>,
+    status: Arc<PutStatus>,
     is_removed: bool,
     /// Its removal was followed by a sync.
     is_gone_for_good: bool,
@@ -123,19 +123,19 @@ impl World {
     pub(super) fn begin(&mut self, key: u64, length: u64, is_declared: bool) -> u64 {
         let object = self.next_object;
         self.next_object += 1;
-        let fate = Fate::new();
+        let status = PutStatus::new();
         let known = Known {
             key,
             length,
             heads: 1,
-            fate: Arc::clone(&fate),
+            status: Arc::clone(&status),
             is_removed: false,
             is_gone_for_good: false,
         };
         self.objects.insert(object, known);
         let key = samples::key(key);
         let declared = is_declared.then_some(length);
-        self.engine.begin(object, Put::new(key.digest, key.full, head(object, 0), object, declared, fate));
+        self.engine.begin(object, Put::new(key.digest, key.full, head(object, 0), object, declared, status));
         object
     }
 
@@ -185,12 +185,12 @@ impl World {
         self.engine.refresh(object, key.digest, head, object);
     }
 
-    pub(super) fn resume(&mut self, object: u64) -> Option<Ended> {
+    pub(super) fn resume(&mut self, object: u64) -> Option<PutError> {
         let key = self.key_of(object);
-        let fate = Fate::new();
-        self.objects.get_mut(&object).unwrap().fate = Arc::clone(&fate);
-        self.engine.resume(object, key.digest, Arc::clone(&fate));
-        fate.ended()
+        let status = PutStatus::new();
+        self.objects.get_mut(&object).unwrap().status = Arc::clone(&status);
+        self.engine.resume(object, key.digest, Arc::clone(&status));
+        status.error()
     }
 
     pub(super) fn pass(&mut self, time: Duration) {
@@ -239,8 +239,8 @@ impl World {
         samples::key(self.objects[&object].key)
     }
 
-    pub(super) fn ended(&self, object: u64) -> Option<Ended> {
-        self.objects[&object].fate.ended()
+    pub(super) fn ended(&self, object: u64) -> Option<PutError> {
+        self.objects[&object].status.error()
     }
 
     /// The records of all entries in the index.
@@ -389,7 +389,7 @@ impl World {
         let used = found.last().map_or(0, |newest| newest + 1);
         assert!(world.engine.next_object() >= used, "a number would come again");
         // Numbers of what never reached the disk may come again; the model must tell them apart.
-        world.engine.begin(next_object, Put::new(0, Bytes::new(), Bytes::new(), 0, None, Fate::new()));
+        world.engine.begin(next_object, Put::new(0, Bytes::new(), Bytes::new(), 0, None, PutStatus::new()));
         world.engine.end(next_object, 0, End::Abandon);
         world.next_object = next_object + 1;
         world

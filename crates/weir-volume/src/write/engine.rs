@@ -36,7 +36,7 @@ use crate::shared::Shared;
 use crate::usage::{Counters, Health};
 use crate::write::books::Books;
 use crate::write::intake::{Command, Waiting};
-use crate::write::put::Ended;
+use crate::write::put::PutError;
 use crate::write::storing::Put;
 use crate::write::tasks::{Dropping, FailedRemoval, Lists, Recounting, Saving};
 
@@ -180,11 +180,11 @@ impl Engine {
     }
 
     /// Whether anything may be written.
-    fn may_write(&self) -> Result<(), Ended> {
+    fn may_write(&self) -> Result<(), PutError> {
         match self.shared.counters.health() {
-            Health::Well if self.now < self.paused_until => Err(Ended::Full),
+            Health::Well if self.now < self.paused_until => Err(PutError::Full),
             Health::Well => Ok(()),
-            Health::ReadOnly | Health::Ejected => Err(Ended::Failed),
+            Health::ReadOnly | Health::Ejected => Err(PutError::Failed),
         }
     }
 
@@ -196,18 +196,18 @@ impl Engine {
         head: &[u8],
         table: Table<'_>,
         body: &[Bytes],
-    ) -> Result<Place, Ended> {
+    ) -> Result<Place, PutError> {
         self.may_write()?;
         let length = header.fit(key, head, table).record_bytes();
         if length > self.segment_bytes() - SEGMENT_HEADER_BYTES as u64 {
-            return Err(Ended::TooLarge);
+            return Err(PutError::TooLarge);
         }
         let is_room =
             self.open.as_ref().is_some_and(|open| open.segment.end() + length <= self.segment_bytes());
         if !is_room {
             self.open_next()?;
         }
-        let Some(open) = &self.open else { return Err(Ended::Failed) };
+        let Some(open) = &self.open else { return Err(PutError::Failed) };
         self.shared.note_stamp(header.stamp);
         let end = open.segment.end();
         let place = Place { segment: open.segment.number, unit: (end / UNIT_BYTES) as u32 };
@@ -229,7 +229,7 @@ impl Engine {
     }
 
     /// Closes the open segment and opens another.
-    fn open_next(&mut self) -> Result<(), Ended> {
+    fn open_next(&mut self) -> Result<(), PutError> {
         self.close_segment()?;
         self.room_for_segment()?;
         let mut number = self.next_segment;
@@ -259,7 +259,7 @@ impl Engine {
     }
 
     /// Makes the open segment durable and writes it no more.
-    fn close_segment(&mut self) -> Result<(), Ended> {
+    fn close_segment(&mut self) -> Result<(), PutError> {
         if self.open.is_none() {
             return Ok(());
         }
@@ -269,21 +269,21 @@ impl Engine {
                 open.segment.settle();
                 Ok(())
             }
-            None => Err(Ended::Failed),
+            None => Err(PutError::Failed),
         }
     }
 
     /// Counts an error of writing; after one that says "full", storing rests for a while.
-    fn note(&mut self, error: &std::io::Error) -> Ended {
+    fn note(&mut self, error: &std::io::Error) -> PutError {
         if self.shared.counters.note_write(error) {
             self.paused_until = self.now + FULL_PAUSE;
-            return Ended::Full;
+            return PutError::Full;
         }
-        Ended::Failed
+        PutError::Failed
     }
 
     /// The open segment has failed: it ends where it was last synced, and nothing after that counts.
-    fn spoil(&mut self, error: &std::io::Error) -> Ended {
+    fn spoil(&mut self, error: &std::io::Error) -> PutError {
         let ended = self.note(error);
         let Some(open) = self.open.take() else { return ended };
         let number = open.segment.number;
@@ -387,7 +387,7 @@ impl Engine {
     pub(crate) fn obey(&mut self, command: Command, waiting: Waiting) -> bool {
         match command {
             Command::Begin { object, put } => self.begin(object, *put),
-            Command::Resume { object, digest, fate } => self.resume(object, digest, fate),
+            Command::Resume { object, digest, status } => self.resume(object, digest, status),
             Command::Body { object, offset, bytes } => self.body(object, offset, &bytes, waiting),
             Command::End { object, digest, end } => self.end(object, digest, end),
             Command::Refresh { object, digest, head, stamp } => self.refresh(object, digest, head, stamp),

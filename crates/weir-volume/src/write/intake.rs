@@ -11,7 +11,7 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::format::record::Place;
 use crate::index::{KeyHash, Location};
-use crate::write::put::Fate;
+use crate::write::put::PutStatus;
 use crate::write::storing::{End, Put};
 
 /// What a command takes of the queue beside its bytes.
@@ -29,7 +29,7 @@ pub(crate) enum Command {
     Resume {
         object: u64,
         digest: u128,
-        fate: Arc<Fate>,
+        status: Arc<PutStatus>,
     },
     Body {
         object: u64,

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 
 /// Why storing an object has ended before its time. The transfer itself goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Ended {
+pub enum PutError {
     /// More waits to be written than may.
     #[error("the volume's queue is full")]
     QueueFull,
@@ -33,8 +33,8 @@ pub enum Ended {
 
 /// How the storing of an object stands; shared between its handle and the writer.
 #[derive(Debug, Default)]
-pub struct Fate {
-    /// 0, or one more than the index of the ending.
+pub struct PutStatus {
+    /// 0, or one more than the index of the error.
     code: AtomicU8,
     /// Tells the readers that more of the object can be read. Made by the first reader that waits.
     steps: OnceLock<watch::Sender<()>>,
@@ -56,32 +56,32 @@ impl Writing {
     }
 }
 
-const ENDINGS: [Ended; 7] = [
-    Ended::QueueFull,
-    Ended::Full,
-    Ended::Failed,
-    Ended::TooLarge,
-    Ended::Removed,
-    Ended::Spent,
-    Ended::OverQuota,
+const PUT_ERRORS: [PutError; 7] = [
+    PutError::QueueFull,
+    PutError::Full,
+    PutError::Failed,
+    PutError::TooLarge,
+    PutError::Removed,
+    PutError::Spent,
+    PutError::OverQuota,
 ];
 
-impl Fate {
-    pub(crate) fn new() -> Arc<Fate> {
+impl PutStatus {
+    pub(crate) fn new() -> Arc<PutStatus> {
         Arc::default()
     }
 
     /// Why it has ended, if it has.
-    pub fn ended(&self) -> Option<Ended> {
+    pub fn error(&self) -> Option<PutError> {
         match self.code.load(Ordering::Acquire) {
             0 => None,
-            code => ENDINGS.get(usize::from(code - 1)).copied(),
+            code => PUT_ERRORS.get(usize::from(code - 1)).copied(),
         }
     }
 
     /// Ends it; the first reason stays.
-    pub(crate) fn end(&self, why: Ended) {
-        let code = ENDINGS.iter().position(|ending| *ending == why).unwrap_or(0) as u8 + 1;
+    pub(crate) fn fail(&self, why: PutError) {
+        let code = PUT_ERRORS.iter().position(|error| *error == why).unwrap_or(0) as u8 + 1;
         let _ = self.code.compare_exchange(0, code, Ordering::AcqRel, Ordering::Acquire);
         self.step();
     }
@@ -100,7 +100,7 @@ impl Fate {
     pub fn writing(&self) -> Option<Writing> {
         let steps = self.steps.get_or_init(|| watch::channel(()).0).subscribe();
         fence(Ordering::SeqCst);
-        self.ended().is_none().then_some(Writing(steps))
+        self.error().is_none().then_some(Writing(steps))
     }
 }
 
@@ -117,26 +117,26 @@ mod tests {
 
     #[test]
     fn a_reader_is_woken_by_each_step_and_by_the_end() {
-        let fate = Fate::new();
-        fate.step();
-        let mut waits = Box::pin(fate.writing().unwrap().moved());
+        let status = PutStatus::new();
+        status.step();
+        let mut waits = Box::pin(status.writing().unwrap().moved());
         assert!(!is_ready(&mut waits), "what was written before is no news");
-        fate.step();
+        status.step();
         assert!(is_ready(&mut waits));
-        let missed = fate.writing().unwrap();
-        fate.step();
+        let missed = status.writing().unwrap();
+        status.step();
         assert!(is_ready(&mut Box::pin(missed.moved())), "a step between the look and the wait is not lost");
-        let mut waits = Box::pin(fate.writing().unwrap().moved());
-        fate.end(Ended::Full);
-        assert!(is_ready(&mut waits) && fate.writing().is_none());
+        let mut waits = Box::pin(status.writing().unwrap().moved());
+        status.fail(PutError::Full);
+        assert!(is_ready(&mut waits) && status.writing().is_none());
     }
 
     #[test]
     fn a_reader_is_woken_when_all_is_written() {
-        let fate = Fate::new();
-        let mut waits = Box::pin(fate.writing().unwrap().moved());
+        let status = PutStatus::new();
+        let mut waits = Box::pin(status.writing().unwrap().moved());
         assert!(!is_ready(&mut waits));
-        drop(fate);
+        drop(status);
         assert!(is_ready(&mut waits));
     }
 }

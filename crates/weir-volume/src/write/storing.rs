@@ -12,7 +12,7 @@ use crate::index::stocks::Counted;
 use crate::index::{KeyHash, Location};
 use crate::settings::EXTENT_DELAY;
 use crate::write::intake::Waiting;
-use crate::write::put::Fate;
+use crate::write::put::PutStatus;
 
 /// An extent that is written because time is up has at least this part of what is held, so that a slow body
 /// of any length has few.
@@ -39,7 +39,7 @@ pub struct Put {
     pub(crate) head: Bytes,
     pub(crate) stamp: u64,
     pub(crate) length: Option<u64>,
-    pub(crate) fate: Arc<Fate>,
+    pub(crate) status: Arc<PutStatus>,
     /// What is written, sorted by offset, none overlapping.
     pub(crate) extents: Vec<ExtentRef>,
     /// The record that the index has.
@@ -71,7 +71,7 @@ impl Put {
         head: Bytes,
         stamp: u64,
         length: Option<u64>,
-        fate: Arc<Fate>,
+        status: Arc<PutStatus>,
     ) -> Put {
         Put {
             digest,
@@ -79,7 +79,7 @@ impl Put {
             head,
             stamp,
             length,
-            fate,
+            status,
             extents: Vec::new(),
             published: None,
             counted: Counted::default(),

@@ -12,7 +12,7 @@ use crate::format::record::{ExtentRef, Header, Kind, Table, block_sums};
 use crate::index::stocks::Counted;
 use crate::settings::{EXTENTS_MAX, HEAD_BYTES_MAX, KEY_BYTES_MAX};
 use crate::write::intake::Waiting;
-use crate::write::put::{Ended, Fate};
+use crate::write::put::{PutError, PutStatus};
 use crate::write::storing::{End, Put, Run};
 
 /// How often bodies that wait are looked at.
@@ -24,41 +24,41 @@ const HEAD_PER_BODY: u64 = 32;
 const RUNS_MAX: usize = 16;
 
 impl Engine {
-    /// Begins an object. What ends it is told by its fate.
+    /// Begins an object. What ends it is told by its status.
     pub(crate) fn begin(&mut self, object: u64, put: Put) {
         self.next_object = self.next_object.max(object + 1);
         if put.key.len() > KEY_BYTES_MAX || put.head.len() > HEAD_BYTES_MAX {
-            put.fate.end(Ended::TooLarge);
+            put.status.fail(PutError::TooLarge);
             return;
         }
         // A head takes a quarter of a segment at most, so that what it describes fits beside it.
         if put.head_record_bytes() > self.segment_bytes() / 4 {
-            put.fate.end(Ended::TooLarge);
+            put.status.fail(PutError::TooLarge);
             return;
         }
         self.puts.insert(object, put);
     }
 
     /// Goes on with an object that is stored in part.
-    pub(crate) fn resume(&mut self, object: u64, digest: u128, fate: Arc<Fate>) {
+    pub(crate) fn resume(&mut self, object: u64, digest: u128, status: Arc<PutStatus>) {
         if let Some(put) = self.puts.get(&object) {
             // Two transfers into one object: the second is stored by the first one's hand or not at all.
-            fate.end(put.fate.ended().unwrap_or(Ended::Failed));
+            status.fail(put.status.error().unwrap_or(PutError::Failed));
             return;
         }
         let locations = self.shared.locate(digest, object);
         let mut records = locations.into_iter().filter_map(|at| self.shared.any_record(at).ok());
         let Some(record) = records.find(|record| record.number == object) else {
-            fate.end(Ended::Removed);
+            status.fail(PutError::Removed);
             return;
         };
         let owner = (self.shared.owner_of)(&record.key);
         if self.shared.is_shut_out(owner, None) {
-            fate.end(Ended::OverQuota);
+            status.fail(PutError::OverQuota);
             return;
         }
         let counted = Counted::new(&self.shared.segments, owner, record.segment(), &record.extents);
-        let mut put = Put::new(digest, record.key, record.head, record.stamp, record.length, fate);
+        let mut put = Put::new(digest, record.key, record.head, record.stamp, record.length, status);
         (put.published, put.counted) = (Some(record.location), counted);
         put.extents = record.extents;
         self.prune(&mut put);
@@ -88,14 +88,20 @@ impl Engine {
         }
     }
 
-    fn add(&mut self, object: u64, offset: u64, part: Bytes, charge: Option<Waiting>) -> Result<(), Ended> {
+    fn add(
+        &mut self,
+        object: u64,
+        offset: u64,
+        part: Bytes,
+        charge: Option<Waiting>,
+    ) -> Result<(), PutError> {
         let now = self.now;
         let most = self.extent_bytes_max();
         let is_full = |put: &Put| put.run_at(offset).is_none() && put.waiting.len() >= RUNS_MAX;
         if self.puts.get(&object).is_some_and(is_full) {
             self.flush(object, 0, u64::MAX)?;
         }
-        let Some(put) = self.puts.get_mut(&object) else { return Err(Ended::Removed) };
+        let Some(put) = self.puts.get_mut(&object) else { return Err(PutError::Removed) };
         let at = put.run_at(offset).unwrap_or_else(|| {
             put.waiting.push(Run { offset, since: now, ..Run::default() });
             put.waiting.len() - 1
@@ -113,7 +119,7 @@ impl Engine {
     }
 
     /// Writes up to `bytes` of a run that waits, and a head where it is time for one.
-    fn flush(&mut self, object: u64, run: usize, bytes: u64) -> Result<(), Ended> {
+    fn flush(&mut self, object: u64, run: usize, bytes: u64) -> Result<(), PutError> {
         self.write_waiting(object, run, bytes)?;
         let is_time = |put: &Put| put.unpublished_bytes >= HEAD_PER_BODY * put.head_record_bytes();
         if self.puts.get(&object).is_some_and(is_time) {
@@ -123,7 +129,7 @@ impl Engine {
     }
 
     /// Writes up to `bytes` of a run as extents; what is empty then is a run no more.
-    fn write_waiting(&mut self, object: u64, run: usize, bytes: u64) -> Result<(), Ended> {
+    fn write_waiting(&mut self, object: u64, run: usize, bytes: u64) -> Result<(), PutError> {
         let most = self.extent_bytes_max();
         let mut left = bytes;
         while let Some(put) = self.puts.get_mut(&object) {
@@ -152,15 +158,15 @@ impl Engine {
         offset: u64,
         count: u64,
         pieces: &[Bytes],
-    ) -> Result<(), Ended> {
-        let Some(put) = self.puts.get(&object) else { return Err(Ended::Removed) };
+    ) -> Result<(), PutError> {
+        let Some(put) = self.puts.get(&object) else { return Err(PutError::Removed) };
         if put.extents.len() >= EXTENTS_MAX {
-            return Err(Ended::TooLarge);
+            return Err(PutError::TooLarge);
         }
         let sums = block_sums(pieces.iter().map(|piece| &piece[..]));
         let header = Header { span: offset, count: count as u32, ..put.header(object, Kind::Extent) };
         let place = self.append(header, &[], &[], Table::Blocks(&sums), pieces)?;
-        let Some(put) = self.puts.get_mut(&object) else { return Err(Ended::Failed) };
+        let Some(put) = self.puts.get_mut(&object) else { return Err(PutError::Failed) };
         let at = put.extents.partition_point(|extent| extent.offset < offset);
         put.extents.insert(at, ExtentRef { offset, length: count as u32, place });
         put.unpublished_bytes += count;
@@ -168,12 +174,12 @@ impl Engine {
     }
 
     /// Writes an object's head with the extents it has, and lets the index have it.
-    pub(super) fn publish(&mut self, object: u64) -> Result<(), Ended> {
-        let Some(mut put) = self.puts.remove(&object) else { return Err(Ended::Removed) };
+    pub(super) fn publish(&mut self, object: u64) -> Result<(), PutError> {
+        let Some(mut put) = self.puts.remove(&object) else { return Err(PutError::Removed) };
         put.extents.retain(|extent| self.shared.segments.has(extent.place.segment));
         let header = put.header(object, Kind::Head);
         let written = if put.head_record_bytes() > self.segment_bytes() / 2 {
-            Err(Ended::TooLarge)
+            Err(PutError::TooLarge)
         } else {
             let table = put.extents.clone();
             let (key, head) = (put.key.clone(), put.head.clone());
@@ -182,7 +188,7 @@ impl Engine {
             let written = self.append(header, &key, &head, Table::Extents(&table), &[]);
             match self.puts.remove(&object) {
                 Some(still) => put = still,
-                None => return Err(Ended::Failed),
+                None => return Err(PutError::Failed),
             }
             written
         };
@@ -195,12 +201,12 @@ impl Engine {
                 put.published = Some(self.index_record(put.hash(), place, older, &counted));
                 put.counted = counted;
                 put.unpublished_bytes = 0;
-                put.fate.step();
+                put.status.step();
                 self.puts.insert(object, put);
                 Ok(())
             }
             Err(ended) => {
-                put.fate.end(ended);
+                put.status.fail(ended);
                 Err(ended)
             }
         }
@@ -250,7 +256,7 @@ impl Engine {
         }
     }
 
-    fn finish(&mut self, object: u64, whole: Option<u64>) -> Result<(), Ended> {
+    fn finish(&mut self, object: u64, whole: Option<u64>) -> Result<(), PutError> {
         let Some(put) = self.puts.get_mut(&object) else { return Ok(()) };
         if whole.is_some() {
             put.length = whole;
@@ -279,8 +285,8 @@ impl Engine {
     }
 
     /// Writes a small object whole, as one record.
-    fn write_object(&mut self, object: u64, pieces: &[Bytes]) -> Result<(), Ended> {
-        let Some(put) = self.puts.get(&object) else { return Err(Ended::Removed) };
+    fn write_object(&mut self, object: u64, pieces: &[Bytes]) -> Result<(), PutError> {
+        let Some(put) = self.puts.get(&object) else { return Err(PutError::Removed) };
         let count = put.length.unwrap_or(0);
         let sums = block_sums(pieces.iter().map(|piece| &piece[..]));
         let header = Header { span: count, count: count as u32, ..put.header(object, Kind::Object) };
@@ -297,7 +303,7 @@ impl Engine {
                 let location = self.index_record(hash, place, None, &counted);
                 if let Some(put) = self.puts.get_mut(&object) {
                     (put.published, put.counted) = (Some(location), counted);
-                    put.fate.step();
+                    put.status.step();
                 }
                 Ok(())
             }
@@ -315,9 +321,9 @@ impl Engine {
         }
         let is_running = self.puts.contains_key(&object);
         if !is_running {
-            let fate = Fate::new();
-            self.resume(object, digest, Arc::clone(&fate));
-            if fate.ended().is_some() {
+            let status = PutStatus::new();
+            self.resume(object, digest, Arc::clone(&status));
+            if status.error().is_some() {
                 return;
             }
         }
@@ -337,9 +343,9 @@ impl Engine {
     }
 
     /// Storing an object has failed. What was published of it stays until its owner says otherwise.
-    pub(super) fn end_put(&mut self, object: u64, ended: Ended) {
+    pub(super) fn end_put(&mut self, object: u64, ended: PutError) {
         if let Some(put) = self.puts.remove(&object) {
-            put.fate.end(ended);
+            put.status.fail(ended);
         }
     }
 }

@@ -7,7 +7,7 @@ use crate::format::journal::Change;
 use crate::format::record::{Header, Kind, Place, Table};
 use crate::index::{KeyHash, Location, Locations};
 use crate::usage::Counters;
-use crate::write::put::Ended;
+use crate::write::put::PutError;
 use crate::write::tasks::{Dropping, FailedRemoval};
 
 impl Engine {
@@ -15,7 +15,7 @@ impl Engine {
     pub(crate) fn remove(&mut self, object: u64, digest: u128) {
         let running = self.puts.remove(&object);
         if let Some(put) = &running {
-            put.fate.end(Ended::Removed);
+            put.status.fail(PutError::Removed);
         }
         let locations = match &running {
             // Nothing of it was ever found.
@@ -52,7 +52,7 @@ impl Engine {
     }
 
     /// Writes an object's removal to the log.
-    fn log_removal(&mut self, object: u64, digest: u128) -> Result<(), Ended> {
+    fn log_removal(&mut self, object: u64, digest: u128) -> Result<(), PutError> {
         let header = Header {
             kind: Kind::Gone,
             key_bytes: 0,

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Engine;
 use crate::settings::{FREE_PERCENT, FULL_PAUSE};
 use crate::usage::Counters;
-use crate::write::put::Ended;
+use crate::write::put::PutError;
 
 /// A reader has a dropped segment for the length of one read: it is waited for so often, and so long.
 const LEAVING_TRIES: u32 = 20;
@@ -13,7 +13,7 @@ const LEAVING_PAUSE: Duration = Duration::from_millis(1);
 
 impl Engine {
     /// Makes room for another segment, and for what the index grows by while it is filled.
-    pub(super) fn room_for_segment(&mut self) -> Result<(), Ended> {
+    pub(super) fn room_for_segment(&mut self) -> Result<(), PutError> {
         let wanted = self.segment_bytes() + self.index_growth();
         self.make_room(wanted)?;
         for _ in 0..2 {
@@ -41,11 +41,11 @@ impl Engine {
     }
 
     /// Makes room for something of the index.
-    pub(super) fn room_for_index(&mut self, bytes: u64) -> Result<(), Ended> {
+    pub(super) fn room_for_index(&mut self, bytes: u64) -> Result<(), PutError> {
         self.make_room(bytes)
     }
 
-    fn make_room(&mut self, bytes: u64) -> Result<(), Ended> {
+    fn make_room(&mut self, bytes: u64) -> Result<(), PutError> {
         // What readers hold of a dropped segment counts until they let go: more than is needed is not dropped
         // for it.
         let mut tries = 0;
@@ -58,7 +58,7 @@ impl Engine {
                 if tries == LEAVING_TRIES {
                     // Storing goes on as soon as they let go: no pause.
                     Counters::add(&self.shared.counters.full, 1);
-                    return Err(Ended::Full);
+                    return Err(PutError::Full);
                 }
                 tries += 1;
                 std::thread::sleep(LEAVING_PAUSE);
@@ -68,10 +68,10 @@ impl Engine {
         }
     }
 
-    fn no_room(&mut self) -> Result<(), Ended> {
+    fn no_room(&mut self) -> Result<(), PutError> {
         Counters::add(&self.shared.counters.full, 1);
         self.paused_until = self.now + FULL_PAUSE;
-        Err(Ended::Full)
+        Err(PutError::Full)
     }
 
     /// Whether the oldest segment should be on its way out, for the next one to find room.

@@ -17,7 +17,7 @@ use crate::index::{KeyHash, Location};
 use crate::read::reader::{Part, Position, Record, Wait};
 use crate::read::verify::entries_of;
 use crate::usage::Counters;
-use crate::write::put::{Ended, Fate};
+use crate::write::put::{PutError, PutStatus};
 use crate::write::reinsert::{Wanted, allowance_bytes, choose, uses_after};
 use crate::write::tasks::Saving;
 
@@ -114,17 +114,17 @@ impl Engine {
 
     /// Writes a record with what of its body lies in the same segment at the end of the log. False where that
     /// cannot be read.
-    fn write_anew(&mut self, record: Record) -> Result<bool, Ended> {
+    fn write_anew(&mut self, record: Record) -> Result<bool, PutError> {
         let location = record.location;
         if record.is_object() {
             let Some(body) = self.read_run(&record, 0, record.length.unwrap_or(0)) else { return Ok(false) };
             return self.write_object_anew(&record, &body).map(|()| true);
         }
         let (object, digest) = (record.number, record.digest);
-        let fate = Fate::new();
-        self.resume(object, digest, Arc::clone(&fate));
+        let status = PutStatus::new();
+        self.resume(object, digest, Arc::clone(&status));
         let is_own = self.puts.get(&object).is_some_and(|put| put.published == Some(location));
-        if fate.ended().is_some() || !is_own {
+        if status.error().is_some() || !is_own {
             self.puts.remove(&object);
             return Ok(false);
         }
@@ -134,7 +134,7 @@ impl Engine {
     }
 
     /// One run after the other, so that no more than one is in memory. False where one cannot be read.
-    fn write_runs_anew(&mut self, record: &Record) -> Result<bool, Ended> {
+    fn write_runs_anew(&mut self, record: &Record) -> Result<bool, PutError> {
         let (object, number) = (record.number, record.segment());
         if let Some(put) = self.puts.get_mut(&object) {
             put.extents.retain(|extent| extent.place.segment != number);
@@ -148,7 +148,7 @@ impl Engine {
         self.publish(object).map(|()| true)
     }
 
-    fn write_object_anew(&mut self, record: &Record, body: &[Bytes]) -> Result<(), Ended> {
+    fn write_object_anew(&mut self, record: &Record, body: &[Bytes]) -> Result<(), PutError> {
         let sums = block_sums(body.iter().map(|part| &part[..]));
         let count = body.iter().map(|part| part.len() as u64).sum::<u64>() as u32;
         let header = Header {
