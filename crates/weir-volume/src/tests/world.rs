@@ -272,7 +272,7 @@ impl World {
         let mut counted: BTreeMap<u64, Stock> = BTreeMap::new();
         for record in self.disk.look(|| self.indexed()) {
             let is_held =
-                |segment: u64| self.shared.segments.has(segment) && !self.engine.books.is_leaving(segment);
+                |segment: u64| self.shared.segments.has(segment) && !self.engine.books.is_dropping(segment);
             let extents = record.extents.iter().filter(|extent| is_held(extent.place.segment));
             let bytes = extents.map(|extent| u64::from(extent.length)).sum();
             let objects = u64::from(is_held(record.segment()));

@@ -19,7 +19,7 @@ pub(crate) struct Books {
     /// What was counted of records that were not synced yet: what is lost with them.
     fresh: HashMap<Location, Counted>,
     /// The segment that is being dropped: it counts no more.
-    leaving: Option<u64>,
+    dropping: Option<u64>,
     recount: Option<Recount>,
 }
 
@@ -74,7 +74,7 @@ impl Books {
 
     fn tell(&self, shared: &Shared, counted: &Counted, act: impl Fn(&mut Stock, Stock)) {
         let mut all = Stock::default();
-        let there = counted.cells().filter(|(segment, _)| Some(*segment) != self.leaving);
+        let there = counted.cells().filter(|(segment, _)| Some(*segment) != self.dropping);
         there.filter(|(segment, _)| shared.segments.has(*segment)).for_each(|(_, stock)| all += stock);
         shared.stocks.change(counted.owner, |total| act(total, all));
     }
@@ -102,7 +102,7 @@ impl Books {
         number: u64,
         failed: impl Iterator<Item = &'a Counted>,
     ) {
-        self.leaving = Some(number);
+        self.dropping = Some(number);
         for (owner, stock) in self.rows.row(number) {
             shared.stocks.change(owner, |total| *total -= stock);
         }
@@ -116,14 +116,14 @@ impl Books {
     pub(crate) fn drop_segment(&mut self, number: u64) {
         self.rows.drop_row(number);
         self.dirty.retain(|(segment, _)| *segment != number);
-        self.leaving = self.leaving.filter(|leaving| *leaving != number);
+        self.dropping = self.dropping.filter(|dropping| *dropping != number);
         if let Some(recount) = &mut self.recount {
             recount.rows.drop_row(number);
         }
     }
 
-    pub(crate) fn is_leaving(&self, segment: u64) -> bool {
-        self.leaving == Some(segment)
+    pub(crate) fn is_dropping(&self, segment: u64) -> bool {
+        self.dropping == Some(segment)
     }
 
     /// Whether there is something that the journal does not have.

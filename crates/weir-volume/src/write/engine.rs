@@ -94,7 +94,7 @@ pub(crate) struct Engine {
     /// Files that could not be unlinked; tried again.
     stuck: Vec<Arc<Segment>>,
     /// Dropped segments that may still be read.
-    leaving: Vec<Weak<Segment>>,
+    dropped: Vec<Weak<Segment>>,
     /// Names of segments came or went since the folder was synced.
     are_names_new: bool,
     /// Nothing is stored until then: there was no room.
@@ -152,7 +152,7 @@ impl Engine {
             failed_removals: Vec::new(),
             unsynced_removals: Vec::new(),
             stuck: Vec::new(),
-            leaving: Vec::new(),
+            dropped: Vec::new(),
             are_names_new: start.are_names_new,
             paused_until: Duration::ZERO,
             now,
@@ -360,7 +360,7 @@ impl Engine {
         let was = self.shared.index.remove(hash, location);
         // Of a segment that is being dropped the journal has the entries until it has gone.
         let segment = self.shared.segments.place(location).map(|place| place.segment);
-        if !was && !segment.is_some_and(|segment| self.books.is_leaving(segment)) {
+        if !was && !segment.is_some_and(|segment| self.books.is_dropping(segment)) {
             return;
         }
         self.pending.push(Change::Remove(hash, location));

@@ -146,14 +146,14 @@ impl Engine {
         // Of a segment that the journal does not know nothing need be said, but a frame under way may name
         // it.
         self.pending.push(Change::Dropped { segment: segment.number });
-        self.leaving.retain(|leaving| leaving.strong_count() > 0);
-        self.leaving.push(Arc::downgrade(segment));
+        self.dropped.retain(|segment| segment.strong_count() > 0);
+        self.dropped.push(Arc::downgrade(segment));
         self.unlink(Arc::clone(segment));
     }
 
     /// What dropped segments still take, since somebody reads them or they could not be unlinked.
-    pub(super) fn leaving_bytes(&self) -> u64 {
-        self.leaving.iter().filter_map(Weak::upgrade).map(|segment| segment.bytes()).sum()
+    pub(super) fn dropped_bytes(&self) -> u64 {
+        self.dropped.iter().filter_map(Weak::upgrade).map(|segment| segment.bytes()).sum()
     }
 
     fn unlink(&mut self, segment: Arc<Segment>) {

@@ -54,7 +54,7 @@ impl Engine {
             if lacking == 0 {
                 return Ok(());
             }
-            if self.leaving_bytes() >= lacking {
+            if self.dropped_bytes() >= lacking {
                 if tries == LEAVING_TRIES {
                     // Storing goes on as soon as they let go: no pause.
                     Counters::add(&self.shared.counters.full, 1);
@@ -76,7 +76,7 @@ impl Engine {
 
     /// Whether the oldest segment should be on its way out, for the next one to find room.
     pub(super) fn is_crowded(&self) -> bool {
-        let used = self.shared.space.used_bytes().saturating_sub(self.leaving_bytes());
+        let used = self.shared.space.used_bytes().saturating_sub(self.dropped_bytes());
         let half = self.segment_bytes() / 2;
         let is_half_full = self.open.as_ref().is_some_and(|open| open.segment.end() > half);
         let wanted = if is_half_full { self.segment_bytes() + self.index_growth() } else { 0 };
