@@ -18,10 +18,10 @@ pub trait EvictionListener: Debug + Send + Sync {
 
     /// What lay under that key of the volume's ([`crate::key::split`]) has left, with so many bytes of its
     /// body. Must not wait.
-    fn tell(&self, on_volume: &[u8], bytes: u64, why: Eviction);
+    fn evicted(&self, on_volume: &[u8], bytes: u64, why: Eviction);
 
     /// So many have left of which the volume cannot tell what they were.
-    fn miss(&self, count: u64);
+    fn missed(&self, count: u64);
 }
 
 /// Nobody listens.
@@ -33,7 +33,7 @@ impl EvictionListener for Nobody {
         false
     }
 
-    fn tell(&self, _: &[u8], _: u64, _: Eviction) {}
+    fn evicted(&self, _: &[u8], _: u64, _: Eviction) {}
 
-    fn miss(&self, _: u64) {}
+    fn missed(&self, _: u64) {}
 }

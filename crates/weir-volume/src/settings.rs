@@ -88,7 +88,7 @@ pub struct VolumeSettings {
     /// The most that is written in a day, in bytes, where there is a most.
     pub write_budget_bytes: Option<u64>,
     /// Listens to what has to leave it.
-    pub watcher: Arc<dyn EvictionListener>,
+    pub listener: Arc<dyn EvictionListener>,
     /// Identity and secret of a new volume; chosen at random where there is none.
     pub identity: Option<(u128, u64)>,
     /// The least that a journal grows to, where another than the one by size is wanted.
@@ -107,7 +107,7 @@ impl VolumeSettings {
             segment_bytes: None,
             owner_of,
             write_budget_bytes: None,
-            watcher: Arc::new(Nobody),
+            listener: Arc::new(Nobody),
             identity: None,
             journal_bytes_min: None,
         }

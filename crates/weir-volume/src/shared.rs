@@ -56,7 +56,7 @@ pub(crate) struct Shared {
     /// What may be written in a day.
     pub(crate) write_budget: WriteBudget,
     /// Who is told what had to leave.
-    pub(crate) watcher: Arc<dyn EvictionListener>,
+    pub(crate) listener: Arc<dyn EvictionListener>,
 }
 
 /// What opening a volume has read before its tails.
@@ -97,7 +97,7 @@ impl Shared {
             stocks: Totals::default(),
             owner_of: settings.owner_of,
             write_budget: WriteBudget::new(settings.write_budget_bytes),
-            watcher: Arc::clone(&settings.watcher),
+            listener: Arc::clone(&settings.listener),
         }
     }
 

@@ -1,6 +1,7 @@
 //! The whole engine on the disk that crashes and fails, on a real one, and through its threads.
 
 mod ceiling;
+mod evictions;
 mod faults;
 mod numbers;
 mod power;
@@ -11,5 +12,4 @@ mod scenes;
 mod sealed;
 mod stocks;
 mod threads;
-mod told;
 mod world;

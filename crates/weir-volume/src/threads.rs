@@ -102,7 +102,7 @@ fn write(engine: &mut Engine, intake: &Intake, clock: &Clock) {
         for _ in 0..COMMANDS_A_STEP {
             let Some((command, waiting)) = intake.next(patience) else { break };
             patience = Duration::ZERO;
-            if !engine.obey(command, waiting) {
+            if !engine.apply(command, waiting) {
                 return;
             }
             has_more = true;

@@ -201,7 +201,7 @@ impl Totals {
 #[cfg(test)]
 impl Totals {
     /// Makes it wrong, for a recount to find.
-    pub(crate) fn spoil_for_tests(&self, owner: u64) {
+    pub(crate) fn corrupt_for_tests(&self, owner: u64) {
         self.change(owner, |total| total.bytes += 1);
     }
 }

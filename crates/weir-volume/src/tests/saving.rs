@@ -86,7 +86,7 @@ fn no_more_than_a_quarter_of_a_segment_is_written_for_each_that_goes() {
 }
 
 #[test]
-fn no_more_than_one_run_of_a_body_is_in_memory_while_it_is_written_anew() {
+fn no_more_than_one_run_of_a_body_is_in_memory_while_it_is_written_again() {
     const RUN: u64 = 64 * KIB;
     let segment = 1024 * KIB;
     let mut world = World::new(CrashDisk::new(1), settings(8 * segment, segment)).unwrap();
@@ -107,7 +107,7 @@ fn no_more_than_one_run_of_a_body_is_in_memory_while_it_is_written_anew() {
 }
 
 #[test]
-fn without_a_budget_nothing_is_written_anew() {
+fn without_a_budget_nothing_is_written_again() {
     // What is stored here is not asked for its budget: that is its owner's to do before it comes.
     for (budget_bytes, is_kept) in [(1 << 20, false), (1 << 30, true)] {
         let mut settings = settings(2048 * KIB, SEGMENT);

@@ -142,8 +142,8 @@ fn a_recount_says_what_is_wrong_and_sets_it_right() {
         world.store(key, key * 100);
     }
     assert_eq!(recount(&mut world), 0);
-    world.shared.stocks.spoil_for_tests(owner_of(&samples::key(1).full));
-    world.shared.stocks.spoil_for_tests(99);
+    world.shared.stocks.corrupt_for_tests(owner_of(&samples::key(1).full));
+    world.shared.stocks.corrupt_for_tests(99);
     assert_eq!(recount(&mut world), 2);
     world.assert_stocks();
     assert_eq!(recount(&mut world), 0);
@@ -171,7 +171,7 @@ fn a_recount_goes_on_while_all_changes() {
 }
 
 #[test]
-fn an_index_of_an_older_format_is_made_anew_from_the_segments() {
+fn an_index_of_an_older_format_is_made_again_from_the_segments() {
     let mut world = world();
     for key in 0..40 {
         world.store(key, key * 2000);

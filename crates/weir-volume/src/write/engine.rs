@@ -7,6 +7,7 @@
 //! after is forgotten: a sync that failed says nothing of the next one.
 
 mod evict;
+mod evictions;
 mod puts;
 mod quota;
 mod recount;
@@ -14,7 +15,6 @@ mod removals;
 mod room;
 mod saving;
 mod sync;
-mod told;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -220,7 +220,7 @@ impl Engine {
         parts.push(&PADDING[..padding as usize]);
         self.shared.grant(length);
         if let Err(error) = open.segment.file.write_all_at(&parts, end) {
-            return Err(self.spoil(&error));
+            return Err(self.fail_segment(&error));
         }
         open.segment.set_end(end + length);
         Counters::add(&self.shared.counters.body_bytes, body_bytes);
@@ -283,7 +283,7 @@ impl Engine {
     }
 
     /// The open segment has failed: it ends where it was last synced, and nothing after that counts.
-    fn spoil(&mut self, error: &std::io::Error) -> PutError {
+    fn fail_segment(&mut self, error: &std::io::Error) -> PutError {
         let ended = self.note(error);
         let Some(open) = self.open.take() else { return ended };
         let number = open.segment.number;
@@ -384,7 +384,7 @@ impl Engine {
 
 impl Engine {
     /// Does what it is asked. False after the last command.
-    pub(crate) fn obey(&mut self, command: Command, waiting: Waiting) -> bool {
+    pub(crate) fn apply(&mut self, command: Command, waiting: Waiting) -> bool {
         match command {
             Command::Begin { object, put } => self.begin(object, *put),
             Command::Resume { object, digest, status } => self.resume(object, digest, status),

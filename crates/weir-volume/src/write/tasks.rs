@@ -18,7 +18,7 @@ pub(crate) struct Dropping {
     pub(crate) number: u64,
     pub(crate) next_shard: usize,
     pub(crate) gone: u64,
-    pub(crate) untold: Untold,
+    pub(crate) unreported: Unreported,
 }
 
 impl Dropping {
@@ -29,9 +29,9 @@ impl Dropping {
 
 /// What has left the index with a segment and was not told yet; the first one last.
 #[derive(Debug, Default)]
-pub(crate) struct Untold(pub(crate) Vec<Location>);
+pub(crate) struct Unreported(pub(crate) Vec<Location>);
 
-impl Untold {
+impl Unreported {
     pub(crate) fn add(&mut self, location: Location) {
         self.0.push(location);
     }

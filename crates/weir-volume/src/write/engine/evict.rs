@@ -7,7 +7,7 @@ use crate::format::journal::Change;
 use crate::index::segment::{Segment, path};
 use crate::shared::Shared;
 use crate::usage::Counters;
-use crate::write::tasks::{Dropping, Untold};
+use crate::write::tasks::{Dropping, Unreported};
 
 /// How many shards one step goes through: some tens of microseconds.
 const SHARDS_A_STEP: usize = if cfg!(test) { 24 } else { 256 };
@@ -43,7 +43,7 @@ impl Engine {
         self.shared.pending_removals.add_segment(number);
         let failed = self.failed_removals.iter().flat_map(|removal| &removal.counted);
         self.books.begin_dropping(&self.shared, number, failed);
-        Dropping { number, next_shard: 0, gone: 0, untold: Untold::default() }
+        Dropping { number, next_shard: 0, gone: 0, unreported: Unreported::default() }
     }
 
     /// Drops a segment of which it was found that nothing in it is of use. What removals it says must be said
@@ -74,7 +74,7 @@ impl Engine {
     /// Goes on with the segment that is being dropped. True while there is more of it.
     fn drop_some(&mut self) -> bool {
         let Some(mut dropping) = self.dropping.take() else { return false };
-        if self.unindex_some(&mut dropping) || self.tell_some(&mut dropping.untold) {
+        if self.unindex_some(&mut dropping) || self.report_some(&mut dropping.unreported) {
             self.dropping = Some(dropping);
             return true;
         }
@@ -94,26 +94,26 @@ impl Engine {
 
     /// Takes the segment out of some more shards. True while it is in others.
     fn unindex_some(&self, dropping: &mut Dropping) -> bool {
-        let Shared { index, segments, watcher, .. } = &*self.shared;
+        let Shared { index, segments, listener, .. } = &*self.shared;
         if dropping.next_shard == index.shards() {
             return false;
         }
         let geometry = segments.geometry;
         let slot = geometry.slot_of(dropping.number);
-        let is_listening = watcher.is_listening();
+        let is_listening = listener.is_listening();
         let end = (dropping.next_shard + SHARDS_A_STEP).min(index.shards());
         for shard in dropping.next_shard..end {
             dropping.gone += index.retain(shard, |location| {
                 let stays = geometry.slot(location) != slot;
                 if !stays && is_listening {
-                    dropping.untold.add(location);
+                    dropping.unreported.add(location);
                 }
                 stays
             });
         }
         dropping.next_shard = end;
         if end == index.shards() {
-            dropping.untold.arrange();
+            dropping.unreported.arrange();
         }
         end < index.shards()
     }
@@ -132,7 +132,7 @@ impl Engine {
         }
         while self.drop_some() {
             if let Some(mut dropping) = self.dropping.take() {
-                self.hurry(&mut dropping.untold);
+                self.hurry(&mut dropping.unreported);
                 self.dropping = Some(dropping);
             }
         }

@@ -83,12 +83,12 @@ impl Engine {
         if self.puts.contains_key(&record.number) {
             return;
         }
-        let is_listening = self.shared.watcher.is_listening();
+        let is_listening = self.shared.listener.is_listening();
         let bytes = if is_listening { self.shared.held(&record).length() } else { 0 };
         self.remove(record.number, record.digest);
         Counters::add(&self.shared.over_quota, 1);
         if is_listening {
-            self.shared.watcher.tell(&record.key, bytes, Eviction::Quota);
+            self.shared.listener.evicted(&record.key, bytes, Eviction::Quota);
         }
     }
 

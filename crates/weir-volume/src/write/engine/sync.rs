@@ -75,7 +75,7 @@ impl Engine {
             result = self.shared.disk.sync_folder(segment::FOLDER);
         }
         if let Err(error) = result {
-            self.spoil(&error);
+            self.fail_segment(&error);
             return false;
         }
         open.is_named = true;
