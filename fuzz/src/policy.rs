@@ -6,8 +6,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use weir_policy::{
-    Answer, BodyEnd, CacheKey, CacheRules, Consult, Failure, Freshness, Now, RequestView, Stored, Verdict,
-    accept_encoding, answer, conditional, consult, error_reusable, forwarded, freshen, freshness,
+    Answer, CacheKey, CacheRules, Consult, Failure, Freshness, Now, RequestView, ResponseView, Stored,
+    Verdict, accept_encoding, answer, conditional, consult, error_reusable, forwarded, freshen, freshness,
     invalidation, is_hop_by_hop, matches, storable, unreachable_window, verdict, write_key,
 };
 
@@ -68,7 +68,7 @@ fn key(view: &RequestView<'_>) {
 fn walk(view: &RequestView<'_>, status: StatusCode, said: &HeaderMap, news: &HeaderMap) {
     let rules = CacheRules::default();
     let begin = moment();
-    let Ok(storable) = storable(view, status, said, BodyEnd::Framed, begin, begin, &rules) else { return };
+    let Ok(storable) = storable(view, &ResponseView::new(status, said, begin, begin), &rules) else { return };
     let stored = storable.into_stored();
     kept(&stored);
     assert!(matches(&stored.variant, view.headers), "it does not answer its own request");
@@ -102,7 +102,7 @@ fn walk(view: &RequestView<'_>, status: StatusCode, said: &HeaderMap, news: &Hea
     let mut question = view.headers.clone();
     conditional(Some(&stored), &mut question);
     let now = later(begin, 7);
-    let fresh = freshen(&stored, news, now, now, &rules);
+    let fresh = freshen(&stored, &ResponseView::new(StatusCode::NOT_MODIFIED, news, now, now), &rules);
     kept(&fresh);
     assert_eq!((fresh.status, &fresh.variant), (stored.status, &stored.variant));
     assert_eq!(fresh.validators.etag, stored.validators.etag, "a 304 changes the tag");

@@ -32,9 +32,22 @@ impl Directives {
     }
 }
 
+/// The field that a response's directives came from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum ControlField {
+    /// Cache-Control.
+    #[default]
+    Plain,
+    /// CDN-Cache-Control.
+    Cdn,
+    /// Surrogate-Control.
+    Surrogate,
+}
+
 /// The directives of a response.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResponseControl {
+    pub(crate) field: ControlField,
     pub(crate) set: Directives,
     pub(crate) max_age_s: Option<u32>,
     pub(crate) s_maxage_s: Option<u32>,

@@ -1,12 +1,12 @@
 //! Lifetime and age of a response (RFC 9111 §4.2). Ages are counted on monotonic time alone once a response
 //! is here, so that a wall clock that jumps changes nothing that is held.
 
-use crate::control::{DELTA_SECONDS_MAX, ResponseControl, delta_seconds};
+use crate::control::{ControlField, DELTA_SECONDS_MAX, Directives, ResponseControl, delta_seconds};
 use crate::date::date_of;
 use crate::now::Now;
+use crate::response::ResponseView;
 use crate::rules::{CacheRules, Heuristics};
 use crate::stored::{Stored, Validators};
-use crate::targeted::ControlField;
 use http::{HeaderMap, StatusCode, header};
 use std::time::{Duration, SystemTime};
 
@@ -127,12 +127,11 @@ pub(crate) fn is_heuristically_cacheable(status: StatusCode, heuristics: Heurist
 /// What a response's own fields say about its lifetime; `None` where they say nothing (RFC 9111 §4.2.1).
 pub(crate) fn explicit_lifetime(
     control: &ResponseControl,
-    field: ControlField,
     headers: &HeaderMap,
     received: Now,
 ) -> Option<(Duration, LifetimeSource)> {
     let named = |seconds: u32, source| Some((Duration::from_secs(u64::from(seconds)), source));
-    let (shared, own) = match field {
+    let (shared, own) = match control.field {
         ControlField::Plain => (LifetimeSource::SMaxage, LifetimeSource::MaxAge),
         ControlField::Cdn => (LifetimeSource::CdnCacheControl, LifetimeSource::CdnCacheControl),
         ControlField::Surrogate => (LifetimeSource::SurrogateControl, LifetimeSource::SurrogateControl),
@@ -143,7 +142,7 @@ pub(crate) fn explicit_lifetime(
     if let Some(seconds) = control.max_age_s {
         return named(seconds, own);
     }
-    if field != ControlField::Plain || !headers.contains_key(header::EXPIRES) {
+    if control.field != ControlField::Plain || !headers.contains_key(header::EXPIRES) {
         return None;
     }
     Some((expires_lifetime(headers, received), LifetimeSource::Expires))
@@ -175,7 +174,8 @@ pub(crate) fn heuristic_lifetime(validators: &Validators, received: Now) -> Opti
 }
 
 /// The age of a response when it came: corrected_initial_age (RFC 9111 §4.2.3).
-pub(crate) fn initial_age(headers: &HeaderMap, requested: Now, received: Now) -> Duration {
+pub(crate) fn initial_age(response: &ResponseView<'_>) -> Duration {
+    let ResponseView { headers, requested, received, .. } = *response;
     let date = headers.get(header::DATE).and_then(|value| date_of(value, received.wall));
     let apparent = date
         .map_or(Duration::ZERO, |date| whole_seconds(received.wall).duration_since(date).unwrap_or_default());
@@ -204,20 +204,17 @@ pub fn is_of_content(status: StatusCode) -> bool {
 /// `ttl`, the heuristic. Guesses and the route's choices are for statuses that allow it only; of errors and
 /// redirects `ttl_override` says nothing, and `ttl` a minute at most.
 pub(crate) fn lifetime(
-    status: StatusCode,
-    headers: &HeaderMap,
-    control: (&ResponseControl, ControlField),
+    response: &ResponseView<'_>,
+    control: &ResponseControl,
     validators: &Validators,
-    received: Now,
     rules: &CacheRules,
 ) -> Option<(Duration, LifetimeSource)> {
-    use crate::control::Directives;
-    let guessable = is_heuristically_cacheable(status, rules.heuristics);
-    let is_content = is_of_content(status);
+    let guessable = is_heuristically_cacheable(response.status, rules.heuristics);
+    let is_content = is_of_content(response.status);
     if is_content && let Some(ttl) = rules.ttl_override {
         return Some((ttl, LifetimeSource::Override));
     }
-    let explicit = explicit_lifetime(control.0, control.1, headers, received);
+    let explicit = explicit_lifetime(control, response.headers, response.received);
     if explicit.is_some() {
         return explicit;
     }
@@ -229,8 +226,9 @@ pub(crate) fn lifetime(
         return None;
     }
     // A 5xx marked public is one the origin means to be kept (RFC 9111 §3, §4.2.2).
-    if guessable || control.0.has(Directives::PUBLIC) {
-        return heuristic_lifetime(validators, received).map(|guess| (guess, LifetimeSource::Heuristic));
+    if guessable || control.has(Directives::PUBLIC) {
+        return heuristic_lifetime(validators, response.received)
+            .map(|guess| (guess, LifetimeSource::Heuristic));
     }
     None
 }

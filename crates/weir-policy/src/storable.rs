@@ -7,22 +7,14 @@ use crate::freshness::{LifetimeSource, initial_age, lifetime};
 use crate::invalidate::same_origin_target;
 use crate::now::Now;
 use crate::request::RequestView;
+use crate::response::{BodyEnd, ResponseView};
 use crate::rules::{CacheRules, CloseDelimited, Errors, Heuristics, SetCookie};
 use crate::stored::{Facts, Stored, StoredFlags, Validators};
 use crate::tags::Tags;
-use crate::targeted::{ControlField, effective};
+use crate::targeted::effective;
 use crate::vary::{Variant, Varies, vary_on_codings};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use std::time::Duration;
-
-/// How the body of a response ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyEnd {
-    /// By its length, its chunked coding or because it has none: one can tell whether it arrived whole.
-    Framed,
-    /// With the connection.
-    Close,
-}
 
 /// Proof that a response may be stored, and what is to be stored of its head.
 #[derive(Clone, Debug)]
@@ -160,24 +152,21 @@ impl NotStored {
     }
 }
 
-/// Decides whether the response (`status`, `headers` as the origin sent them) to `request` may be stored.
+/// Decides whether the response to `request` may be stored (RFC 9111 §3).
 ///
-/// `requested` is when the request was sent to the origin, `received` when its head came. A HEAD is not
-/// stored by this function: the edge fetches with GET. A POST is where it names its own target as
-/// Content-Location and has a lifetime of its own (RFC 9110 §9.3.3); it then answers GET and HEAD.
+/// A response to HEAD is never stored: the edge fetches with GET. A response to POST is stored where it names
+/// its own target as Content-Location and has an explicit lifetime (RFC 9110 §9.3.3); it then answers GET and
+/// HEAD.
 ///
 /// # Errors
-/// The reason why not.
+/// The reason why it is not stored.
 pub fn storable(
     request: &RequestView<'_>,
-    status: StatusCode,
-    headers: &HeaderMap,
-    body_end: BodyEnd,
-    requested: Now,
-    received: Now,
+    response: &ResponseView<'_>,
     rules: &CacheRules,
 ) -> Result<Storable, NotStored> {
-    let (control, field) = effective(headers, rules);
+    let ResponseView { status, headers, .. } = *response;
+    let control = effective(headers, rules);
     request_allows(request, rules)?;
     status_allows(status, &control, rules)?;
     if control.has(Directives::PRIVATE) {
@@ -195,14 +184,14 @@ pub fn storable(
         return Err(NotStored::Authorization);
     }
     cookie_allows(headers, &control, rules)?;
-    if body_end == BodyEnd::Close && rules.close_delimited == CloseDelimited::NoStore {
+    if response.body_end == BodyEnd::Close && rules.close_delimited == CloseDelimited::NoStore {
         return Err(NotStored::CloseDelimited);
     }
     if status.is_server_error() && rules.errors == Errors::NoStore {
         let is_bound = control.has(Directives::NO_CACHE);
         return Err(if is_bound { NotStored::NoCache } else { without_lifetime(status) });
     }
-    let stored = assemble(status, headers, (control, field), variant, requested, received, rules);
+    let stored = assemble(response, &control, variant, rules);
     is_of_use(&stored)?;
     if *request.method == Method::POST {
         post_allows(request, &stored, status)?;
@@ -325,24 +314,21 @@ fn cookie_allows(
 
 /// Puts together what is held of a response.
 fn assemble(
-    status: StatusCode,
-    headers: &HeaderMap,
-    (control, field): (ResponseControl, ControlField),
+    response: &ResponseView<'_>,
+    control: &ResponseControl,
     variant: Variant,
-    requested: Now,
-    received: Now,
     rules: &CacheRules,
 ) -> Stored {
-    let validators = Validators::read(headers, received.wall);
-    let facts = facts(status, headers, (&control, field), &validators, (requested, received), rules);
-    let mut kept = headers.clone();
-    clean(&mut kept, &control, rules, received);
+    let validators = Validators::read(response.headers, response.received.wall);
+    let facts = facts(response, control, &validators, rules);
+    let mut kept = response.headers.clone();
+    clean(&mut kept, control, rules, response.received);
     if variant.varies_on_codings() {
         // The caches behind this one must know, too, whatever the origin forgot.
         vary_on_codings(&mut kept);
     }
     let tags = Tags::read(&kept);
-    Stored { status, headers: kept, validators, variant, facts, tags }
+    Stored { status: response.status, headers: kept, validators, variant, facts, tags }
 }
 
 /// Removes what may not be stored (RFC 9111 §3.1), a Content-Range in bytes, which a whole does not have (RFC
@@ -374,28 +360,25 @@ fn is_in_bytes(range: &HeaderValue) -> bool {
 
 /// Works out what freshness needs.
 pub(crate) fn facts(
-    status: StatusCode,
-    headers: &HeaderMap,
-    control: (&ResponseControl, ControlField),
+    response: &ResponseView<'_>,
+    control: &ResponseControl,
     validators: &Validators,
-    (requested, received): (Now, Now),
     rules: &CacheRules,
 ) -> Facts {
-    let said = control.0;
-    let named = lifetime(status, headers, control, validators, received, rules);
+    let named = lifetime(response, control, validators, rules);
     let (lifetime, source) = named.unwrap_or((Duration::ZERO, LifetimeSource::Nothing));
     let mut flags = StoredFlags::default();
-    if said.has(Directives::NO_CACHE) {
+    if control.has(Directives::NO_CACHE) {
         flags.insert(StoredFlags::NO_CACHE);
     }
-    let forbids_stale = said.has(Directives::MUST_REVALIDATE) || said.has(Directives::PROXY_REVALIDATE);
-    if forbids_stale || said.s_maxage_s.is_some() {
+    let forbids_stale = control.has(Directives::MUST_REVALIDATE) || control.has(Directives::PROXY_REVALIDATE);
+    if forbids_stale || control.s_maxage_s.is_some() {
         flags.insert(StoredFlags::MUST_REVALIDATE);
     }
-    if said.has(Directives::IMMUTABLE) {
+    if control.has(Directives::IMMUTABLE) {
         flags.insert(StoredFlags::IMMUTABLE);
     }
-    if said.if_error_s.is_some() && rules.stale.if_error.is_none() {
+    if control.if_error_s.is_some() && rules.stale.if_error.is_none() {
         flags.insert(StoredFlags::NAMES_IF_ERROR);
     }
     let window = |route: Option<Duration>, origin_s: Option<u32>| match (route, origin_s) {
@@ -408,11 +391,11 @@ pub(crate) fn facts(
     Facts {
         lifetime,
         source,
-        initial_age: initial_age(headers, requested, received),
-        received_mono: received.mono,
-        received_wall: received.wall,
-        while_revalidate: unless_bound(window(rules.stale.while_revalidate, said.while_revalidate_s)),
-        if_error: unless_bound(window(rules.stale.if_error, said.if_error_s)),
+        initial_age: initial_age(response),
+        received_mono: response.received.mono,
+        received_wall: response.received.wall,
+        while_revalidate: unless_bound(window(rules.stale.while_revalidate, control.while_revalidate_s)),
+        if_error: unless_bound(window(rules.stale.if_error, control.if_error_s)),
         flags,
     }
 }

@@ -3,7 +3,7 @@
 //! read.
 
 use crate::control::{
-    Argument, DELTA_SECONDS_MAX, Directives, ResponseControl, delta_seconds, each_directive,
+    Argument, ControlField, DELTA_SECONDS_MAX, Directives, ResponseControl, delta_seconds, each_directive,
 };
 use crate::rules::{CacheRules, Surrogate};
 use http::{HeaderMap, HeaderName};
@@ -17,28 +17,17 @@ const DEVICE: &[u8] = b"weir";
 const CDN_CACHE_CONTROL: HeaderName = HeaderName::from_static("cdn-cache-control");
 const SURROGATE_CONTROL: HeaderName = HeaderName::from_static("surrogate-control");
 
-/// Where the directives that count came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ControlField {
-    /// Cache-Control.
-    Plain,
-    /// CDN-Cache-Control.
-    Cdn,
-    /// Surrogate-Control.
-    Surrogate,
-}
-
-/// The directives that count for this cache, and the field that gave them.
-pub(crate) fn effective(headers: &HeaderMap, rules: &CacheRules) -> (ResponseControl, ControlField) {
+/// The directives that count for this cache, from one field.
+pub(crate) fn effective(headers: &HeaderMap, rules: &CacheRules) -> ResponseControl {
     if let Some(control) = cdn_cache_control(headers) {
-        return (control, ControlField::Cdn);
+        return ResponseControl { field: ControlField::Cdn, ..control };
     }
     if rules.surrogate == Surrogate::Honour
         && let Some(control) = surrogate_control(headers)
     {
-        return (control, ControlField::Surrogate);
+        return ResponseControl { field: ControlField::Surrogate, ..control };
     }
-    (ResponseControl::read(headers), ControlField::Plain)
+    ResponseControl::read(headers)
 }
 
 /// CDN-Cache-Control, `None` where it is absent, empty or not a dictionary (RFC 9213 §2.1, §2.2).

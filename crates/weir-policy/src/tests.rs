@@ -69,11 +69,7 @@ proptest! {
         let headers = fields("");
         let stored = crate::storable(
             &request(&Method::GET, "/", &headers),
-            http::StatusCode::OK,
-            &response,
-            crate::BodyEnd::Framed,
-            at(0),
-            at(delay),
+            &crate::ResponseView::new(http::StatusCode::OK, &response, at(0), at(delay)),
             &CacheRules::default(),
         ).expect("storable").into_stored();
         let now = freshness(&stored, at_ms(delay * 1000 + here_ms));

@@ -2,7 +2,7 @@
 //! and what a HEAD says about what is held (§4.3.5).
 
 use crate::fields::strip_hop_by_hop;
-use crate::now::Now;
+use crate::response::ResponseView;
 use crate::rules::{CacheRules, SetCookie};
 use crate::storable::{facts, is_refused, is_shareable};
 use crate::stored::{ETag, Stored, StoredFlags, Validators};
@@ -44,30 +44,24 @@ pub fn conditional(stored: Option<&Stored>, headers: &mut HeaderMap) {
 /// Of a 304 that names another entity tag (§4.3.4) the time alone is taken: it says that what was asked about
 /// is good, and its fields belong to something else. Of one that is private or no-store no field is taken,
 /// since it is for one client, and what is held is not used again without asking.
-pub fn freshen(
-    stored: &Stored,
-    headers_304: &HeaderMap,
-    requested: Now,
-    received: Now,
-    rules: &CacheRules,
-) -> Stored {
-    let fresh = updated(stored, headers_304, requested, received, rules);
-    if is_refused(&effective(&fresh.headers, rules).0) {
+pub fn freshen(stored: &Stored, not_modified: &ResponseView<'_>, rules: &CacheRules) -> Stored {
+    let fresh = updated(stored, not_modified, rules);
+    if is_refused(&effective(&fresh.headers, rules)) {
         let mut bound = stored.clone();
         bound.facts.flags.insert(StoredFlags::NO_CACHE);
         (bound.facts.while_revalidate, bound.facts.if_error) = (Duration::ZERO, Duration::ZERO);
         return bound;
     }
-    let said = headers_304.get(header::ETAG).and_then(ETag::read);
+    let said = not_modified.headers.get(header::ETAG).and_then(ETag::read);
     match (&stored.validators.etag, said) {
         (Some(held), Some(said)) if !said.is_weak() && !is_same_but_coding(held, &said) => {
-            let mut time = headers_304.clone();
+            let mut time = not_modified.headers.clone();
             let gone: Vec<HeaderName> =
                 time.keys().filter(|name| !matches!(**name, header::DATE | header::AGE)).cloned().collect();
             for name in &gone {
                 time.remove(name);
             }
-            updated(stored, &time, requested, received, rules)
+            updated(stored, &ResponseView { headers: &time, ..*not_modified }, rules)
         }
         _ => fresh,
     }
@@ -79,12 +73,11 @@ pub fn freshen(
 pub fn may_freshen(
     request: &HeaderMap,
     stored: &Stored,
-    headers_304: &HeaderMap,
-    now: Now,
+    not_modified: &ResponseView<'_>,
     rules: &CacheRules,
 ) -> bool {
     !request.contains_key(header::AUTHORIZATION)
-        || is_shareable(&effective(&updated(stored, headers_304, now, now, rules).headers, rules).0)
+        || is_shareable(&effective(&updated(stored, not_modified, rules).headers, rules))
 }
 
 /// Whether two entity tags are the same but for the name of a content coding at their end: some servers add
@@ -100,8 +93,10 @@ fn is_same_but_coding(held: &ETag, said: &ETag) -> bool {
     stem(held) == stem(said)
 }
 
-fn updated(stored: &Stored, news: &HeaderMap, requested: Now, received: Now, rules: &CacheRules) -> Stored {
-    let mut news = news.clone();
+/// The stored response with the fields of a newer one in place of its own (RFC 9111 §3.2).
+fn updated(stored: &Stored, newer: &ResponseView<'_>, rules: &CacheRules) -> Stored {
+    let received = newer.received;
+    let mut news = newer.headers.clone();
     strip_hop_by_hop(&mut news);
     let mut headers = stored.headers.clone();
     for name in news.keys().filter(|name| is_updated(name, rules)) {
@@ -116,13 +111,14 @@ fn updated(stored: &Stored, news: &HeaderMap, requested: Now, received: Now, rul
     {
         headers.insert(header::DATE, date);
     }
-    let (control, field) = effective(&headers, rules);
+    let control = effective(&headers, rules);
     let validators = Validators::read(&headers, received.wall);
     let mut aged = headers.clone();
     for value in news.get_all(header::AGE) {
         aged.append(header::AGE, value.clone());
     }
-    let facts = facts(stored.status, &aged, (&control, field), &validators, (requested, received), rules);
+    let aged = ResponseView { status: stored.status, headers: &aged, ..*newer };
+    let facts = facts(&aged, &control, &validators, rules);
     for name in &control.withheld {
         headers.remove(name);
     }
@@ -165,20 +161,19 @@ pub enum HeadEffect {
 pub fn head_effect(
     stored: &Stored,
     length: Option<u64>,
-    (status, headers): (StatusCode, &HeaderMap),
-    requested: Now,
-    received: Now,
+    response: &ResponseView<'_>,
     rules: &CacheRules,
 ) -> HeadEffect {
+    let ResponseView { status, headers, .. } = *response;
     if status == StatusCode::NOT_FOUND || status == StatusCode::GONE {
         return HeadEffect::Invalidate;
     }
-    let fresh = updated(stored, headers, requested, received, rules);
+    let fresh = updated(stored, response, rules);
     // What is for one client alone says nothing of what is for all.
-    if status != stored.status || is_refused(&effective(&fresh.headers, rules).0) {
+    if status != stored.status || is_refused(&effective(&fresh.headers, rules)) {
         return HeadEffect::None;
     }
-    let said = Validators::read(headers, received.wall);
+    let said = Validators::read(headers, response.received.wall);
     let differs = said.etag.as_ref().is_some_and(|tag| stored.validators.etag.as_ref() != Some(tag))
         || (said.last_modified.is_some() && said.last_modified != stored.validators.last_modified)
         || headers

@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::time::{Instant, SystemTime};
 use weir_policy::{
-    Answer, BodyEnd, CacheRules, Consult, Now, RequestView, Stored, Verdict, answer, consult, matches,
+    Answer, CacheRules, Consult, Now, RequestView, ResponseView, Stored, Verdict, answer, consult, matches,
     storable, verdict, write_key,
 };
 
@@ -58,7 +58,7 @@ fn stored(view: &RequestView<'_>, rules: &CacheRules, now: Now) -> Stored {
         .insert(header::CACHE_CONTROL, HeaderValue::from_static("max-age=3600, stale-while-revalidate=60"));
     response.insert(header::ETAG, HeaderValue::from_static("\"abc\""));
     response.insert(header::VARY, HeaderValue::from_static("accept-encoding, accept-language, referer"));
-    storable(view, StatusCode::OK, &response, BodyEnd::Framed, now, now, rules)
+    storable(view, &ResponseView::new(StatusCode::OK, &response, now, now), rules)
         .expect("storable")
         .into_stored()
 }

@@ -31,7 +31,7 @@ use crate::usage::{Counters, Health, VolumeUsage};
 use crate::write::intake::{Command, Intake};
 use crate::write::put::{PutError, PutStatus};
 use crate::write::running::{Named, Running};
-use crate::write::storing::{End, Put as Started};
+use crate::write::storing::{End, ObjectHead, Put as Started};
 
 /// A volume, open. Dropping it writes what waits, and ends its threads.
 #[derive(Debug)]
@@ -235,7 +235,8 @@ impl Volume {
         length: Option<u64>,
     ) -> Result<Put, PutError> {
         let status = PutStatus::new();
-        let put = Started::new(key.digest, key.full.clone(), head, stamp, length, Arc::clone(&status));
+        let described = ObjectHead { digest: key.digest, key: key.full.clone(), head, stamp, length };
+        let put = Started::new(described, Arc::clone(&status));
         if !self.running.begin(Named { digest: key.digest, object }, stamp) {
             return Err(PutError::Removed);
         }

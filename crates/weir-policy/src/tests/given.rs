@@ -1,7 +1,7 @@
 //! What the tests of this crate start from: moments, fields, requests, stored responses.
 
 use crate::{
-    Ask, BodyEnd, CacheRules, Consult, NotStored, Now, RequestView, Storable, Stored, consult, storable,
+    Ask, CacheRules, Consult, NotStored, Now, RequestView, ResponseView, Storable, Stored, consult, storable,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use std::sync::LazyLock;
@@ -66,7 +66,11 @@ pub(crate) fn judged(
     let headers = fields(request_lines);
     let response = fields(response_lines);
     let status = StatusCode::from_u16(status).expect("a status");
-    storable(&request(&Method::GET, "/a", &headers), status, &response, BodyEnd::Framed, at(0), at(0), rules)
+    storable(
+        &request(&Method::GET, "/a", &headers),
+        &ResponseView::new(status, &response, at(0), at(0)),
+        rules,
+    )
 }
 
 /// A 200 stored at zero, by the default rules.

@@ -2,7 +2,7 @@
 
 use super::given::{EPOCH_S, at, fields, request};
 use crate::{
-    BodyEnd, CacheRules, Stored, accept_encoding, conditional, freshen, freshness, matches, storable,
+    CacheRules, ResponseView, Stored, accept_encoding, conditional, freshen, freshness, matches, storable,
 };
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use proptest::prelude::*;
@@ -149,10 +149,10 @@ impl Cache {
         version: u64,
     ) -> (HeaderMap, Body, How) {
         let now = at(now_s);
-        let anew = asked.contains_key(header::CACHE_CONTROL);
+        let again = asked.contains_key(header::CACHE_CONTROL);
         let found = self.0.iter().rposition(|(stored, _)| matches(&stored.variant, asked));
         let held = found.map(|place| &self.0[place]);
-        if let Some((stored, body)) = held.filter(|(stored, _)| !anew && freshness(stored, now).is_fresh()) {
+        if let Some((stored, body)) = held.filter(|(stored, _)| !again && freshness(stored, now).is_fresh()) {
             return (stored.headers.clone(), body.clone(), How::Hit);
         }
         let mut sent = asked.clone();
@@ -163,11 +163,11 @@ impl Cache {
         let rules = CacheRules::default();
         if status == StatusCode::NOT_MODIFIED {
             let (stored, body) = &mut self.0[found.expect("nothing was asked about")];
-            *stored = freshen(stored, &said, now, now, &rules);
+            *stored = freshen(stored, &ResponseView::new(status, &said, now, now), &rules);
             return (stored.headers.clone(), body.clone(), How::Asked);
         }
         let view = request(&Method::GET, "/a", asked);
-        let judged = storable(&view, status, &said, BodyEnd::Framed, now, now, &rules);
+        let judged = storable(&view, &ResponseView::new(status, &said, now, now), &rules);
         let mut storable = judged.expect("it may be stored");
         if self.0.iter().any(|(stored, _)| stored.variant.varies_on_codings()) {
             storable = storable.beside_codings(asked);
@@ -208,7 +208,7 @@ proptest! {
         let mut cache = Cache::default();
         let mut now_s = 0;
         let mut versions = vec![(0, 0)];
-        for (taken, own, anew, pause_s, changes) in steps {
+        for (taken, own, again, pause_s, changes) in steps {
             now_s += pause_s;
             if changes == 0 {
                 versions.push((now_s, versions.len() as u64));
@@ -222,7 +222,7 @@ proptest! {
             }
             let plain = fields(&lines);
             let mut asked = plain.clone();
-            if anew == 0 {
+            if again == 0 {
                 asked.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
             }
             let (said, body, _) = cache.serve(&origin, &asked, now_s, version);

@@ -2,7 +2,7 @@
 
 use super::{HeadEffect, conditional, freshen, head_effect, may_freshen};
 use crate::tests::given::{DAY_BEFORE, HOUR_AFTER, ask, at, fields, stored, stored_for};
-use crate::{CacheRules, LifetimeSource, SetCookie, Stored, Verdict, freshness, verdict};
+use crate::{CacheRules, LifetimeSource, Now, ResponseView, SetCookie, Stored, Verdict, freshness, verdict};
 use http::{HeaderMap, StatusCode};
 
 fn sent(stored: Option<&Stored>, client: &str) -> HeaderMap {
@@ -29,8 +29,12 @@ fn asks_about_what_is_selected() {
     assert_eq!(sent(None, client).keys().collect::<Vec<_>>(), ["x"]);
 }
 
+fn not_modified(headers: &HeaderMap, received: Now) -> ResponseView<'_> {
+    ResponseView::new(StatusCode::NOT_MODIFIED, headers, received, received)
+}
+
 fn freshened(response: &str, news: &str, seconds: u64, rules: &CacheRules) -> Stored {
-    freshen(&stored(response), &fields(news), at(seconds), at(seconds), rules)
+    freshen(&stored(response), &not_modified(&fields(news), at(seconds)), rules)
 }
 
 #[test]
@@ -68,7 +72,7 @@ fn a_304_replaces_fields() {
 }
 
 #[test]
-fn a_304_counts_anew() {
+fn a_304_starts_the_lifetime_again() {
     let rules = CacheRules::default();
     let response = format!("expires: {HOUR_AFTER}\netag: \"a\"");
     // The stored Expires lies behind the new Date.
@@ -132,7 +136,12 @@ fn a_304_to_credentials_is_for_all_where_somebody_says_so() {
         ("public, max-age=9", "authorization: x", "cache-control: max-age=9", false),
     ] {
         let stored = stored(&format!("cache-control: {held}\netag: \"a\""));
-        let found = may_freshen(&fields(request), &stored, &fields(news), at(5), &CacheRules::default());
+        let found = may_freshen(
+            &fields(request),
+            &stored,
+            &not_modified(&fields(news), at(5)),
+            &CacheRules::default(),
+        );
         assert_eq!(found, expect, "{held}, {request}, {news}");
     }
 }
@@ -140,7 +149,7 @@ fn a_304_to_credentials_is_for_all_where_somebody_says_so() {
 #[test]
 fn a_304_leaves_the_variant() {
     let held = stored_for("foo: 1", "cache-control: max-age=9\netag: \"a\"\nvary: foo");
-    let fresh = freshen(&held, &fields("vary: *"), at(1), at(1), &CacheRules::default());
+    let fresh = freshen(&held, &not_modified(&fields("vary: *"), at(1)), &CacheRules::default());
     assert_eq!(fresh.variant, held.variant);
 }
 
@@ -162,7 +171,12 @@ fn a_head_tells() {
     ] {
         let status = StatusCode::from_u16(status).unwrap();
         let rules = CacheRules::default();
-        let found = match head_effect(&held, Some(5), (status, &fields(headers)), at(5), at(5), &rules) {
+        let found = match head_effect(
+            &held,
+            Some(5),
+            &ResponseView::new(status, &fields(headers), at(5), at(5)),
+            &rules,
+        ) {
             HeadEffect::None => "none",
             HeadEffect::Freshen(_) => "freshen",
             HeadEffect::Invalidate => "invalidate",
@@ -177,7 +191,7 @@ fn tags_are_those_of_the_fields_that_are_kept() {
     assert_eq!(held.tags, crate::Tags::read(&fields("surrogate-key: b a")));
     let news = |lines: &str| {
         let now = at(1);
-        freshen(&held, &fields(lines), now, now, &CacheRules::default()).tags
+        freshen(&held, &not_modified(&fields(lines), now), &CacheRules::default()).tags
     };
     assert_eq!(news("x: y"), held.tags);
     assert_eq!(news("surrogate-key: c"), crate::Tags::read(&fields("cache-tag: c")));

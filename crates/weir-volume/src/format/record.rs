@@ -130,12 +130,12 @@ impl Header {
         (self.described_bytes() + self.body_bytes()).next_multiple_of(UNIT_BYTES)
     }
 
-    /// Sets the lengths of what is written with it.
-    pub(crate) fn fit(mut self, key: &[u8], head: &[u8], table: Table<'_>) -> Header {
+    /// Sets the lengths of the description that is written behind it.
+    pub(crate) fn fit(mut self, description: &Description<'_>) -> Header {
         // Invariant: callers refuse longer keys and heads when an object begins.
-        self.key_bytes = u16::try_from(key.len()).unwrap_or(u16::MAX);
-        self.head_bytes = u32::try_from(head.len()).unwrap_or(u32::MAX);
-        if let Table::Extents(extents) = table {
+        self.key_bytes = u16::try_from(description.key.len()).unwrap_or(u16::MAX);
+        self.head_bytes = u32::try_from(description.head.len()).unwrap_or(u32::MAX);
+        if let Table::Extents(extents) = description.table {
             self.count = u32::try_from(extents.len()).unwrap_or(u32::MAX);
         }
         self
@@ -238,16 +238,24 @@ impl<'a> Described<'a> {
     }
 }
 
-/// Header and description of a record as they are written at `place`. `header`'s lengths are made to fit.
-pub(crate) fn describe(
-    header: Header,
-    secret: u64,
-    place: Place,
-    key: &[u8],
-    head: &[u8],
-    table: Table<'_>,
-) -> Vec<u8> {
-    let header = header.fit(key, head, table);
+/// What stands between a record's header and its body.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Description<'a> {
+    pub(crate) key: &'a [u8],
+    pub(crate) head: &'a [u8],
+    pub(crate) table: Table<'a>,
+}
+
+impl<'a> Description<'a> {
+    /// A description of checksums alone: the object's head names its key.
+    pub(crate) fn of_blocks(sums: &'a [u64]) -> Description<'a> {
+        Description { key: &[], head: &[], table: Table::Blocks(sums) }
+    }
+}
+
+/// Header and description of a record as they are written at `place`. The lengths in `header` are set here.
+pub(crate) fn describe(header: Header, description: &Description<'_>, secret: u64, place: Place) -> Vec<u8> {
+    let header = header.fit(description);
     let mut out = Vec::with_capacity(header.described_bytes() as usize);
     out.put_u32_le(MAGIC);
     out.put_u8(header.kind.code());
@@ -260,9 +268,9 @@ pub(crate) fn describe(
     out.put_u64_le(header.span);
     out.put_u32_le(header.head_bytes);
     out.put_u32_le(header.count);
-    out.put_slice(key);
-    out.put_slice(head);
-    match table {
+    out.put_slice(description.key);
+    out.put_slice(description.head);
+    match description.table {
         Table::Blocks(sums) => sums.iter().for_each(|sum| out.put_u64_le(*sum)),
         Table::Extents(extents) => {
             for extent in extents {
@@ -279,7 +287,7 @@ pub(crate) fn describe(
     out
 }
 
-/// What stands between a record's head and its body.
+/// The last piece of a description: what it says of bodies.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Table<'a> {
     /// The checksums of its blocks.

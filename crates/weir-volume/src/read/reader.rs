@@ -184,7 +184,6 @@ impl Position {
 /// What is read of an extent in one go: the whole blocks around what is wanted, since each has one checksum.
 #[derive(Debug, Clone, Copy)]
 struct Run {
-    extent: ExtentRef,
     /// Where the first block begins, and where the last one ends, in the extent.
     begin: u64,
     end: u64,
@@ -202,7 +201,7 @@ impl Run {
         let wanted_end = within.saturating_add(max.clamp(1, PIECE_BYTES_MAX) as u64).min(length);
         // No more than the most is allocated.
         let end = wanted_end.next_multiple_of(block).min(begin + PIECE_BYTES_MAX as u64).min(length);
-        Run { extent, begin, end, wanted_begin: within, wanted_end: wanted_end.min(end) }
+        Run { begin, end, wanted_begin: within, wanted_end: wanted_end.min(end) }
     }
 
     /// Room for it: what there is, where that is any.
@@ -456,7 +455,9 @@ impl Shared {
         let own = record.own.as_deref().filter(|own| own.extent == *extent);
         let read = match own {
             Some(own) => self.fill_run(&segment, own, run, &mut bytes, wait),
-            None => self.read_run(&segment, record, position, run, &mut bytes, wait),
+            None => self
+                .open_extent(position, &segment, *extent, record, wait)
+                .and_then(|open| self.fill_run(&segment, open, run, &mut bytes, wait)),
         };
         match read {
             Ok(()) => Ok(Part::Bytes(Checked(Bytes::from(bytes).slice(run.wanted())))),
@@ -469,7 +470,22 @@ impl Shared {
         }
     }
 
-    fn open_extent(
+    /// An extent with its checksums, which are read unless the position has them already.
+    fn open_extent<'a>(
+        &self,
+        position: &'a mut Position,
+        segment: &Arc<Segment>,
+        extent: ExtentRef,
+        record: &Record,
+        wait: Wait,
+    ) -> Result<&'a OpenExtent, ReadError> {
+        if position.open.as_ref().is_none_or(|open| open.extent != extent) {
+            position.open = Some(self.read_extent(segment, extent, record, wait)?);
+        }
+        position.open.as_ref().ok_or(ReadError::Gone)
+    }
+
+    fn read_extent(
         &self,
         segment: &Arc<Segment>,
         extent: ExtentRef,
@@ -488,23 +504,6 @@ impl Shared {
             }
             Ok(OpenExtent::of(extent, described))
         })?
-    }
-
-    /// Reads a run, and the checksums of its extent where those are not known yet.
-    fn read_run(
-        &self,
-        segment: &Arc<Segment>,
-        record: &Record,
-        position: &mut Position,
-        run: Run,
-        bytes: &mut [u8],
-        wait: Wait,
-    ) -> Result<(), ReadError> {
-        if position.open.as_ref().is_none_or(|open| open.extent != run.extent) {
-            position.open = Some(self.open_extent(segment, run.extent, record, wait)?);
-        }
-        let open = position.open.as_ref().ok_or(ReadError::Gone)?;
-        self.fill_run(segment, open, run, bytes, wait)
     }
 
     /// Reads the blocks of a run and checks each.

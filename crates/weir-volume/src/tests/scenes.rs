@@ -8,7 +8,7 @@ use crate::read::reader::{Part, Position, Wait};
 use crate::settings::{EXTENT_DELAY, HEAD_BYTES_MAX, SYNC_INTERVAL};
 use crate::testing::CrashDisk;
 use crate::write::put::PutError;
-use crate::write::storing::End;
+use crate::write::storing::{End, ObjectHead, Put};
 
 const MIB: u64 = 1 << 20;
 
@@ -261,7 +261,8 @@ fn keys_of_eight_kilobytes_and_long_heads() {
     let long = bytes::Bytes::from(vec![b'h'; 100_000]);
     let put = |head: bytes::Bytes, status: &std::sync::Arc<crate::write::put::PutStatus>| {
         let key = key.clone();
-        crate::write::storing::Put::new(key.digest, key.full, head, 0, Some(0), std::sync::Arc::clone(status))
+        let described = ObjectHead { digest: key.digest, key: key.full, head, stamp: 0, length: Some(0) };
+        Put::new(described, std::sync::Arc::clone(status))
     };
     world.engine.begin(77, put(long.clone(), &status));
     world.engine.end(77, key.digest, End::Whole(0));

@@ -23,7 +23,7 @@ use crate::testing::samples;
 use crate::write::engine::Engine;
 use crate::write::intake::Intake;
 use crate::write::put::{PutError, PutStatus};
-use crate::write::storing::{End, Put};
+use crate::write::storing::{End, ObjectHead, Put};
 
 /// splitmix64.
 #[derive(Debug, Clone)]
@@ -135,7 +135,14 @@ impl World {
         self.objects.insert(object, known);
         let key = samples::key(key);
         let declared = is_declared.then_some(length);
-        self.engine.begin(object, Put::new(key.digest, key.full, head(object, 0), object, declared, status));
+        let described = ObjectHead {
+            digest: key.digest,
+            key: key.full,
+            head: head(object, 0),
+            stamp: object,
+            length: declared,
+        };
+        self.engine.begin(object, Put::new(described, status));
         object
     }
 
@@ -389,7 +396,8 @@ impl World {
         let used = found.last().map_or(0, |newest| newest + 1);
         assert!(world.engine.next_object() >= used, "a number would come again");
         // Numbers of what never reached the disk may come again; the model must tell them apart.
-        world.engine.begin(next_object, Put::new(0, Bytes::new(), Bytes::new(), 0, None, PutStatus::new()));
+        let nothing = ObjectHead { digest: 0, key: Bytes::new(), head: Bytes::new(), stamp: 0, length: None };
+        world.engine.begin(next_object, Put::new(nothing, PutStatus::new()));
         world.engine.end(next_object, 0, End::Abandon);
         world.next_object = next_object + 1;
         world

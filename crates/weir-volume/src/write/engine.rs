@@ -26,7 +26,7 @@ use crate::format::checkpoint::Writing;
 use crate::format::journal::{Change, Journal};
 use crate::format::record::preamble;
 use crate::format::record::preamble::SEGMENT_HEADER_BYTES;
-use crate::format::record::{Header, Place, Table, UNIT_BYTES, describe};
+use crate::format::record::{Description, Header, Place, UNIT_BYTES, describe};
 use crate::index::segment::{Charge, Segment, path};
 use crate::index::stocks::Counted;
 use crate::index::{KeyHash, Location};
@@ -192,13 +192,11 @@ impl Engine {
     fn append(
         &mut self,
         header: Header,
-        key: &[u8],
-        head: &[u8],
-        table: Table<'_>,
+        description: &Description<'_>,
         body: &[Bytes],
     ) -> Result<Place, PutError> {
         self.may_write()?;
-        let length = header.fit(key, head, table).record_bytes();
+        let length = header.fit(description).record_bytes();
         if length > self.segment_bytes() - SEGMENT_HEADER_BYTES as u64 {
             return Err(PutError::TooLarge);
         }
@@ -211,7 +209,7 @@ impl Engine {
         self.shared.note_stamp(header.stamp);
         let end = open.segment.end();
         let place = Place { segment: open.segment.number, unit: (end / UNIT_BYTES) as u32 };
-        let described = describe(header, self.shared.superblock.secret, place, key, head, table);
+        let described = describe(header, description, self.shared.superblock.secret, place);
         let body_bytes: u64 = body.iter().map(|part| part.len() as u64).sum();
         let padding = length - described.len() as u64 - body_bytes;
         let mut parts: Vec<&[u8]> = Vec::with_capacity(body.len() + 2);

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use weir_policy::Intervals;
 
 use crate::BLOCK_BYTES;
-use crate::format::record::{ExtentRef, Header, Kind, LENGTH_UNKNOWN, Table};
+use crate::format::record::{Description, ExtentRef, Header, Kind, LENGTH_UNKNOWN, Table};
 use crate::index::stocks::Counted;
 use crate::index::{KeyHash, Location};
 use crate::settings::EXTENT_DELAY;
@@ -29,6 +29,17 @@ pub(crate) enum End {
     Rest,
     /// What has come is dropped.
     Abandon,
+}
+
+/// An object as its head describes it.
+#[derive(Debug)]
+pub(crate) struct ObjectHead {
+    pub(crate) digest: u128,
+    pub(crate) key: Bytes,
+    pub(crate) head: Bytes,
+    pub(crate) stamp: u64,
+    /// The length of the body in bytes, where it is known.
+    pub(crate) length: Option<u64>,
 }
 
 /// An object that is being stored.
@@ -65,14 +76,8 @@ pub(crate) struct Run {
 }
 
 impl Put {
-    pub(crate) fn new(
-        digest: u128,
-        key: Bytes,
-        head: Bytes,
-        stamp: u64,
-        length: Option<u64>,
-        status: Arc<PutStatus>,
-    ) -> Put {
+    pub(crate) fn new(object: ObjectHead, status: Arc<PutStatus>) -> Put {
+        let ObjectHead { digest, key, head, stamp, length } = object;
         Put {
             digest,
             key,
@@ -113,7 +118,8 @@ impl Put {
 
     pub(crate) fn head_record_bytes(&self) -> u64 {
         let table = Table::Extents(&self.extents);
-        self.header(0, Kind::Head).fit(&self.key, &self.head, table).record_bytes()
+        let description = Description { key: &self.key, head: &self.head, table };
+        self.header(0, Kind::Head).fit(&description).record_bytes()
     }
 
     /// Whether what waits is to be written now.

@@ -8,12 +8,13 @@ use weir_policy::{Interval, Intervals};
 
 use super::Engine;
 use crate::BLOCK_BYTES;
-use crate::format::record::{ExtentRef, Header, Kind, Table, block_sums};
+use crate::format::record::{Description, ExtentRef, Header, Kind, Table, block_sums};
 use crate::index::stocks::Counted;
+use crate::read::reader::Record;
 use crate::settings::{EXTENTS_MAX, HEAD_BYTES_MAX, KEY_BYTES_MAX};
 use crate::write::intake::Waiting;
 use crate::write::put::{PutError, PutStatus};
-use crate::write::storing::{End, Put, Run};
+use crate::write::storing::{End, ObjectHead, Put, Run};
 
 /// How often bodies that wait are looked at.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
@@ -58,9 +59,9 @@ impl Engine {
             return;
         }
         let counted = Counted::new(&self.shared.segments, owner, record.segment(), &record.extents);
-        let mut put = Put::new(digest, record.key, record.head, record.stamp, record.length, status);
-        (put.published, put.counted) = (Some(record.location), counted);
-        put.extents = record.extents;
+        let Record { key, head, stamp, length, extents, location, .. } = record;
+        let mut put = Put::new(ObjectHead { digest, key, head, stamp, length }, status);
+        (put.published, put.counted, put.extents) = (Some(location), counted, extents);
         self.prune(&mut put);
         self.puts.insert(object, put);
     }
@@ -165,7 +166,7 @@ impl Engine {
         }
         let sums = block_sums(pieces.iter().map(|piece| &piece[..]));
         let header = Header { span: offset, count: count as u32, ..put.header(object, Kind::Extent) };
-        let place = self.append(header, &[], &[], Table::Blocks(&sums), pieces)?;
+        let place = self.append(header, &Description::of_blocks(&sums), pieces)?;
         let Some(put) = self.puts.get_mut(&object) else { return Err(PutError::Failed) };
         let at = put.extents.partition_point(|extent| extent.offset < offset);
         put.extents.insert(at, ExtentRef { offset, length: count as u32, place });
@@ -185,7 +186,8 @@ impl Engine {
             let (key, head) = (put.key.clone(), put.head.clone());
             // It stays among the others while it is written, for whatever fails meanwhile to find it.
             self.puts.insert(object, put);
-            let written = self.append(header, &key, &head, Table::Extents(&table), &[]);
+            let description = Description { key: &key, head: &head, table: Table::Extents(&table) };
+            let written = self.append(header, &description, &[]);
             match self.puts.remove(&object) {
                 Some(still) => put = still,
                 None => return Err(PutError::Failed),
@@ -291,7 +293,8 @@ impl Engine {
         let sums = block_sums(pieces.iter().map(|piece| &piece[..]));
         let header = Header { span: count, count: count as u32, ..put.header(object, Kind::Object) };
         let (key, head, hash) = (put.key.clone(), put.head.clone(), put.hash());
-        match self.append(header, &key, &head, Table::Blocks(&sums), pieces) {
+        let description = Description { key: &key, head: &head, table: Table::Blocks(&sums) };
+        match self.append(header, &description, pieces) {
             Ok(place) => {
                 let whole = ExtentRef { offset: 0, length: count as u32, place };
                 let counted = Counted::new(

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use super::Engine;
 use crate::format::journal::Change;
-use crate::format::record::{Header, Kind, Place, Table};
+use crate::format::record::{Description, Header, Kind, Place};
 use crate::index::{KeyHash, Location, Locations};
 use crate::usage::Counters;
 use crate::write::put::PutError;
@@ -63,7 +63,7 @@ impl Engine {
             head_bytes: 0,
             count: 0,
         };
-        self.append(header, &[], &[], Table::Blocks(&[]), &[])?;
+        self.append(header, &Description::of_blocks(&[]), &[])?;
         self.unsynced_removals.push((object, digest));
         Ok(())
     }

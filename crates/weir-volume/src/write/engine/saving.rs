@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::Engine;
-use crate::format::record::{ExtentRef, Header, Kind, LENGTH_UNKNOWN, Table, block_sums};
+use crate::format::record::{Description, ExtentRef, Header, Kind, LENGTH_UNKNOWN, Table, block_sums};
 use crate::index::stocks::Counted;
 use crate::index::{KeyHash, Location};
 use crate::read::reader::{Part, Position, Record, Wait};
@@ -161,7 +161,8 @@ impl Engine {
             head_bytes: 0,
             count,
         };
-        let place = self.append(header, &record.key, &record.head, Table::Blocks(&sums), body)?;
+        let description = Description { key: &record.key, head: &record.head, table: Table::Blocks(&sums) };
+        let place = self.append(header, &description, body)?;
         let whole = ExtentRef { offset: 0, length: count, place };
         let owner = (self.shared.owner_of)(&record.key);
         let counted = Counted::new(&self.shared.segments, owner, place.segment, &[whole]);
