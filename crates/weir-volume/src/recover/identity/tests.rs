@@ -62,7 +62,7 @@ fn a_copy_that_is_not_there_empty_cut_or_cannot_be_read_is_made_again() {
 fn what_cannot_be_written_again_is_used_all_the_same() {
     let (disk, superblock) = made();
     disk.unlink(PATHS[0]).unwrap();
-    // Opening the first, then opening, measuring and reading the second come before.
+    // The operations before are: opening the first copy, and opening, measuring and reading the second.
     for at in 4..9 {
         disk.fail_no_more();
         disk.fail_at(at, crate::testing::Fault::Full);
@@ -94,7 +94,7 @@ fn without_a_sound_copy_nothing_is_made_in_its_place() {
     }
     put(&disk, &segment::path(1), b"");
     assert!(matches!(superblock_of(&disk, &settings()), Err(OpenError::NoSuperblock)));
-    // One of a newer format beside one of ours: who wrote it knows more.
+    // One copy is of a newer format: the Weir that wrote it knows more.
     let mut newer = superblock.to_bytes();
     newer[8] = 2;
     let sum = xxhash_rust::xxh3::xxh3_64(&newer[..64]);

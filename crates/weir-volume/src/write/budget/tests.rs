@@ -59,7 +59,7 @@ proptest! {
             let mut written = 0;
             for (act, bytes, pause) in life {
                 match act {
-                    // The thread of a second may come late.
+                    // The thread that ticks once a second may come late.
                     0 => {
                         time += pause;
                         purse.tick(at(0, time), written);
@@ -99,7 +99,7 @@ fn what_is_granted_is_written_down_seldom_and_an_orderly_end_says_what_was_writt
     assert!(changes <= 3 * STEPS_A_DAY, "{changes}");
     purse.note(purse.used_bytes(LIMIT));
     assert_eq!(found(), Some(Spent { day: 20_000, bytes: LIMIT }));
-    // Without a budget it is what was written when it was last looked.
+    // Without a budget the count is what had been written at the last look.
     purse.limit_bytes.store(super::UNLIMITED, super::Ordering::Relaxed);
     purse.grant(purse.used_bytes(LIMIT + 5));
     assert_eq!(found().unwrap().bytes, LIMIT);

@@ -1,4 +1,4 @@
-//! Giving room back: the oldest segment leaves the index in small steps, then its file goes.
+//! Makes room: the oldest segment leaves the index in small steps, then its file is unlinked.
 
 use std::sync::{Arc, Weak};
 
@@ -15,7 +15,7 @@ const SHARDS_A_STEP: usize = if cfg!(test) { 24 } else { 256 };
 impl Engine {
     /// One step of dropping. True while there is more to do.
     pub(super) fn step_dropping(&mut self) -> bool {
-        // What leaves the index of a sealed one would be there again at the next opening.
+        // What leaves the index of a sealed volume would be back at the next opening.
         if self.shared.disk.is_sealed() {
             return false;
         }
@@ -29,12 +29,12 @@ impl Engine {
         self.drop_some() || self.is_crowded() && self.oldest().is_some()
     }
 
-    /// Saves some more of what is wanted of a segment. False once it may be dropped.
+    /// Writes again some more of a segment's wanted objects. False once the segment may be dropped.
     fn is_saving(&mut self, number: u64) -> bool {
         let own = self.saving.take().filter(|saving| saving.number() == number);
         let mut saving = own.unwrap_or_else(|| self.begin_saving(number));
         let is_more = self.step_saving(&mut saving);
-        // What was written may have taken the segment with it.
+        // Writing may have dropped the segment itself.
         self.saving = is_more.then_some(saving);
         is_more
     }
@@ -46,8 +46,8 @@ impl Engine {
         Dropping { number, next_shard: 0, gone: 0, unreported: Unreported::default() }
     }
 
-    /// Drops a segment of which it was found that nothing in it is of use. What removals it says must be said
-    /// for as long as there are older segments, for an index that is made again from them.
+    /// Drops a segment in which nothing is of use. One with records of removals stays for as long as there
+    /// are older segments, since an index that is made again needs them.
     pub(super) fn free(&mut self, number: u64, has_gone: bool) {
         let is_open = self.open.as_ref().is_some_and(|open| open.segment.number == number);
         let is_dropping = self.dropping.as_ref().is_some_and(|dropping| dropping.number == number);
@@ -62,8 +62,8 @@ impl Engine {
         let geometry = self.shared.segments.geometry;
         let slot = geometry.slot_of(number);
         let is_empty = |shard| !self.shared.index.any(shard, |location| geometry.slot(location) == slot);
-        // What was removed of it must be durable before its file goes, or after a crash its entries would be
-        // missed where they still count.
+        // Removals of its objects must be durable before the file goes. Otherwise a crash would lose entries
+        // that still count.
         if (0..self.shared.index.shards()).all(is_empty) && self.sync() {
             self.shared.pending_removals.add_segment(number);
             Counters::add(&self.shared.counters.segments_freed, 1);
@@ -71,7 +71,7 @@ impl Engine {
         }
     }
 
-    /// Goes on with the segment that is being dropped. True while there is more of it.
+    /// Goes on with the segment that is being dropped. True while more of it is left.
     fn drop_some(&mut self) -> bool {
         let Some(mut dropping) = self.dropping.take() else { return false };
         if self.unindex_some(&mut dropping) || self.report_some(&mut dropping.unreported) {
@@ -92,7 +92,7 @@ impl Engine {
         false
     }
 
-    /// Takes the segment out of some more shards. True while it is in others.
+    /// Removes the segment's entries from some more shards. True while others still have some.
     fn unindex_some(&self, dropping: &mut Dropping) -> bool {
         let Shared { index, segments, listener, .. } = &*self.shared;
         if dropping.next_shard == index.shards() {
@@ -118,13 +118,13 @@ impl Engine {
         end < index.shards()
     }
 
-    /// The oldest segment, unless it is the one that is being written.
+    /// The oldest segment, unless it is the open one.
     fn oldest(&self) -> Option<u64> {
         let open = self.open.as_ref().map(|open| open.segment.number);
         self.shared.segments.oldest().filter(|number| Some(*number) != open)
     }
 
-    /// Drops the oldest segment at once. False where there is none.
+    /// Drops the oldest segment at once. False if there is none.
     pub(super) fn drop_oldest(&mut self) -> bool {
         if self.dropping.is_none() {
             let Some(number) = self.oldest() else { return false };
@@ -139,19 +139,18 @@ impl Engine {
         true
     }
 
-    /// A segment is of no use any more: nothing in the index names it.
+    /// Drops a segment that nothing in the index names any more.
     pub(super) fn discard(&mut self, segment: &Arc<Segment>) {
         self.shared.segments.remove(segment.number);
         self.books.drop_segment(segment.number);
-        // Of a segment that the journal does not know nothing need be said, but a frame under way may name
-        // it.
+        // A frame under way may name a segment that the journal does not know yet.
         self.pending.push(Change::Dropped { segment: segment.number });
         self.dropped.retain(|segment| segment.strong_count() > 0);
         self.dropped.push(Arc::downgrade(segment));
         self.unlink(Arc::clone(segment));
     }
 
-    /// What dropped segments still take, since somebody reads them or they could not be unlinked.
+    /// The bytes of dropped segments that readers still have open, or that could not be unlinked.
     pub(super) fn dropped_bytes(&self) -> u64 {
         self.dropped.iter().filter_map(Weak::upgrade).map(|segment| segment.bytes()).sum()
     }
@@ -167,7 +166,7 @@ impl Engine {
         }
     }
 
-    /// Tries again what could not be unlinked.
+    /// Tries again to unlink files.
     pub(super) fn unlink_stuck(&mut self) {
         for segment in std::mem::take(&mut self.stuck) {
             self.unlink(segment);

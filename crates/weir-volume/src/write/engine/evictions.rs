@@ -1,6 +1,5 @@
-//! Telling what has left the index with a segment, before the segment's file goes: its keys lie in its
-//! records alone. They are read in the order of their places and in small steps, and only while somebody
-//! listens.
+//! Reports what has left the index with a segment, before the segment's file goes: only its records have its
+//! keys. They are read in the order of their places, in small steps, and only while a listener wants them.
 
 use super::Engine;
 use crate::eviction::Eviction;
@@ -12,11 +11,11 @@ use crate::write::tasks::Unreported;
 const HEADS_A_STEP: usize = if cfg!(test) { 5 } else { 64 };
 
 impl Engine {
-    /// Tells some more of it. True while there is more.
+    /// Reports some more evictions. True while more are left.
     pub(super) fn report_some(&self, unreported: &mut Unreported) -> bool {
         let listener = &self.shared.listener;
         if unreported.0.is_empty() || !listener.is_listening() {
-            // Who listens no more is told no more.
+            // The listener has stopped listening.
             unreported.0.clear();
             return false;
         }
@@ -25,15 +24,15 @@ impl Engine {
             match self.report_evicted(location) {
                 Ok(()) => {}
                 Err(ReadError::Gone | ReadError::NotResident) => listener.missed(1),
-                // A drive that fails is not asked for the rest: each failure may take long, and brings its
-                // end nearer.
+                // A failing drive is not asked for the rest. Each failed read may take long and brings the
+                // volume nearer to its ejection.
                 Err(ReadError::Device(_)) => listener.missed(1 + unreported.0.drain(..).count() as u64),
             }
         }
         !unreported.0.is_empty()
     }
 
-    /// Whoever stores waits for a segment to go: what cannot be read in a short time is not told.
+    /// A store waits for the segment to go: evictions that cannot be read in a short time are not reported.
     pub(super) fn hurry(&self, unreported: &mut Unreported) {
         self.shared.listener.missed(unreported.shorten());
     }

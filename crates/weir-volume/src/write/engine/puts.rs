@@ -1,4 +1,5 @@
-//! Objects under way: bodies gathered into extents, heads published as they grow, refreshed, removed.
+//! Objects that are being stored: bodies gathered into extents, and heads that are published, refreshed and
+//! removed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,23 +17,23 @@ use crate::write::intake::Waiting;
 use crate::write::put::{PutError, PutStatus};
 use crate::write::storing::{End, ObjectHead, Put, Run};
 
-/// How often bodies that wait are looked at.
+/// How often waiting bodies are looked at.
 const FLUSH_INTERVAL: Duration = Duration::from_millis(50);
-/// A head is written again when so many times its own length has come since: about 3 % of all that is
-/// written.
+/// A head is written again when the body has grown by this many times the head's length: about 3 % of all
+/// that is written.
 const HEAD_PER_BODY: u64 = 32;
-/// How many runs of one body wait at a time.
+/// The most runs of one body that wait at a time.
 const RUNS_MAX: usize = 16;
 
 impl Engine {
-    /// Begins an object. What ends it is told by its status.
+    /// Begins an object. Its status says why it stops, if it does.
     pub(crate) fn begin(&mut self, object: u64, put: Put) {
         self.next_object = self.next_object.max(object + 1);
         if put.key.len() > KEY_BYTES_MAX || put.head.len() > HEAD_BYTES_MAX {
             put.status.fail(PutError::TooLarge);
             return;
         }
-        // A head takes a quarter of a segment at most, so that what it describes fits beside it.
+        // A head takes at most a quarter of a segment, so that its extents fit beside it.
         if put.head_record_bytes() > self.segment_bytes() / 4 {
             put.status.fail(PutError::TooLarge);
             return;
@@ -40,10 +41,11 @@ impl Engine {
         self.puts.insert(object, put);
     }
 
-    /// Goes on with an object that is stored in part.
+    /// Goes on with an object that is held in part.
     pub(crate) fn resume(&mut self, object: u64, digest: u128, status: Arc<PutStatus>) {
         if let Some(put) = self.puts.get(&object) {
-            // Two transfers into one object: the second is stored by the first one's hand or not at all.
+            // Two transfers write into one object: the second pushes through the put of the first, or is not
+            // stored.
             status.fail(put.status.error().unwrap_or(PutError::Failed));
             return;
         }
@@ -66,7 +68,7 @@ impl Engine {
         self.puts.insert(object, put);
     }
 
-    /// Takes out of a put's table what is gone with its segment.
+    /// Removes from a put's table the extents whose segments are gone.
     fn prune(&self, put: &mut Put) {
         put.extents.retain(|extent| self.shared.segments.has(extent.place.segment));
         put.held = Intervals::new();
@@ -75,7 +77,7 @@ impl Engine {
         }
     }
 
-    /// Adds bytes of a body. What is held already is not written again.
+    /// Adds bytes of a body. Bytes that are held already are not written again.
     pub(crate) fn body(&mut self, object: u64, offset: u64, bytes: &Bytes, charge: Waiting) {
         let Some(put) = self.puts.get_mut(&object) else { return };
         let wanted = Interval { start: offset, end: offset + bytes.len() as u64 };
@@ -112,14 +114,14 @@ impl Engine {
         run.bytes += part.len() as u64;
         run.pieces.push(part);
         run.take(charge);
-        // The last extent waits for the end: what is whole by then becomes one record.
+        // The last extent waits for the end: an object that is whole by then becomes one record.
         while self.puts.get(&object).and_then(|put| put.waiting.get(at)).is_some_and(|run| run.bytes > most) {
             self.flush(object, at, most)?;
         }
         Ok(())
     }
 
-    /// Writes up to `bytes` of a run that waits, and a head where it is time for one.
+    /// Writes up to `bytes` of a waiting run, and a head if one is due.
     fn flush(&mut self, object: u64, run: usize, bytes: u64) -> Result<(), PutError> {
         self.write_waiting(object, run, bytes)?;
         let is_time = |put: &Put| put.unpublished_bytes >= HEAD_PER_BODY * put.head_record_bytes();
@@ -129,7 +131,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes up to `bytes` of a run as extents; what is empty then is a run no more.
+    /// Writes up to `bytes` of a run as extents. Removes the run once it is empty.
     fn write_waiting(&mut self, object: u64, run: usize, bytes: u64) -> Result<(), PutError> {
         let most = self.extent_bytes_max();
         let mut left = bytes;
@@ -174,7 +176,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Writes an object's head with the extents it has, and lets the index have it.
+    /// Writes an object's head with its extents, and indexes it.
     pub(super) fn publish(&mut self, object: u64) -> Result<(), PutError> {
         let Some(mut put) = self.puts.remove(&object) else { return Err(PutError::Removed) };
         put.extents.retain(|extent| self.shared.segments.has(extent.place.segment));
@@ -184,7 +186,7 @@ impl Engine {
         } else {
             let table = put.extents.clone();
             let (key, head) = (put.key.clone(), put.head.clone());
-            // It stays among the others while it is written, for whatever fails meanwhile to find it.
+            // The put stays in the table while its head is written, so that a failure in between finds it.
             self.puts.insert(object, put);
             let description = Description { key: &key, head: &head, table: Table::Extents(&table) };
             let written = self.append(header, &description, &[]);
@@ -196,7 +198,7 @@ impl Engine {
         };
         match written {
             Ok(place) => {
-                // Some of it may have gone to make room for the head.
+                // Making room for the head may have dropped some of the extents.
                 let owner = (self.shared.owner_of)(&put.key);
                 let counted = Counted::new(&self.shared.segments, owner, place.segment, &put.extents);
                 let older = put.published.map(|location| (location, &put.counted));
@@ -228,7 +230,7 @@ impl Engine {
             .map(|(object, _)| *object)
             .collect();
         for object in due {
-            // From the last to the first: what is written to its end leaves the list.
+            // From the last run to the first, since an emptied run leaves the list.
             for at in (0..self.puts.get(&object).map_or(0, |put| put.waiting.len())).rev() {
                 let Some(run) = self.puts.get_mut(&object).and_then(|put| put.waiting.get_mut(at)) else {
                     break;
@@ -236,18 +238,18 @@ impl Engine {
                 run.since = now;
                 let waits = run.bytes;
                 let bytes = if is_pressed { waits } else { waits - waits % BLOCK_BYTES as u64 };
-                // What fails has ended the put and told its owner.
+                // A failed flush has ended the put and told its owner.
                 let _ = self.flush(object, at, bytes);
             }
         }
     }
 
-    /// Ends an object's storing.
+    /// Ends the put of an object.
     pub(crate) fn end(&mut self, object: u64, digest: u128, end: End) {
         match end {
             End::Abandon => self.remove(object, digest),
             End::Whole(length) => {
-                // What fails has told the owner; what was published before stays as a partial object.
+                // A failure has told the owner. What was published before stays as a partial object.
                 let _ = self.finish(object, Some(length));
                 self.puts.remove(&object);
             }
@@ -278,7 +280,7 @@ impl Engine {
             self.write_waiting(object, at, u64::MAX)?;
         }
         let is_new = |put: &Put| put.published.is_none() || put.unpublished_bytes > 0 || whole.is_some();
-        // Of a partial object without a byte nothing is kept.
+        // A partial object without a byte is not kept.
         let is_worth = |put: &Put| is_new(put) && (whole.is_some() || !put.extents.is_empty());
         if self.puts.get(&object).is_some_and(is_worth) {
             self.publish(object)?;
@@ -345,7 +347,7 @@ impl Engine {
         }
     }
 
-    /// Storing an object has failed. What was published of it stays until its owner says otherwise.
+    /// Ends a put that has failed. What was published of it stays until its owner decides.
     pub(super) fn end_put(&mut self, object: u64, ended: PutError) {
         if let Some(put) = self.puts.remove(&object) {
             put.status.fail(ended);

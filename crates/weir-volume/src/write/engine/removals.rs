@@ -1,4 +1,4 @@
-//! What leaves by name: removed by its owner, or found not to be what was stored.
+//! Removals by name: by an object's owner, or because a record is damaged.
 
 use std::sync::atomic::Ordering;
 
@@ -11,14 +11,14 @@ use crate::write::put::PutError;
 use crate::write::tasks::{Dropping, FailedRemoval};
 
 impl Engine {
-    /// Takes an object out, for good: also when the index is lost.
+    /// Removes an object for good: also if the index is lost.
     pub(crate) fn remove(&mut self, object: u64, digest: u128) {
         let running = self.puts.remove(&object);
         if let Some(put) = &running {
             put.status.fail(PutError::Removed);
         }
         let locations = match &running {
-            // Nothing of it was ever found.
+            // Nothing of it was ever published.
             Some(put) if put.published.is_none() => return,
             Some(put) => put.published.into_iter().collect(),
             None => self.shared.locate(digest, object),
@@ -30,8 +30,8 @@ impl Engine {
             }
             return;
         }
-        // The log does not have it: until it has, the journal must not either, or an index made again would
-        // bring it back.
+        // The log does not have the removal. The journal must not have it earlier, or an index that is made
+        // again would bring the object back.
         let mut taken = Vec::new();
         for location in &locations {
             let counted = running.as_ref().map(|put| put.counted.clone());
@@ -68,7 +68,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Queues the removals that were written since the last sync again: the log may have lost them.
+    /// Queues again the removals that were written since the last sync: the log may have lost them.
     pub(super) fn requeue_unsynced_removals(&mut self) {
         if self.unsynced_removals.is_empty() {
             return;
@@ -107,7 +107,7 @@ impl Engine {
         self.shared.pending_removals.settle(failed, dropping.into_iter());
     }
 
-    /// A reader has found that a record is not what was stored.
+    /// Removes a record that a reader has found to be damaged.
     pub(crate) fn drop_damaged(&mut self, hash: KeyHash, location: Location, place: Place) {
         let is_there = self.shared.segments.has(place.segment) && self.shared.index.has(hash, location);
         if is_there {
