@@ -29,7 +29,7 @@ const SUM_BYTES: usize = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
     /// The bytes are cut short or changed.
-    #[error("a stored head is damaged")]
+    #[error("the stored head is damaged")]
     Damaged,
     /// It was written by another version of Weir.
     #[error("a stored head has format {0}, and this weir reads format {VERSION}")]

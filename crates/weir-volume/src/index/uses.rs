@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_index_knows_of_a_hash_is_enough() {
+    fn the_bits_that_the_index_has_of_a_hash_are_enough() {
         let uses = Uses::new(1 << 30, 6);
         let hash = KeyHash(0x0123_4567_89ab_cdef);
         let as_in_the_index = KeyHash(hash.0 >> 34 << 34);
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn two_that_lie_together_count_for_themselves() {
+    fn two_counts_in_one_byte_are_apart() {
         let uses = Uses::new(1 << 20, 6);
         let hashes: Vec<KeyHash> = (0..20_000u64).map(|n| KeyHash(n << 34)).collect();
         let place = |hash: KeyHash| {

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_too_long_is_let_go_and_the_others_are_not() {
+    fn waits_that_are_too_long_are_given_up() {
         let waits = Arc::new(Waits::default());
         let (_stuck, early) = oneshot::channel::<u32>();
         let (say, late) = oneshot::channel();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_never_done_is_answered() {
+    fn a_job_that_is_dropped_is_answered() {
         let waits = Arc::new(Waits::default());
         let (say, said) = oneshot::channel::<u32>();
         let (pending, answer) = waits.begin(ms(1), said);

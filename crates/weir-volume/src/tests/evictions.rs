@@ -19,7 +19,7 @@ const SEGMENT: u64 = 128 * KIB;
 #[derive(Debug, Default)]
 struct Listener {
     is_deaf: AtomicBool,
-    /// Keys as they lie on the volume, with the bytes of their bodies and why they went.
+    /// The keys on the volume, with the bytes of their bodies and why they were evicted.
     reported: Mutex<Vec<(Vec<u8>, u64, Eviction)>>,
     unreported: AtomicU64,
 }
@@ -43,12 +43,12 @@ impl Listener {
         self.unreported.load(Ordering::Relaxed)
     }
 
-    /// How many were reported for a reason.
+    /// How many evictions were reported for a reason.
     fn count(&self, why: Eviction) -> u64 {
         self.reported.lock().unwrap().iter().filter(|(.., own)| *own == why).count() as u64
     }
 
-    /// The keys that were reported, with the bytes of their bodies; none of them twice.
+    /// The reported keys with the bytes of their bodies, each once.
     fn reported(&self) -> BTreeMap<Vec<u8>, u64> {
         let reported = self.reported.lock().unwrap();
         let keys: BTreeMap<Vec<u8>, u64> =
@@ -65,7 +65,7 @@ fn listened_to(seed: u64, size_bytes: u64, segment_bytes: u64) -> (World, Arc<Li
     (World::new(CrashDisk::new(seed), settings).unwrap(), listener)
 }
 
-/// Of those objects, each of a key of its own, the keys and lengths of what is not found any more.
+/// The keys and lengths of those objects that are not found any more. Each object has a key of its own.
 fn gone(world: &World, but: &[u64]) -> BTreeMap<Vec<u8>, u64> {
     let is_gone = |object: &&u64| !but.contains(object) && world.find(**object).is_none();
     let of =
@@ -74,7 +74,7 @@ fn gone(world: &World, but: &[u64]) -> BTreeMap<Vec<u8>, u64> {
 }
 
 #[test]
-fn what_disappears_is_what_is_told_each_once() {
+fn every_eviction_is_reported_once() {
     let (mut world, listener) = listened_to(1, 2048 * KIB, SEGMENT);
     let mut random = Random(1);
     let mut removed = Vec::new();
@@ -120,7 +120,7 @@ fn what_disappears_is_what_is_told_each_once() {
 }
 
 #[test]
-fn what_is_held_in_part_is_told_with_what_was_held() {
+fn a_partial_object_is_reported_with_the_bytes_it_held() {
     let (mut world, listener) = listened_to(1, 2048 * KIB, SEGMENT);
     let part = world.begin(1, 90_000, true);
     world.push(part, 0, 30_000);
@@ -134,7 +134,7 @@ fn what_is_held_in_part_is_told_with_what_was_held() {
 }
 
 #[test]
-fn what_a_quota_takes_is_told_as_such() {
+fn evictions_for_a_quota_are_reported_as_such() {
     let (mut world, listener) = listened_to(1, 2048 * KIB, SEGMENT);
     let owner = owner_of(&samples::key(3).full);
     world.shared.quotas.store(Arc::new(HashMap::from([(owner, 200_000)])));
@@ -155,7 +155,7 @@ fn what_a_quota_takes_is_told_as_such() {
 }
 
 #[test]
-fn a_smaller_ceiling_is_told_as_well() {
+fn evictions_for_a_smaller_ceiling_are_reported() {
     let (mut world, listener) = listened_to(1, 4096 * KIB, SEGMENT);
     for key in 0..300 {
         world.store(key, 9000);
@@ -168,9 +168,9 @@ fn a_smaller_ceiling_is_told_as_well() {
     assert!(reported.len() > 50 && reported == gone(&world, &[]), "{} are reported", reported.len());
 }
 
-/// Where whoever stores needs the room at once, what cannot be read in a short time is counted instead.
+/// If a store needs the room at once, evictions that cannot be read in a short time are counted instead.
 #[test]
-fn who_stores_faster_than_can_be_read_costs_events_that_are_counted() {
+fn evictions_that_cannot_be_read_in_time_are_counted() {
     let (mut world, listener) = listened_to(1, 4096 * KIB, 1024 * KIB);
     for key in 0..16_000 {
         world.store(key, 8);
@@ -186,7 +186,7 @@ fn who_stores_faster_than_can_be_read_costs_events_that_are_counted() {
 }
 
 #[test]
-fn nothing_is_read_while_nobody_listens_and_who_stops_is_told_no_more() {
+fn nothing_is_read_while_nobody_listens() {
     let fill = |is_deaf: bool| {
         let (mut world, listener) = listened_to(1, 2048 * KIB, SEGMENT);
         listener.is_deaf.store(is_deaf, Ordering::Relaxed);
@@ -218,11 +218,11 @@ fn nothing_is_read_while_nobody_listens_and_who_stops_is_told_no_more() {
     let (reported, evicted) = (listener.reported().len(), world.shared.usage().evicted);
     world.pass(Duration::from_millis(10));
     assert_eq!((listener.reported().len(), listener.unreported()), (reported, 0));
-    assert!(world.shared.usage().evicted > evicted, "it went all the same");
+    assert!(world.shared.usage().evicted > evicted, "it was evicted all the same");
 }
 
 #[test]
-fn what_cannot_be_read_is_counted_and_its_segment_goes() {
+fn an_unreadable_segment_is_counted_and_dropped() {
     for is_flipped in [true, false] {
         let (mut world, listener) = listened_to(1, 2048 * KIB, SEGMENT);
         let first = world.store(0, 3000);
@@ -252,9 +252,9 @@ fn what_cannot_be_read_is_counted_and_its_segment_goes() {
     }
 }
 
-/// Whatever else happens, as many are reported as are counted.
+/// Whatever else happens, as many evictions are reported as are counted.
 #[test]
-fn random_lives_tell_what_they_count() {
+fn random_courses_report_what_they_count() {
     let mut dropped = 0;
     for seed in 0..40 {
         let mut random = Random(seed);

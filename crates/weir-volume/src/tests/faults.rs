@@ -11,7 +11,7 @@ use crate::usage::Health;
 use crate::write::put::PutError;
 use crate::write::storing::End;
 
-/// A course in which one operation fails; afterwards all is as it should be, also after a power cut.
+/// A course in which one operation fails. Afterwards everything is right, also after a power cut.
 fn course(seed: u64, n: u64, fault: Fault) -> bool {
     let mut random = Random(seed);
     let mut world = World::new(CrashDisk::new(n), settings(2 << 20, 128 << 10)).unwrap();
@@ -127,7 +127,7 @@ fn a_full_file_system_ends_the_storing_and_nothing_else() {
 }
 
 #[test]
-fn a_removal_is_owed_until_it_is_durable() {
+fn a_failed_removal_is_retried_until_it_is_durable() {
     let has_failed_removals =
         |world: &World| world.shared.counters.has_failed_removals.load(Ordering::Relaxed);
     let (mut failed, mut settled) = (0, 0);
@@ -135,7 +135,7 @@ fn a_removal_is_owed_until_it_is_durable() {
         let mut world = World::new(CrashDisk::new(5), settings(4 << 20, 1 << 20)).unwrap();
         let (object, other) = (world.store(1, 3000), world.store(2, 3000));
         assert!(world.sync() && !has_failed_removals(&world));
-        // Behind the read that finds it.
+        // The fault comes after the read that finds the object.
         world.disk.fail_at(1, Fault::Full);
         world.remove(object);
         assert!(has_failed_removals(&world) && world.find(object).is_none());
@@ -159,7 +159,7 @@ fn a_removal_is_owed_until_it_is_durable() {
 }
 
 #[test]
-fn a_drive_that_keeps_failing_is_written_no_more_and_then_read_no_more() {
+fn a_failing_drive_is_no_longer_written_and_then_no_longer_read() {
     let mut world = World::new(CrashDisk::new(5), settings(4 << 20, 1 << 20)).unwrap();
     let object = world.store(1, 3000);
     world.sync();
@@ -187,7 +187,7 @@ fn a_drive_that_keeps_failing_is_written_no_more_and_then_read_no_more() {
 }
 
 #[test]
-fn an_abandoned_object_is_gone_although_its_storing_had_failed_before() {
+fn an_abandoned_object_is_removed_even_after_a_failed_put() {
     let mut world = World::new(CrashDisk::new(5), settings(4 << 20, 1 << 20)).unwrap();
     let object = world.begin(1, 900_000, true);
     world.push(object, 0, 600_000);

@@ -42,7 +42,7 @@ fn bodies_of_every_size_come_back() {
 
 #[test]
 fn an_object_longer_than_a_segment_and_than_four_gigabytes() {
-    // The offsets alone: only three pieces of it are held.
+    // The offsets alone are large: only three pieces of it are held.
     let mut world = world();
     let length = (1 << 42) + 5;
     let object = world.begin(1, length, true);
@@ -61,7 +61,7 @@ fn an_object_longer_than_a_segment_and_than_four_gigabytes() {
 }
 
 #[test]
-fn what_waits_for_the_device_is_read_into_memory_of_who_asked() {
+fn a_read_uses_memory_of_the_thread_that_asked() {
     let mut world = world();
     let object = world.store(1, 300_000);
     let record = world.find(object).unwrap();
@@ -144,7 +144,7 @@ fn a_slow_body_is_found_before_its_end_and_its_last_bytes_afterwards() {
 }
 
 #[test]
-fn what_was_begun_and_dropped_is_not_found_and_never_comes_back() {
+fn an_abandoned_put_is_not_found_and_never_comes_back() {
     let mut world = world();
     let object = world.begin(1, 900_000, true);
     world.push(object, 0, 600_000);
@@ -214,7 +214,7 @@ fn a_head_refreshed_while_the_body_comes_is_the_one_that_stays() {
 }
 
 #[test]
-fn removed_is_removed_also_when_the_index_is_lost() {
+fn a_removal_survives_the_loss_of_the_index() {
     let mut world = world();
     let (kept, gone) = (world.store(1, 3000), world.store(1, 4000));
     let large = world.store(1, 300_000);

@@ -1,10 +1,10 @@
-//! The writing half of a volume: all that changes index, segments and journal, on one thread and in one
-//! order.
+//! The writing half of a volume: everything that changes index, segments and journal, on one thread and in
+//! one order.
 //!
-//! It has no thread and no clock of its own: `Volume` drives it with commands and moments, tests drive it
-//! step by step. Every 500 ms the open segment is synced, then the journal's frame is written and synced;
-//! from then on that epoch is durable. A segment that failed is closed at its last synced byte, and what came
-//! after is forgotten: a sync that failed says nothing of the next one.
+//! The engine has no thread and no clock of its own. `Volume` drives it with commands and moments; tests
+//! drive it step by step. Every 500 ms it syncs the open segment, then writes and syncs the journal's frame;
+//! from then on that epoch is durable. A segment that has failed is closed at its last synced byte, and what
+//! came after is forgotten: after a failed sync, a later one proves nothing.
 
 mod evict;
 mod evictions;
@@ -42,13 +42,13 @@ use crate::write::tasks::{Dropping, FailedRemoval, Lists, Recounting, Saving};
 
 static PADDING: [u8; UNIT_BYTES as usize] = [0; UNIT_BYTES as usize];
 
-/// The segment that is being written.
+/// The open segment: the one that is being written.
 #[derive(Debug)]
 pub(crate) struct Open {
     segment: Arc<Segment>,
-    /// Up to here it is on the device, in bytes.
+    /// The bytes of it that are on the device.
     synced: u64,
-    /// Its name is on the device.
+    /// Whether its name is on the device.
     is_named: bool,
 }
 
@@ -58,44 +58,45 @@ pub(crate) struct Engine {
     pub(crate) shared: Arc<Shared>,
     open: Option<Open>,
     next_segment: u64,
-    /// Numbers of objects below this were given out.
+    /// Numbers of objects below this are in use.
     next_object: u64,
     journal: Option<Journal>,
     /// The number of the next journal or checkpoint.
     next_file: u64,
-    /// What the index files take.
+    /// The bytes of the index files.
     journal_charges: BTreeMap<u64, Charge>,
     checkpoint_charges: BTreeMap<u64, Charge>,
-    /// What changed since the last frame.
+    /// The changes since the last frame.
     pending: Vec<Change>,
-    /// The unit up to which each segment is durable, as the journal has it.
+    /// The unit up to which the journal has each segment.
     durable: BTreeMap<u64, u32>,
     epoch: u64,
     /// How far the ledger was durable when the last frame was written.
     ledger_told: Durable,
-    /// What is held of each owner.
+    /// The counts of each owner.
     pub(crate) books: Books,
     recounting: Recounting,
     checkpoint: Option<Writing>,
-    /// A checkpoint is wanted, whatever the journal's length.
+    /// A checkpoint is wanted, however short the journal is.
     wants_checkpoint: bool,
     checkpoint_after: Duration,
     journal_bytes_min: u64,
     puts: HashMap<u64, Put>,
     dropping: Option<Dropping>,
-    /// What goes first of those who are at their quota.
+    /// The oldest objects of the owners that are at their quota.
     oldest_of: Lists,
     /// What is wanted of the segment that is dropped next.
     saving: Option<Saving>,
-    /// Removals that could not be written into the log; tried again before anything more is made durable.
+    /// Removals that could not be written to the log. They are tried again before anything else is made
+    /// durable.
     failed_removals: Vec<FailedRemoval>,
-    /// Removals that the log has, by object and digest, and that are not durable.
+    /// Removals that the log has but not durably, by object and digest.
     unsynced_removals: Vec<(u64, u128)>,
-    /// Files that could not be unlinked; tried again.
+    /// Files to unlink again, since that failed.
     stuck: Vec<Arc<Segment>>,
-    /// Dropped segments that may still be read.
+    /// Dropped segments that readers may still have open.
     dropped: Vec<Weak<Segment>>,
-    /// Names of segments came or went since the folder was synced.
+    /// Segments were created or unlinked since their folder was synced.
     are_names_new: bool,
     /// Nothing is stored until then: there was no room.
     paused_until: Duration,
@@ -104,7 +105,7 @@ pub(crate) struct Engine {
     flushed_at: Duration,
 }
 
-/// What recovery found, for the engine to go on with.
+/// What recovery hands to the engine.
 #[derive(Debug)]
 pub(crate) struct Start {
     pub(crate) next_segment: u64,
@@ -116,7 +117,7 @@ pub(crate) struct Start {
     pub(crate) durable: BTreeMap<u64, u32>,
     pub(crate) epoch: u64,
     pub(crate) books: Books,
-    /// Something is held of which the books do not know.
+    /// The index has entries that the books do not know of.
     pub(crate) wants_recount: bool,
     pub(crate) wants_checkpoint: bool,
     pub(crate) are_names_new: bool,
@@ -174,12 +175,12 @@ impl Engine {
         self.shared.segments.geometry.segment_bytes
     }
 
-    /// The longest extent: a quarter of a segment at most.
+    /// The longest extent in bytes: at most a quarter of a segment.
     fn extent_bytes_max(&self) -> u64 {
         EXTENT_BYTES_MAX.min(self.segment_bytes() / 4)
     }
 
-    /// Whether anything may be written.
+    /// Whether the volume may write.
     fn may_write(&self) -> Result<(), PutError> {
         match self.shared.counters.health() {
             Health::Well if self.now < self.paused_until => Err(PutError::Full),
@@ -226,7 +227,7 @@ impl Engine {
         Ok(place)
     }
 
-    /// Closes the open segment and opens another.
+    /// Closes the open segment and creates the next.
     fn open_next(&mut self) -> Result<(), PutError> {
         self.close_segment()?;
         self.room_for_segment()?;
@@ -256,7 +257,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes the open segment durable and writes it no more.
+    /// Makes the open segment durable and closes it.
     fn close_segment(&mut self) -> Result<(), PutError> {
         if self.open.is_none() {
             return Ok(());
@@ -271,7 +272,7 @@ impl Engine {
         }
     }
 
-    /// Counts an error of writing; after one that says "full", storing rests for a while.
+    /// Counts a write error. After one that says "full", storing pauses for a while.
     fn note(&mut self, error: &std::io::Error) -> PutError {
         if self.shared.counters.note_write(error) {
             self.paused_until = self.now + FULL_PAUSE;
@@ -280,7 +281,7 @@ impl Engine {
         PutError::Failed
     }
 
-    /// The open segment has failed: it ends where it was last synced, and nothing after that counts.
+    /// Closes the open segment after an error: it ends where it was last synced, and what came after is lost.
     fn fail_segment(&mut self, error: &std::io::Error) -> PutError {
         let ended = self.note(error);
         let Some(open) = self.open.take() else { return ended };
@@ -309,7 +310,7 @@ impl Engine {
         ended
     }
 
-    /// Takes out of the index, and out of what is to be journalled, what lies in a segment from `end` on.
+    /// Removes from the index, and from the pending changes, what lies in a segment from byte `end` on.
     fn forget_from(&mut self, number: u64, end: u64) {
         let geometry = self.shared.segments.geometry;
         let is_lost = |location: Location| {
@@ -329,7 +330,7 @@ impl Engine {
         }
     }
 
-    /// Puts a record into the index, in place of an older one of the same object.
+    /// Indexes a record, in place of an older one of the same object.
     fn index_record(
         &mut self,
         hash: KeyHash,
@@ -348,7 +349,7 @@ impl Engine {
         location
     }
 
-    /// Takes a record out of the index. What it was counted for is read there where it is not known.
+    /// Removes a record from the index. Reads what it counted for if that is not known.
     fn unindex(&mut self, hash: KeyHash, location: Location, counted: Option<&Counted>) {
         let counted = match counted {
             Some(counted) => Some(counted.clone()),
@@ -356,7 +357,7 @@ impl Engine {
         };
         self.shared.pending_removals.add(location);
         let was = self.shared.index.remove(hash, location);
-        // Of a segment that is being dropped the journal has the entries until it has gone.
+        // The journal has a dropping segment's entries until the segment is gone.
         let segment = self.shared.segments.place(location).map(|place| place.segment);
         if !was && !segment.is_some_and(|segment| self.books.is_dropping(segment)) {
             return;
@@ -368,8 +369,8 @@ impl Engine {
         }
     }
 
-    /// What is due at this moment: bodies that wait, a sync, a piece of a checkpoint, of dropping a segment.
-    /// True while there is more to do at once.
+    /// Does what is due: writes waiting bodies, syncs, and takes a step of a checkpoint and of dropping a
+    /// segment. True while there is more to do at once.
     pub(crate) fn step(&mut self, now: Duration, is_pressed: bool) -> bool {
         self.now = now;
         self.shared.counters.is_full.store(now < self.paused_until, Ordering::Relaxed);
@@ -381,7 +382,7 @@ impl Engine {
 }
 
 impl Engine {
-    /// Does what it is asked. False after the last command.
+    /// Applies a command. False after the last one.
     pub(crate) fn apply(&mut self, command: Command, waiting: Waiting) -> bool {
         match command {
             Command::Begin { object, put } => self.begin(object, *put),
@@ -394,7 +395,7 @@ impl Engine {
             Command::Free { segment, has_gone } => self.free(segment, has_gone),
             Command::Sync(done) => {
                 let is_durable = self.sync();
-                // Whoever asked may have gone.
+                // The caller may have gone.
                 let _ = done.send(is_durable.then_some(self.epoch));
             }
             Command::Recount(done) => self.recount_for(done),

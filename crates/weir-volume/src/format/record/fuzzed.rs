@@ -1,5 +1,5 @@
-//! Promises of the reader of records that hold for any bytes: no panic, nothing outside of the bytes, and
-//! what was read is what would be written at that place, and at no other.
+//! Promises of the reader of records that hold for any bytes: no panic; nothing outside of the bytes; what
+//! was read is what would be written at that place, and at no other.
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
@@ -8,7 +8,7 @@ use super::{Described, Description, Header, Kind, Place, Table, UNIT_BYTES, desc
 const SECRET: u64 = 0x0123_4567_89ab_cdef;
 const PLACE: Place = Place { segment: 5, unit: 1 };
 
-/// Any bytes as a segment's record, as they are and with the checksum made right.
+/// Reads any bytes as a segment's record, as they are and with a correct checksum.
 pub fn record(data: &[u8]) {
     check(data);
     let Some(end) = Header::read(data).and_then(|header| usize::try_from(header.described_bytes()).ok())

@@ -101,7 +101,7 @@ fn the_golden_segment_is_what_is_written_and_read() {
 }
 
 #[test]
-fn a_record_is_true_in_its_place_alone_and_under_its_secret() {
+fn a_record_is_valid_only_at_its_place_and_under_its_secret() {
     let place = Place { segment: 5, unit: 1 };
     let bytes = describe(
         header(Kind::Head),

@@ -27,7 +27,7 @@ fn check_both(disk: &CrashDisk, superblock: &Superblock) {
 }
 
 #[test]
-fn one_wrong_bit_in_either_copy_is_set_right_from_the_other() {
+fn a_wrong_bit_in_either_copy_is_corrected_from_the_other() {
     let (disk, superblock) = made();
     check_both(&disk, &superblock);
     for path in PATHS {
@@ -42,7 +42,7 @@ fn one_wrong_bit_in_either_copy_is_set_right_from_the_other() {
 }
 
 #[test]
-fn a_copy_that_is_not_there_empty_cut_or_cannot_be_read_is_made_again() {
+fn a_missing_or_broken_copy_is_written_again() {
     let (disk, superblock) = made();
     for path in PATHS {
         for length in 0..SUPERBLOCK_BYTES {
@@ -59,7 +59,7 @@ fn a_copy_that_is_not_there_empty_cut_or_cannot_be_read_is_made_again() {
 }
 
 #[test]
-fn what_cannot_be_written_again_is_used_all_the_same() {
+fn a_copy_that_cannot_be_rewritten_is_no_obstacle() {
     let (disk, superblock) = made();
     disk.unlink(PATHS[0]).unwrap();
     // The operations before are: opening the first copy, and opening, measuring and reading the second.

@@ -102,7 +102,6 @@ impl Engine {
         let differing = self.books.end_recount(&self.shared, failed);
         if std::mem::take(&mut self.recounting.is_repair) {
             // Callers want only the differences that have no known cause: count once more for them.
-            // is logged.
             if !self.recounting.asked.is_empty() {
                 self.begin_recount();
                 return true;
