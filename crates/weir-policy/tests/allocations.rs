@@ -1,5 +1,4 @@
-//! A plain hit takes no memory from the allocator: consult, key, variant, verdict and answer work on what is
-//! there.
+//! A plain hit allocates nothing: consult, key, variant, verdict and answer work on what exists.
 
 #![allow(clippy::disallowed_methods, clippy::expect_used)]
 
@@ -16,7 +15,7 @@ thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, with a count for each thread.
+/// The system's allocator, with a counter for each thread.
 struct Counting;
 
 // SAFETY: every call is handed on to the system's allocator unchanged.
@@ -63,7 +62,7 @@ fn stored(view: &RequestView<'_>, rules: &CacheRules, now: Now) -> Stored {
         .into_stored()
 }
 
-/// The hit's decisions; how many times memory was taken.
+/// The decisions of a hit. Returns the number of allocations.
 fn hit(
     view: &RequestView<'_>,
     stored: &Stored,

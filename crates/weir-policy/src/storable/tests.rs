@@ -359,14 +359,14 @@ fn what_may_be_remembered() {
 }
 
 #[test]
-fn what_finds_fault_with_one_request_is_not_of_the_resource() {
+fn a_fault_of_one_request_says_nothing_of_the_resource() {
     for status in [400, 408, 411, 412, 413, 414, 415, 416, 417, 421, 422, 425, 426, 428, 429, 431, 501, 505] {
         for rules in [CacheRules::default(), CacheRules { errors: Errors::NoStore, ..CacheRules::default() }]
         {
             check_by(&rules, "", status, "", Err(NotStored::Refused));
         }
     }
-    // Whatever they say.
+    // These statuses are refused whatever the response says.
     let said = "cache-control: public, max-age=9, immutable\ncdn-cache-control: max-age=9\netag: \"a\"";
     let ttl = Some(Duration::from_secs(9));
     for status in [400, 408, 411, 412, 413, 414, 415, 416, 417, 421, 422, 425, 426, 428, 429, 431] {
@@ -380,7 +380,7 @@ fn what_finds_fault_with_one_request_is_not_of_the_resource() {
 }
 
 #[test]
-fn a_second_spelling_of_what_tells_variants_apart() {
+fn a_second_spelling_of_a_selecting_field() {
     let fresh = "cache-control: max-age=9\nvary: x-device";
     let rules = CacheRules::default();
     let mut keyed = CacheRules::default();

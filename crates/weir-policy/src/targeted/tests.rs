@@ -23,7 +23,7 @@ fn cdn_cache_control_comes_first() {
 }
 
 #[test]
-fn what_is_no_dictionary_is_not_there() {
+fn a_field_that_is_no_dictionary_counts_as_absent() {
     for given in [
         "",
         "max-age=9, &&&&",

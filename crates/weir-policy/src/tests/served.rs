@@ -1,4 +1,5 @@
-//! What a cache serves by these rules beside what its origin gives: random variants, tags, 304s and requests.
+//! Compares what a cache serves by these rules with what its origin sends, over random variants, tags, 304s
+//! and requests.
 
 use super::given::{EPOCH_S, at, fields, request};
 use crate::{
@@ -23,16 +24,16 @@ const TAKEN: [&str; 10] = [
 ];
 const OWN: [&str; 3] = ["", "shop", "evil"];
 
-/// How an origin says which version a response is of.
+/// How an origin names the version of a response.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Tags {
     /// A strong tag for each coding.
     Strong,
-    /// A weak one of what is coded, and 304s with the strong one of what is not: as nginx.
+    /// As nginx: a weak tag for coded responses, and 304s with the strong tag of the plain one.
     Weak,
     /// One strong tag, whatever was negotiated.
     Shared,
-    /// None: a date.
+    /// No tag, but a date.
     Dated,
 }
 
@@ -45,17 +46,17 @@ enum Says {
 #[derive(Clone, Debug)]
 struct Origin {
     tags: Tags,
-    /// The codings that it has, liked best first.
+    /// The codings that it has, the preferred first.
     codings: Vec<&'static str>,
-    /// Whether it goes by what the client likes best.
+    /// Whether it follows the client's preference.
     asks: bool,
-    /// Whether it codes for whoever does not ask for it.
+    /// Whether it codes for clients that did not ask for it.
     always: bool,
     says: Says,
     varies_on_own: bool,
 }
 
-/// What a body is.
+/// A body, by what it is made of.
 #[derive(Clone, Debug, PartialEq)]
 struct Body {
     version: u64,
@@ -63,7 +64,7 @@ struct Body {
     own: String,
 }
 
-/// The weight of a coding in a field of the tests, in tenths; of identity 1 where nothing else is said.
+/// The weight of a coding in a field of the tests, in tenths. Identity has 1 by default.
 fn weight(taken: &str, coding: &str) -> u32 {
     let of = |name: &str| {
         taken.split(", ").find_map(|member| {
@@ -97,7 +98,7 @@ impl Origin {
         }
     }
 
-    /// Answers a request with these fields as it would go to it.
+    /// Answers a request with these fields.
     fn answer(&self, asked: &HeaderMap, version: u64) -> (StatusCode, HeaderMap, Body) {
         let text = |name: &str| asked.get(name).map_or("", |value| value.to_str().unwrap());
         let body = self.body(text("accept-encoding"), text("x-own"), version);
@@ -131,7 +132,7 @@ impl Origin {
     }
 }
 
-/// A cache of one key by the rules of this crate, newest last.
+/// A cache of one key by the rules of this crate. The newest response is last.
 #[derive(Default)]
 struct Cache(Vec<(Stored, Body)>);
 
@@ -186,7 +187,7 @@ fn origins() -> impl Strategy<Value = Origin> {
     (tags, codings, 0..=3_usize, any::<[bool; 3]>(), 0..4).prop_map(
         |(tags, mut codings, count, [asks, says, varies_on_own], always)| {
             codings.truncate(count);
-            // What codes alike for everybody has no reason to vary.
+            // An origin that codes alike for every client has no reason to vary.
             let always = always == 0;
             let says = if says && !always { Says::Vary } else { Says::Nothing };
             Origin { tags, codings, asks, always, says, varies_on_own }
@@ -197,9 +198,9 @@ fn origins() -> impl Strategy<Value = Origin> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
-    /// What is served is what the origin gives to this request, or gave within its lifetime, in a coding that
-    /// this client takes or that the origin itself would choose for it; and with the fields that were made
-    /// for this request.
+    /// The cache serves what the origin sends to this request, or sent within its lifetime. The coding is one
+    /// that this client accepts or that the origin itself would choose for it. The fields are those of a
+    /// response to this request.
     #[test]
     fn what_is_served_is_what_the_origin_gives(
         origin in origins(),
@@ -233,10 +234,10 @@ proptest! {
             let text = |name: &str| said.get(name).map_or("", |value| value.to_str().unwrap());
             prop_assert_eq!((&*body.own, text("x-for")), (own, own), "{:?}", asked);
             prop_assert_eq!(text("content-encoding"), if body.coding == "identity" { "" } else { body.coding });
-            // Who refuses what is not coded may get it all the same: most of what there is has no other form.
+            // A client that refuses identity may get it all the same, since most content has no other form.
             let is_taken = body.coding == "identity" || weight(TAKEN[taken], body.coding) > 0;
             prop_assert!(is_taken || body.coding == right.coding, "{:?} for {:?}, not {:?}", body, asked, right);
-            // It was the newest at some moment of the lifetime.
+            // It was the newest version at some moment of the lifetime.
             let ended_s = versions.iter().find(|(_, number)| *number == body.version + 1).map(|(at, _)| *at);
             prop_assert!(ended_s.is_none_or(|ended_s| ended_s + LIFETIME_S > now_s), "{:?} at {}", body, now_s);
             let (_, again, how) = cache.serve(&origin, &plain, now_s, version);

@@ -75,7 +75,7 @@ fn a_304_replaces_fields() {
 fn a_304_starts_the_lifetime_again() {
     let rules = CacheRules::default();
     let response = format!("expires: {HOUR_AFTER}\netag: \"a\"");
-    // The stored Expires lies behind the new Date.
+    // The stored Expires lies before the new Date.
     let late = freshened(&response, "", 7200, &rules);
     assert_eq!((late.facts.source, late.facts.lifetime.as_secs()), (LifetimeSource::Expires, 0));
     let said = freshened(&response, "cache-control: max-age=5", 7200, &rules);
@@ -108,7 +108,7 @@ fn a_304_for_one_client_leaves_no_field() {
 }
 
 #[test]
-fn of_a_304_of_another_entity_tag_the_time_alone_is_taken() {
+fn a_304_with_another_entity_tag_changes_only_the_age() {
     for (held, said, expect) in [
         ("\"a\"", "\"a\"", true),
         ("\"a\"", "\"b\"", false),
@@ -126,7 +126,7 @@ fn of_a_304_of_another_entity_tag_the_time_alone_is_taken() {
 }
 
 #[test]
-fn a_304_to_credentials_is_for_all_where_somebody_says_so() {
+fn a_304_to_credentials_counts_for_all_if_sharing_is_allowed() {
     for (held, request, news, expect) in [
         ("max-age=9", "", "", true),
         ("max-age=9", "authorization: x", "", false),
@@ -186,7 +186,7 @@ fn a_head_tells() {
 }
 
 #[test]
-fn tags_are_those_of_the_fields_that_are_kept() {
+fn tags_follow_the_stored_fields() {
     let held = stored("cache-control: max-age=9\nsurrogate-key: a b");
     assert_eq!(held.tags, crate::Tags::read(&fields("surrogate-key: b a")));
     let news = |lines: &str| {
