@@ -1,5 +1,5 @@
-//! Promises of the caching rules that hold for any fields: no panic, nothing kept that may not be kept, a
-//! response answers the request that it was made for, and what is stale stays so until the origin says
+//! Promises of the caching rules that hold for any fields: no panic; nothing is stored that may not be; a
+//! response answers the request that it was made for; what is stale stays stale until the origin says
 //! otherwise.
 
 use std::time::{Duration, Instant, SystemTime};
@@ -11,8 +11,8 @@ use weir_policy::{
     invalidation, is_hop_by_hop, matches, storable, unreachable_window, verdict, write_key,
 };
 
-/// Any bytes as three heads, an empty line between them: a request, the response to it, and a 304 for that.
-/// The first line of each is the target or the status.
+/// Reads any bytes as three heads with an empty line between them: a request, its response, and a 304. The
+/// first line of each is the target or the status.
 pub fn exchange(data: &[u8]) {
     let mut heads = data.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii);
     let (target, asked) = head(&mut heads);

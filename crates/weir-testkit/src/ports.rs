@@ -1,13 +1,13 @@
-//! Ports for servers that cannot say which one they were given.
+//! Ports for servers that cannot report a port of the kernel's choice.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// Below the range from which the system takes clients' ports, so that no connection of a test sits on one.
+/// Below the range of ports for clients, so that no connection of a test uses one.
 const FIRST: u16 = 10_000;
 const COUNT: u16 = 20_000;
 
-/// A port of 127.0.0.1 on which nobody listens, never given twice within this process.
+/// A port of 127.0.0.1 that nobody listens on. A process gets each port only once.
 pub fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let start = (std::process::id().wrapping_mul(997) % u32::from(COUNT)) as u16;

@@ -1,4 +1,4 @@
-//! Waiting for something to become true, with an end.
+//! Waits for a condition, for a bounded time.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use crate::socket::PATIENCE;
 /// Waits until `holds` is true, asking every 5 ms.
 ///
 /// # Panics
-/// With `what` where it has not become true within the kit's patience.
+/// Names `what` if it is not true within the kit's patience.
 pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
@@ -17,7 +17,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A gate: those who pass wait until it is opened; it then stays open.
+/// A gate: [`Gate::pass`] waits until it is opened, and it stays open.
 #[derive(Clone, Default)]
 pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
@@ -27,13 +27,13 @@ impl Gate {
         Self::default()
     }
 
-    /// Lets everybody through, now and later.
+    /// Opens the gate, for good.
     pub fn open(&self) {
         *self.0.0.lock().unwrap() = true;
         self.0.1.notify_all();
     }
 
-    /// Waits until the gate is open, at most twice the kit's patience.
+    /// Waits until the gate is open, at most for twice the kit's patience.
     pub fn pass(&self) {
         let guard = self.0.0.lock().unwrap();
         drop(self.0.1.wait_timeout_while(guard, 2 * PATIENCE, |open| !*open).unwrap());

@@ -144,7 +144,7 @@ fn comments_are_left_out_and_strings_are_not() {
     assert_eq!(without_comment("let a = \"http://b\";"), "let a = \"http://b\";");
 }
 
-/// An empty folder, gone when it is dropped.
+/// An empty folder, removed when it is dropped.
 struct Scratch(PathBuf);
 
 impl Scratch {
@@ -163,7 +163,8 @@ impl Drop for Scratch {
     }
 }
 
-/// The imports of a tree of files, each a path below `src/` and its text, the root first, as `from>to`.
+/// The imports of a tree of files, as `from>to`. A file is a path below `src/` and its text; the root comes
+/// first.
 fn imports(files: &[(&str, &str)]) -> Vec<String> {
     let folder = Scratch::new();
     for (path, text) in files {
@@ -202,7 +203,7 @@ fn imports_are_found_in_whatever_form() {
 }
 
 #[test]
-fn what_is_passed_on_belongs_to_the_file_that_defines_it() {
+fn a_re_export_belongs_to_the_file_that_defines_it() {
     let files = [
         ("lib.rs", "mod a; mod c; pub use a::inside::Thing;"),
         ("a.rs", "pub(crate) mod inside;"),
@@ -222,7 +223,7 @@ fn circles_are_the_components_of_several_files() {
 }
 
 #[test]
-fn parameters_count_by_what_they_stand_for() {
+fn tuples_count_by_their_members() {
     let text = "fn free(a: u8, b: &(u8, String), c: (u8, u8)) {}\n\
                 struct A;\nimpl A { fn new(&self, a: u8) {} }\nimpl X for A { fn x(a: u8) {} }\n\
                 trait T { fn t(&self, a: u8, b: u8); }\n#[cfg(test)] mod tests { fn t(a: u8) {} }";
@@ -272,7 +273,7 @@ fn wide_lines_are_counted_by_folder() {
 }
 
 #[test]
-fn pages_that_no_index_lists_offend_and_so_do_links_to_nowhere() {
+fn unlisted_pages_and_broken_links_offend() {
     let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
     let found = |index: &str| {
         let sources = [
