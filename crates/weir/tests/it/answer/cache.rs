@@ -13,7 +13,7 @@ fn one(resource: Resource) -> (Origin, Weir) {
     (origin, weir)
 }
 
-/// Asks twice and says how both were answered.
+/// Sends a request twice and returns both responses.
 fn twice(weir: &Weir, headers: &[(&str, &str)]) -> (Response, Response) {
     (weir.get_with("/x", headers), weir.get_with("/x", headers))
 }
@@ -542,6 +542,6 @@ fn what_one_request_is_refused_for_is_for_nobody_else() {
     for status in [400, 408, 411, 413, 414, 415, 417, 421, 422, 425, 426, 431] {
         assert_eq!(after_an_odd_one(&weir, status), 200, "{status}");
     }
-    // What is not about one request is for all.
+    // A status that does not concern one request is for all.
     assert_eq!(after_an_odd_one(&weir, 404), 404);
 }

@@ -244,7 +244,7 @@ fn lifetimes_are_given_overridden_and_told() {
     assert!(!ask(&weir, "x", "/never", &[]).is_hit());
 }
 
-/// A 404 of a file that comes a moment later was kept for a year, here and in browsers.
+/// Before, a 404 for a file that appeared a moment later was kept for a year, here and in browsers.
 #[test]
 fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
     let origin = Origin::start();
@@ -280,7 +280,7 @@ fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
         }
         let told = second.header("cache-control").map(|told| number_behind(&told, "max-age=").unwrap());
         assert_eq!(told.is_some(), told_s.is_some(), "{path}");
-        // Browsers take the age off that a response comes with.
+        // Browsers subtract the age that a response has on arrival.
         let expect_s = told_s.unwrap_or_default();
         assert!((expect_s..expect_s + 5).contains(&told.unwrap_or_default()), "{path}: {told:?}");
     }
@@ -290,7 +290,7 @@ fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
     assert!(told_s >= year, "{told_s}");
 }
 
-/// The number that stands behind a word.
+/// The number behind a word.
 fn number_behind(text: &str, word: &str) -> Option<i64> {
     let (_, rest) = text.split_once(word)?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()

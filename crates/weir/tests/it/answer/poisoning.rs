@@ -1,6 +1,6 @@
 //! Attacks on a cache over sockets: web cache deception, poisoned denials of service, cloaked parameters,
-//! reflected fields, leaks between clients, floods of reloads and variants. A table says most of them;
-//! scenarios the rest.
+//! reflected fields, leaks between clients, floods of reloads and variants. A table has most of them;
+//! scenarios have the rest.
 
 mod table;
 
@@ -15,25 +15,25 @@ use table::{Row, rows};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Sends one request as it is, on a connection of its own, and reads what comes.
+/// Sends one request as it is on a connection of its own, and reads the response.
 fn send(weir: &Weir, request: &str) -> Result<Response, Trouble> {
     let mut client = weir.client().patience(PATIENCE);
     client.send(request);
     if request.starts_with("HEAD ") { client.recv_head() } else { client.recv() }
 }
 
-/// Whether a word stands anywhere in a response.
+/// Whether a response has a word anywhere.
 fn says(answer: &Response, word: &str) -> bool {
     let fields = answer.head.headers.iter().chain(&answer.trailers);
     let has = |text: &str| text.to_ascii_lowercase().contains(word);
     fields.into_iter().any(|(name, value)| has(name) || has(value)) || has(&answer.text())
 }
 
-/// Attacks by one row and says what is wrong with what a clean client sees then, twice.
+/// Makes the attack of a row and checks what a clean client then sees, twice.
 fn judge(weir: &Weir, number: usize, row: &Row) -> Result<(), String> {
     let own = |request: &str| request.replace("{}", &format!("/{number}"));
     for evil in &row.evil {
-        // Whatever an attacker is told, and be it nothing, is no matter here.
+        // What the attacker is told does not matter.
         let _ = send(weir, &own(evil));
     }
     for time in ["first", "second"] {
@@ -55,10 +55,10 @@ fn no_attack_of_the_table_reaches_a_clean_client() {
     attack("trusted_proxies = []", |_| true);
 }
 
-/// A proxy that clients come through hands on what they write.
+/// A trusted proxy passes on what its clients write.
 #[test]
 fn no_attack_of_the_table_reaches_a_clean_client_behind_a_trusted_proxy() {
-    // The id that a trusted proxy gives a request names it in the origin's log as well.
+    // The id that a trusted proxy gives a request is meant to appear in the origin's response.
     attack("", |row| !row.name.contains("X-Request-Id"));
 }
 
@@ -102,7 +102,7 @@ fn attacks_have_names_of_their_own() {
     assert_eq!(names.len(), rows.len());
 }
 
-/// An origin whose head waits for a gate, and that refuses who has `X-Odd`.
+/// An origin whose head waits for a gate and that refuses requests with `X-Odd`.
 fn refusing(status: u16) -> (Origin, Gate) {
     let (origin, gate) = (Origin::start(), Gate::new());
     let inner = gate.clone();
@@ -231,7 +231,7 @@ fn a_storm_of_reloads_is_a_handful_of_requests() {
     for client in clients {
         client.join().unwrap();
     }
-    // One request is under way at a time, each for as long as the origin takes: so many fit, whoever reloads.
+    // One request is under way at a time, for as long as the origin takes. So many fit, whoever reloads.
     let most = 2 + begun.elapsed().as_millis() / slow.as_millis();
     let asked = origin.count("/x");
     assert!(

@@ -1,5 +1,5 @@
-//! Variants: nobody gets a coding that they do not take, nor a field that was made for another value of a
-//! varied field; and what is asked for again in the same way is a hit.
+//! Variants: no client gets a coding that it does not accept, or a field that was made for another value of a
+//! varied field; and a repeated request is a hit.
 
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -10,21 +10,21 @@ use crate::house::{House, before, house, setup};
 
 const PLAIN: &str = "plain text, long enough to be worth coding";
 
-/// `Accept-Encoding` of the kinds of clients there are.
+/// The `Accept-Encoding` of various clients.
 const TAKEN: [Option<&str>; 5] = [None, Some("gzip"), Some("br"), Some("gzip;q=0"), Some("*")];
 
 fn takes_gzip(field: Option<&str>) -> bool {
     field.is_some_and(|field| field == "*" || field.split([',', ' ']).any(|coding| coding == "gzip"))
 }
 
-/// GETs `path` with these `Accept-Encoding` and further fields.
+/// GETs `path` with this `Accept-Encoding` and further fields.
 fn get(weir: &Weir, path: &str, taken: Option<&str>, more: &[(&str, &str)]) -> Response {
     let fields: Vec<(&str, &str)> =
         taken.map(|taken| ("Accept-Encoding", taken)).into_iter().chain(more.iter().copied()).collect();
     weir.get_with(path, &fields)
 }
 
-/// nginx's way of coding: the weak form of the tag where it codes, conditions compared without looking at
+/// Codes as nginx does: the tag becomes weak when it codes, and conditions are compared without regard to
 /// that.
 fn codes(exchange: &mut Exchange<'_>, vary: &'static [(&'static str, &'static str)]) {
     let field = |name| exchange.request.header(name);
@@ -40,7 +40,7 @@ fn codes(exchange: &mut Exchange<'_>, vary: &'static [(&'static str, &'static st
     }
 }
 
-/// What the client must see of [`codes`].
+/// Checks what the client sees of [`codes`].
 fn check_coding(found: &Response, taken: Option<&str>, why: &str) {
     let coding = found.header("content-encoding");
     let is_plain = coding.is_none() && found.text() == PLAIN;
@@ -89,7 +89,7 @@ fn a_second_request_of_a_kind_is_a_hit_though_all_variants_share_their_tag() {
     assert_eq!(origin.count("/x"), 3);
 }
 
-/// The fields that a shop's page needs of a font of another host, with one tag for everybody.
+/// The fields that a page needs for a font on another host, with one tag for all.
 fn shares(exchange: &mut Exchange<'_>) {
     let of = exchange.request.header("origin").unwrap_or_default();
     let fields = [
@@ -118,7 +118,7 @@ fn a_304_for_one_client_leaves_the_fields_of_others() {
     get("https://shop.example", &[]);
     get("https://evil.example", &[]);
     assert!(get("https://shop.example", &[]).is_hit());
-    // One of two that are held is asked about.
+    // Only one of the two stored variants is named.
     get("https://evil.example", ANEW);
     assert!(get("https://shop.example", &[]).is_hit());
     assert!(get("https://evil.example", &[]).is_hit());
@@ -163,7 +163,7 @@ fn what_is_coded_varies_whatever_the_origin_forgot() {
             }
         }
     }
-    // What is not coded takes nothing away from those who take codings.
+    // A plain response takes nothing away from clients that accept codings.
     for (taken, is_hit) in [(Some("gzip"), false), (None, false), (Some("gzip"), true), (None, true)] {
         let found = get(&weir, "/both", taken, &[]);
         assert_eq!((found.is_hit(), found.text() == PLAIN), (is_hit, taken.is_none()), "{:?}", found.head);
@@ -171,7 +171,7 @@ fn what_is_coded_varies_whatever_the_origin_forgot() {
     }
 }
 
-/// How many variants are held under a path, by `weir list`.
+/// The number of variants stored for a path, by `weir list`.
 fn held(weir: &Weir, path: &str) -> usize {
     let output = weir.command(&["list", "--json", "--limit", "1000"]);
     let page: serde_json::Value = serde_json::from_str(&output.stdout).unwrap();
@@ -184,12 +184,12 @@ fn one_copy_serves_all_browsers_that_take_its_coding() {
     let origin = Origin::start();
     origin.otherwise(|exchange| codes(exchange, VARY));
     let weir = before(&origin);
-    // The widest first: nobody else is asked for.
+    // The widest list first: no other variant is fetched.
     for taken in BROWSERS[..4].iter().rev() {
         check_coding(&get(&weir, "/wide", *taken, &[]), *taken, "/wide");
     }
     assert_eq!((origin.count("/wide"), held(&weir, "/wide")), (1, 1));
-    // The narrowest first: each that takes more is asked for, and takes the place of the one before.
+    // The narrowest first: each wider list is fetched, and replaces the one before.
     for taken in BROWSERS.iter().chain(&BROWSERS) {
         let found = get(&weir, "/narrow", *taken, &[]);
         assert_eq!(found.text() == PLAIN, taken.is_none(), "{taken:?}: {:?}", found.head);
@@ -278,7 +278,7 @@ struct Nginx {
 }
 
 impl Nginx {
-    /// None, with a word, where nginx is not installed. `lines` are those of the server.
+    /// `None`, with a message, if nginx is not installed. `lines` are those of the server.
     fn start(house: &weir_testkit::Setup, lines: &str) -> Option<Nginx> {
         let program = "/usr/sbin/nginx";
         if !std::path::Path::new(program).exists() {
@@ -333,7 +333,7 @@ fn is_gzip(found: &Response) -> bool {
     is_gzip
 }
 
-/// Every pair of clients in front of the real nginx: at first, fresh, revalidated and stale.
+/// Tries every pair of clients in front of the real nginx: at first, fresh, revalidated and stale.
 fn check_pairs(weir: &Weir) {
     for (at, first) in TAKEN.into_iter().enumerate() {
         for (other, second) in TAKEN.into_iter().enumerate() {

@@ -1,5 +1,4 @@
-//! Every limit towards clients, each with its status; what is refused is refused before an origin hears of
-//! it.
+//! Every limit for clients with its status. What is refused is refused before an origin learns of it.
 
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ fn small(origin: &Origin) -> Weir {
     house(&[origin]).more(limits).start()
 }
 
-/// Sends a request and says the status of its answer; the connection must be closed after it.
+/// Sends a request and returns the status of its answer. The connection must be closed after it.
 fn refused(weir: &Weir, request: &str) -> u16 {
     let mut client = weir.client();
     client.send(request);
@@ -114,7 +113,7 @@ fn a_head_that_drips_is_a_408() {
     }
     match client.recv() {
         Ok(answer) => assert_eq!(answer.status(), 408),
-        // The reset that our own late bytes provoke may overtake the answer.
+        // The reset that our own late bytes cause may overtake the answer.
         Err(why) => assert!(matches!(why, Trouble::Closed), "{why}"),
     }
     assert_eq!(origin.total(), 0);

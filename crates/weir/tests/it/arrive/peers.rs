@@ -15,7 +15,7 @@ fn echo() -> Origin {
     origin
 }
 
-/// What the origin saw of a field.
+/// The value of a field as the origin saw it.
 fn seen(text: &str, name: &str) -> Option<String> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     let values: Vec<String> =
@@ -126,8 +126,8 @@ fn claimed(house: House) -> (String, Weir, ()) {
 fn a_trusted_proxy_is_believed() {
     let origin = echo();
     let (text, weir, ()) = claimed(house(&[&origin]));
-    // A fill is for all: of whom it comes is one address, and nothing that a client could have written before
-    // it.
+    // A fill is for all clients: the origin sees one address, and nothing that a client could have written
+    // before it.
     assert_eq!(seen(&text, "x-forwarded-for").as_deref(), Some("192.0.2.1"));
     assert_eq!(seen(&text, "x-forwarded-proto").as_deref(), Some("https"));
     assert_eq!(seen(&text, "x-request-id").as_deref(), Some("mine-1"));
@@ -141,7 +141,7 @@ fn a_trusted_proxy_is_believed() {
     assert_eq!(seen(&text, "x-forwarded-port").as_deref(), Some("8443"));
 }
 
-/// `Location: http://host:1337/` was everybody's.
+/// Before, `Location: http://host:1337/` was stored for all.
 #[test]
 fn a_port_or_an_address_that_a_trusted_proxy_passes_on_does_not_reach_others() {
     let origin = Origin::start();

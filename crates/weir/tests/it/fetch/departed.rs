@@ -1,4 +1,4 @@
-//! Clients that leave: what was fetched for them alone ends with them, and gives back what everybody needs.
+//! Clients that leave: what was fetched only for them ends with them and frees what others need.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -12,7 +12,7 @@ const LONG: Duration = Duration::from_secs(120);
 const CONNECTIONS: usize = 3;
 const UPSTREAM: &str = "connections = 3\nqueue_wait = \"200ms\"\nfirst_byte = \"5m\"\nbetween_bytes = \"5m\"\neject = { failures = 0 }";
 
-/// An origin whose `/ok` must be asked for each time.
+/// An origin whose `/ok` is never fresh.
 fn origin() -> Origin {
     let origin = Origin::start();
     origin.put("/ok", Resource::new("ok").header("Cache-Control", "no-store"));
@@ -23,7 +23,7 @@ fn silent(exchange: &mut Exchange<'_>) {
     exchange.peer_left_within(LONG);
 }
 
-/// As many clients as there are connections send this and leave once the origin has it; then the origin must
+/// As many clients as there are connections send this and leave once the origin has it. Then the origin must
 /// be free again.
 fn leave(origin: &Origin, weir: &Weir, request: impl Fn(usize) -> String) {
     let asked = origin.total();
@@ -80,7 +80,7 @@ fn who_has_sent_much_ahead_is_seen_to_leave() {
     let origin = origin();
     origin.otherwise(silent);
     let weir = house(&[&origin]).upstream(UPSTREAM).start();
-    // More than is kept while a response is awaited; the rest stays in the kernel.
+    // More than is kept during a response; the rest stays in the kernel.
     leave(&origin, &weir, |number| get(&format!("/{number}")) + &get("/next").repeat(3000));
 }
 
@@ -122,7 +122,7 @@ fn who_joins_gets_what_another_has_asked_for_and_left() {
         weir.metric("weir_requests_collapsed_total").is_some_and(|joined| joined >= 1.0)
     });
     drop(lead);
-    // Longer than a fill goes on of which nobody waits for the head.
+    // Longer than a fill goes on whose head nobody waits for.
     std::thread::sleep(Duration::from_secs(3));
     gate.open();
     assert_eq!(joins.recv().unwrap().text(), "hello");

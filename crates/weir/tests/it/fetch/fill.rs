@@ -1,4 +1,4 @@
-//! One transfer for many readers, and what becomes of it when the origin or a reader fails.
+//! One transfer for many readers, and what happens to it when the origin or a reader fails.
 
 use std::time::{Duration, Instant};
 
@@ -12,14 +12,14 @@ fn ask(weir: &Weir, target: &str) -> Client {
     client
 }
 
-/// As another client: the kit's own address is one that may name others.
+/// Sends a request as another client: the kit's own address may name clients.
 fn ask_as(weir: &Weir, target: &str, number: usize) -> Client {
     let mut client = weir.client();
     client.send_get("localhost", target, &[("X-Forwarded-For", &format!("192.0.2.{number}"))]);
     client
 }
 
-/// Waits until so many requests are being answered.
+/// Waits until this many requests are under way.
 fn await_running(weir: &Weir, n: f64) {
     until(&format!("{n} requests under way"), || {
         weir.metric("weir_requests_running").is_some_and(|now| now >= n)
@@ -132,8 +132,8 @@ fn a_truncated_body_never_ends_cleanly_and_is_not_stored() {
                 client.send(format!("GET /x HTTP/{version}\r\nHost: localhost\r\n\r\n"));
                 match client.recv() {
                     Err(Trouble::Cut(_)) => {}
-                    // What is delimited by its end is cut by a reset, which this client reads as an error
-                    // too.
+                    // A response that ends with its connection is cut by a reset, which this client also
+                    // reads as an error.
                     Ok(answer) if answer.status() == 502 => {}
                     other => panic!("{shape:?} {fault:?} HTTP/{version}: {other:?}"),
                 }
@@ -347,7 +347,7 @@ fn a_trailer_reaches_the_client_of_a_chunked_response() {
     assert_eq!(answer.trailers, [("X-Sum".to_owned(), "1".to_owned())].map(|(n, v)| (n.to_lowercase(), v)));
 }
 
-/// What is removed from responses, or set in them, does not come before or behind them.
+/// A removed or replaced field does not come before or behind the response either.
 #[test]
 fn removed_fields_are_in_no_interim_response_and_no_trailer() {
     let origin = Origin::start();

@@ -1,10 +1,10 @@
-//! What unsafe requests make invalid (RFC 9111 §4.4), and that nobody can make of them what concerns others.
+//! What unsafe requests invalidate (RFC 9111 §4.4), and that no client can harm others with them.
 
 use weir_testkit::{Client, Gate, Origin, Resource, Weir, pattern};
 
 use crate::house::{before, house};
 
-/// Beyond so many marks the ledger dropped them, and all that was in flight with them.
+/// More marks than this once made the ledger drop them all, and with them all that was in flight.
 const POSTS: usize = 8400;
 const LANES: usize = 4;
 
@@ -14,7 +14,7 @@ fn post(weir: &Weir, client: &mut Client, target: &str) {
     assert_eq!(answer.status(), 204, "{target} of {}", weir.addr());
 }
 
-/// Unsafe requests to as many URLs.
+/// Sends unsafe requests to as many URLs.
 fn flood(weir: &Weir) {
     std::thread::scope(|scope| {
         for lane in 0..LANES {

@@ -27,7 +27,7 @@ fn number(weir: &Weir) -> u64 {
     digits(&status(weir)["ledger"]["number"])
 }
 
-/// A number of the ledger: a text of digits, so that no reader of JSON rounds it.
+/// A number of the ledger: a string of digits, so that no reader of JSON rounds it.
 fn digits(value: &Value) -> u64 {
     value.as_str().unwrap_or_else(|| panic!("{value} is no text")).parse().unwrap()
 }
@@ -38,7 +38,7 @@ fn ask(weir: &Weir, target: &str) -> Client {
     client
 }
 
-/// One request of a method on a connection of its own.
+/// Sends a request of this method on a connection of its own.
 fn request(weir: &Weir, method: &str, target: &str, fields: &str) -> Response {
     let mut client = weir.client();
     client.send(format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\n{fields}\r\n"));
@@ -47,7 +47,8 @@ fn request(weir: &Weir, method: &str, target: &str, fields: &str) -> Response {
 
 const PATHS: [&str; 4] = ["/a", "/dir/b", "/dir/c?x=1", "/d"];
 
-/// What each scope concerns among `PATHS` on `localhost`, and whether it concerns `/a` of `other.test`.
+/// The paths of `PATHS` on `localhost` that each scope concerns, and whether it concerns `/a` of
+/// `other.test`.
 const SCOPES: [(&[&str], [bool; 4], bool); 9] = [
     (&["http://localhost/a"], [true, false, false, false], false),
     (&["localhost/dir/c?x=1"], [false, false, true, false], false),
@@ -60,7 +61,7 @@ const SCOPES: [(&[&str], [bool; 4], bool); 9] = [
     (&["--all"], [true, true, true, true], true),
 ];
 
-/// A Weir with two sites that holds all of it.
+/// A Weir with two sites that has stored all of them.
 fn holding() -> (Origin, Weir) {
     let origin = Origin::start();
     let tagged = |name: &str, value: &str| Resource::fresh("old").etag("\"1\"").header(name, value);
@@ -188,8 +189,8 @@ fn a_purge_before_the_head_of_a_fill_counts_for_who_comes_after_it() {
         origin.put("/x", tagged("new"));
         let mut second = ask(&weir, "/x");
         if args.contains(&"--tag") {
-            // Nobody knows yet which tags the first will bear: the second waits with it, and asks anew then;
-            // or the mark has been swept away by now, and with it all that was asked for before.
+            // Nobody knows yet which tags the first response will have. The second request waits for it and
+            // then fetches again. Or the mark was swept by now, with all that was requested before it.
             until("both wait, or the second has asked by itself", || {
                 let is_waiting = weir.metric("weir_requests_running").is_some_and(|now| now >= 2.0);
                 is_waiting || origin.count("/x") >= 2

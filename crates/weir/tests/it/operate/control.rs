@@ -1,4 +1,4 @@
-//! Telling a running Weir something: reload, explain, status.
+//! Commands to a running Weir: reload, explain, status.
 
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::time::Instant;
@@ -67,7 +67,7 @@ fn a_listener_is_added_and_taken_away_by_a_reload() {
     let output = weir.reload();
     assert_eq!(output.code, Some(0), "{output:?}");
     let said = format!("{}{}{}", output.stdout, output.stderr, weir.stderr());
-    // Either it listens there from now on, or it says that it takes a restart.
+    // Either it listens there from now on, or it says that this needs a restart.
     let listens = || weir_testkit::Address::Tcp(more).connect().is_ok();
     until("it listens or says why not", || said.contains("restart") || listens());
     assert_eq!(weir.get("/x").text(), "hello");

@@ -1,5 +1,5 @@
-//! Objects that are held in part: what is missing comes from the origin, once, in the same version or not at
-//! all.
+//! Objects that are stored in part: what is missing comes from the origin, once, and in the same version or
+//! not at all.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,7 +10,7 @@ use weir_testkit::{Client, Fault, Gate, Origin, Resource, Response, Trouble, Wei
 use crate::house::{House, house};
 
 const LENGTH: usize = 24_000_000;
-/// Where the origin stops, at first.
+/// Where the origin stops at first.
 const STOP: usize = 12_000_000;
 
 fn with_volume(origin: &Origin, memory: &str) -> House {
@@ -28,7 +28,7 @@ fn ask(weir: &Weir, target: &str) -> Client {
     client
 }
 
-/// Reads so many bytes of the body, behind the head.
+/// Reads `count` bytes of the body, behind the head.
 fn read(client: &mut Client, count: usize) -> Vec<u8> {
     let mut got = Vec::new();
     while got.len() < count {
@@ -39,7 +39,7 @@ fn read(client: &mut Client, count: usize) -> Vec<u8> {
     got
 }
 
-/// The first bytes of the ranges that the origin was asked for; whole requests are 0.
+/// The first byte of each range that the origin was asked for; 0 for a whole request.
 fn starts(origin: &Origin, path: &str) -> Vec<u64> {
     let start =
         |range: String| range.strip_prefix("bytes=").unwrap().split('-').next().unwrap().parse().unwrap();
@@ -50,7 +50,7 @@ fn starts(origin: &Origin, path: &str) -> Vec<u64> {
         .collect()
 }
 
-/// A Weir that holds the first part of `/x` on its volume and has just been started anew.
+/// A Weir that has the first part of `/x` on its volume and was just restarted.
 fn interrupted(origin: &Origin, body: &[u8], tag: &str) -> Weir {
     let gate = Gate::new();
     origin.put("/x", resource(body, tag).body_gate(STOP, &gate));
@@ -98,7 +98,7 @@ fn a_range_that_is_held_is_a_hit_and_one_that_is_not_costs_its_gap() {
     let missing = weir.get_with("/x", &[("Range", "bytes=20000000-20999999")]);
     assert_eq!(missing.status(), 206);
     assert!(missing.body == body[20_000_000..21_000_000]);
-    // From the block in which it begins.
+    // The gap begins at a block's border.
     assert_eq!(starts(&origin, "/x")[1..], [20_000_000 / 65_536 * 65_536]);
     assert_eq!(weir.get_with("/x", &[("If-None-Match", "\"1\"")]).status(), 304);
     assert_eq!(origin.count("/x"), 2);
@@ -157,7 +157,7 @@ fn what_nobody_waited_for_is_gone_on_with_by_the_next() {
         gate.open();
         assert!(weir.get("/x").body == body);
         let asked = starts(&origin, "/x");
-        // A transfer that waits for its origin may still be joined.
+        // Another request may still join a transfer that waits for its origin.
         assert!(asked.len() <= 2, "{asked:?}");
         assert!(asked[1..].iter().all(|start| *start > 8_000_000), "{memory}: {asked:?}");
     }
@@ -214,7 +214,7 @@ fn bytes_that_vanish_while_they_are_sent_come_from_the_origin() {
         client.recv_head_only().unwrap();
         let mut got = read(&mut client, 1_000_000);
         damage(&weir);
-        // Where it sends no parts, what is missing is read out of the whole.
+        // An origin without parts sends the whole, and what is missing is taken out of it.
         got.extend(read(&mut client, LENGTH - got.len()));
         assert!(got == body);
         assert!(origin.count("/x") > before, "nothing was damaged");
@@ -251,7 +251,7 @@ fn who_comes_late_to_a_body_beyond_memory_reads_the_volume_and_asks_nobody() {
     assert_eq!(starts(&origin, "/x"), [0]);
 }
 
-/// Reads until nothing more comes for a while; how many bytes that were.
+/// Reads until nothing more comes for a while. Returns the number of bytes.
 fn read_all(client: &mut Client) -> usize {
     let mut count = 0;
     loop {
@@ -320,7 +320,7 @@ fn what_was_found_damaged_is_sent_whole_and_stored_anew() {
     assert!((0..4).all(|number| get(&weir, number).is_hit()));
 }
 
-/// A Weir that has the first two thirds of `/x` in memory, which broke off.
+/// A Weir that has the first two thirds of `/x` in memory; its transfer broke off.
 fn broken_off(origin: &Origin, body: &[u8], more: &str) -> Weir {
     let first = Resource::new(body).etag("\"1\"").header("Cache-Control", more);
     origin.put("/x", first.fault(Fault::Truncate(body.len() / 3 * 2)));
@@ -352,8 +352,8 @@ fn a_part_that_was_confirmed_is_sent_whole_by_an_origin_without_ranges() {
     assert!(weir.get("/x").body == body);
 }
 
-/// The version is known and the head has gone out when the origin breaks off; from then on it sends no parts
-/// any more.
+/// The version is known and the head was sent when the origin breaks off. From then on the origin sends no
+/// parts.
 fn stops_sending_parts(newer: Option<&[u8]>) -> (Vec<u8>, Result<Response, Trouble>) {
     let (origin, body) = (Origin::start(), pattern(9, 6_000_000));
     let first = Resource::fresh(&body).etag("\"1\"").fault(Fault::Truncate(1_000_000));

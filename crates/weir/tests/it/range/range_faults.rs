@@ -1,5 +1,5 @@
-//! Transfers of parts that get into each other's way: what one leaves undone another brings, and nobody waits
-//! in vain.
+//! Transfers of parts that meet one another: what one leaves undone another completes, and no reader waits in
+//! vain.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! One client's odd request, or one odd answer of the origin, among the ranges of others: what these have
-//! stays, and what they ask for is kept as ever.
+//! One client's odd request, or one odd answer of the origin, among other clients' ranges: what these have
+//! stays, and what they request is stored as ever.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,10 +10,10 @@ use crate::counted::part;
 use crate::house::before;
 
 const LENGTH: usize = 6_000_000;
-/// Another client's field, which this origin obeys although it is in no key and in no `Vary`.
+/// Another client's field, which this origin obeys although it is in no key and no `Vary`.
 const ODD: &str = "X-Odd";
 
-/// An origin of `/x` that answers whoever sends the odd field as the field says.
+/// An origin of `/x` that obeys the odd field.
 fn origin(body: &[u8]) -> Origin {
     let (origin, plain) = (Origin::start(), Resource::fresh(body).etag("\"1\"").ranges());
     origin.on("/x", move |exchange| match exchange.request.header(ODD).as_deref() {
@@ -47,7 +47,7 @@ fn a_response_to_one_client_alone_does_not_keep_the_ranges_of_others_out() {
         let weir = before(&origin);
         weir.get_with("/x", &[(ODD, odd)]);
         ten(&weir, &body, 2_200_000);
-        // The first may have passed, which has shown that there is nothing against storing.
+        // The first request may have bypassed the cache, which has shown that the response may be stored.
         ten(&weir, &body, 2_200_000);
         until("it is a hit", || ten(&weir, &body, 2_200_000).is_hit());
         weir.get_with("/x", &[(ODD, odd)]);
@@ -64,7 +64,7 @@ fn a_range_of_who_is_authenticated_does_not_keep_those_of_others_out() {
         let own = ranged(&weir, 2_200_000, &[("Authorization", "Basic YTpi")]);
         assert!(own.status() == 206 && !own.is_hit());
     }
-    // He asks past the cache once it is known that he has to.
+    // The client bypasses the cache once it is known that it must.
     assert_eq!(origin.count("/x"), 4);
     ten(&weir, &body, 2_200_000);
     until("it is a hit", || ten(&weir, &body, 2_200_000).is_hit());

@@ -1,5 +1,5 @@
-//! Ranges of what is held: one, several, those that are not answered, and on which condition (RFC 9110
-//! §13.1.5, §14).
+//! Ranges of stored responses: one, several, those that are not answered, and conditions (RFC 9110 §13.1.5,
+//! §14).
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ const LENGTH: usize = 10_000;
 const VOLUME: &str =
     "[cache]\nmemory = \"16MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"";
 
-/// A Weir that holds `/x`, and what `/x` is.
+/// A Weir that has stored `/x`, and the body of `/x`.
 fn holding(resource: impl FnOnce(&[u8]) -> Resource) -> (Origin, Weir, Vec<u8>) {
     let (origin, body) = (Origin::start(), pattern(3, LENGTH));
     origin.put("/x", resource(&body));
@@ -34,8 +34,8 @@ fn ask(weir: &Weir, target: &str, range: &str) -> Client {
     client
 }
 
-/// Where each part of a `multipart/byteranges` begins and ends; every byte of the message is looked at, and
-/// those of the parts are compared with the whole body.
+/// Where each part of a `multipart/byteranges` begins and ends. Checks every byte of the message, and
+/// compares the parts with the whole body.
 fn parts(found: &Response, body: &[u8], content_type: Option<&str>) -> Vec<(usize, usize)> {
     assert_eq!((found.status(), found.header("content-range")), (206, None), "{}", found.cache_status());
     let whole_type = found.header("content-type").unwrap();
@@ -199,7 +199,7 @@ fn if_range_lets_a_range_stand_only_by_a_strong_validator() {
 fn if_range_never_stands_by_a_weak_validator() {
     for resource in [
         |body: &[u8]| Resource::fresh(body).etag("W/\"1\""),
-        // Changed within the second in which it was sent.
+        // It changed within the second in which it was sent.
         |body: &[u8]| Resource::fresh(body).modified_as_it_is_sent(),
         |body: &[u8]| Resource::fresh(body),
     ] {
@@ -233,7 +233,7 @@ fn head_knows_no_ranges() {
         assert_eq!((found.status(), found.header("content-range")), (200, None), "{range}");
         assert_eq!(found.header("content-length").as_deref(), Some("10000"));
         assert_eq!(found.header("content-type").as_deref(), Some("text/x-bytes"));
-        // The connection is good for another request.
+        // The connection can take another request.
         let status = client.get("localhost", "/x", &[("Range", range)]).status();
         assert_eq!(status, if range == "bytes=10000-" { 416 } else { 206 });
     }
@@ -334,10 +334,10 @@ fn several_ranges_of_a_part_cost_its_gaps_alone() {
     let (origin, body) = (Origin::start(), pattern(9, LENGTH));
     origin.put("/x", tagged(&body).ranges().fault(Fault::Truncate(2_000_000)));
     let weir = house(&[&origin]).start();
-    // What came before it broke off is kept.
+    // What came before it broke off is stored.
     assert!(begin(&weir, "/x").recv().is_err());
     origin.put("/x", tagged(&body).ranges());
-    // What was asked for on behalf of the one that was cut comes first.
+    // What was fetched for the request that was cut comes first.
     until("nothing more is asked for", || {
         let before = origin.count("/x");
         std::thread::sleep(Duration::from_millis(300));
@@ -358,7 +358,7 @@ fn several_ranges_of_a_part_cost_its_gaps_alone() {
         asked(before)
     );
     let now = origin.count("/x");
-    // It is held by now.
+    // It is stored by now.
     let found = ranged(&weir, "/x", "bytes=9000000-9099999,500-599");
     assert_eq!(parts(&found, &body, Some("text/x-bytes")), [(9_000_000, 9_099_999), (500, 599)]);
     assert!(found.is_hit(), "{}", found.cache_status());
@@ -375,7 +375,7 @@ fn a_part_whose_origin_has_changed_is_not_sent_in_parts_of_two_versions() {
     let weir = house(&[&origin]).start();
     assert!(begin(&weir, "/x").recv().is_err());
     origin.put("/x", tagged(&newer).etag("\"2\"").ranges());
-    // The first part is held, the second is not.
+    // The first part is stored, the second is not.
     let found = ranged(&weir, "/x", "bytes=0-99,11000000-11000099");
     assert_eq!(found.header("etag").as_deref(), Some("\"2\""));
     match found.status() {
@@ -400,14 +400,14 @@ fn parts_ahead_of_a_running_fill_are_waited_for() {
     assert_eq!(origin.count("/x"), 1);
 }
 
-/// Asks for the whole.
+/// Requests the whole.
 fn begin(weir: &Weir, path: &str) -> Client {
     let mut client = weir.client();
     client.send_get("localhost", path, &[]);
     client
 }
 
-/// Reads so many bytes of a body.
+/// Reads `count` bytes of a body.
 fn drain(client: &mut Client, count: usize) {
     let mut left = count;
     while left > 0 {
@@ -452,7 +452,7 @@ fn a_part_without_a_validator_may_be_kept_by_itself() {
     assert!(within.body == body[310_000..320_000] && within.is_hit(), "{}", within.cache_status());
     assert_eq!(within.header("content-range").as_deref(), Some("bytes 310000-319999/900000"));
     assert_eq!(origin.count("/x"), 1);
-    // What goes beyond it is of another version, and takes its place.
+    // What lies beyond belongs to another version and replaces it.
     assert!(ranged(&weir, "/x", "bytes=390000-409999").body == newer[390_000..410_000]);
     let before = ranged(&weir, "/x", "bytes=310000-319999");
     assert!(before.body == newer[310_000..320_000], "{}", before.cache_status());
@@ -463,7 +463,7 @@ fn a_part_without_a_validator_may_be_kept_by_itself() {
 #[test]
 fn a_200_says_that_ranges_of_it_are_answered_whatever_was_asked_for_first() {
     let (origin, body) = (Origin::start(), pattern(5, 300_000));
-    // nginx says so in its 200s and not in its 206s; some say `none` and some nothing.
+    // nginx says so in its 200s and not in its 206s. Some origins say `none` and some nothing.
     let paths = ["/first", "/none", "/nothing", "/missing"];
     let whole = body.clone();
     origin.otherwise(move |exchange| {

@@ -14,7 +14,7 @@ fn on_disk(origin: &Origin, memory: &str, size: &str) -> House {
         .more(&format!("[cache]\nmemory = \"{memory}\"\nadmission = \"always\"\n{VOLUME}size = \"{size}\""))
 }
 
-/// Bytes that name their object, version and place.
+/// Bytes that name their object, version and position.
 fn body(name: &str, length: usize) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(length + 32);
     while bytes.len() < length {
@@ -34,7 +34,7 @@ fn volume(weir: &Weir) -> PathBuf {
     weir.folder().join("volume")
 }
 
-/// Bytes that all files in a folder take.
+/// The bytes of all files in a folder.
 fn size_of(folder: &Path) -> u64 {
     std::fs::read_dir(folder).map_or(0, |entries| {
         entries
@@ -48,7 +48,7 @@ fn size_of(folder: &Path) -> u64 {
     })
 }
 
-/// Waits until everything that was stored so far is durable.
+/// Waits until everything stored so far is durable.
 fn settle() {
     std::thread::sleep(Duration::from_millis(1500));
 }
@@ -146,8 +146,8 @@ fn bits_that_flipped_while_weir_was_down_are_a_miss() {
     for _ in 0..3 {
         for (length, body) in lengths.iter().zip(&bodies) {
             let path = format!("/{length}");
-            // A large body may break off where its first part was sound; it never ends clean, and the next
-            // one is whole.
+            // A large body may break off after its first sound part. It never ends cleanly, and the next one
+            // is whole.
             let mut client = weir.client();
             client.send_get("localhost", &path, &[]);
             if let Ok(found) = client.recv() {
@@ -272,7 +272,7 @@ fn a_folder_that_cannot_be_used_is_a_sentence_and_not_a_zero() {
     );
 }
 
-/// So many objects: `WEIR_DISK_VARIANTS`, else some.
+/// The number of variants: `WEIR_DISK_VARIANTS`, or some.
 fn variants() -> usize {
     std::env::var("WEIR_DISK_VARIANTS").map_or(3000, |text| text.parse().unwrap())
 }

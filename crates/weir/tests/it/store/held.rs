@@ -1,5 +1,5 @@
-//! What is held: counted by the test itself, by the origin's requests, by the volume's books and by a recount
-//! of all records.
+//! Compares what is stored by four counts: the test's own, the origin's requests, the volume's books, and a
+//! recount of all records.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use weir_testkit::{Origin, Resource, Weir, until};
 
 use crate::house::{House, house};
 
-/// A site for every host, of these lines, and one of its own; a volume of that size.
+/// A site for every host with these lines, a second site, and a volume of this size.
 fn two_sites(origin: &Origin, lines: &str, size: &str) -> House {
     let other = "[[site]]\nhosts = [\"other.test\"]\nupstream = \"main\"\n";
     let volume = format!("[[cache.volume]]\npath = \"{{folder}}/volume\"\nsize = \"{size}\"\n");
@@ -36,7 +36,7 @@ fn verified(weir: &Weir) -> (u64, u64) {
     (found["objects"].as_u64().unwrap(), found["body_bytes"].as_u64().unwrap())
 }
 
-/// What of a site is on the volume: path and bytes of the body, by `weir list`.
+/// A site's objects on the volume, with path and bytes, by `weir list`.
 fn listed(weir: &Weir, site: &str) -> BTreeMap<String, u64> {
     let output = weir.command(&["list", "--json", "--limit", "10000", "--site", site]);
     assert_eq!(output.code, Some(0), "{output:?}");
@@ -49,7 +49,7 @@ fn listed(weir: &Weir, site: &str) -> BTreeMap<String, u64> {
         .collect()
 }
 
-/// What the volume's books say of a site: objects and bytes, by `weir sites`.
+/// The volume's count for a site: objects and bytes, by `weir sites`.
 fn booked(weir: &Weir, site: &str) -> (u64, u64) {
     let output = weir.command(&["sites", "--json"]);
     let all: Value = serde_json::from_str(&output.stdout).unwrap();
@@ -58,7 +58,7 @@ fn booked(weir: &Weir, site: &str) -> (u64, u64) {
     (volume["objects"].as_u64().unwrap_or(0), volume["bytes"].as_u64().unwrap_or(0))
 }
 
-/// Waits until what was stored so far is on the volume and durable.
+/// Waits until everything stored so far is on the volume and durable.
 fn settle(weir: &Weir) {
     until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
     let written = || weir.metric("weir_volume_written_body_bytes_total");
@@ -76,7 +76,7 @@ fn restart(weir: &mut Weir, signal: &str) {
     weir.start_again();
 }
 
-/// The bytes that the origin was asked for in ranges of a path.
+/// The bytes of a path that the origin was asked for in ranges.
 fn asked_in_ranges(origin: &Origin, path: &str) -> u64 {
     let of = |range: String| {
         let (first, last) = range.strip_prefix("bytes=").unwrap().split_once('-').unwrap();
@@ -108,14 +108,14 @@ fn what_is_held_is_what_was_stored_through_purges_expiry_and_restarts() {
     assert!((100_001..8 << 20).contains(&part), "{part}");
     let one_site: u64 = lengths.iter().map(|length| *length as u64).sum();
     assert_eq!(verified(&weir), (16, 2 * one_site + 5000 + part));
-    // What has expired is held until it is replaced or makes room; replaced it counts once.
+    // An expired object counts until it is replaced or evicted; a replaced one counts once.
     assert_eq!(weir.get("/soon").body.len(), 5000);
     put(&origin, "/soon", 6000, 1);
     std::thread::sleep(Duration::from_millis(1500));
     until("the new one has come", || weir.get("/soon").body.len() == 6000);
     settle(&weir);
     assert_eq!(verified(&weir), (16, 2 * one_site + 6000 + part));
-    // What is purged leaves with the sweep.
+    // A purged object leaves with the sweep.
     let url = "http://other.test/6";
     assert_eq!(weir.command(&["purge", url]).code, Some(0));
     until("it has left the volume", || weir.metric("weir_volume_objects") == Some(15.0));
@@ -163,7 +163,7 @@ fn the_books_agree_with_the_records_after_kills_under_load() {
     }
 }
 
-/// One request on a connection of its own; `None` where nobody answers any more.
+/// Sends a request on a connection of its own. `None` if nobody answers any more.
 fn ask(address: std::net::SocketAddr, path: &str, host: &str) -> Option<()> {
     use std::io::{Read, Write};
     let mut stream = std::net::TcpStream::connect(address).ok()?;
@@ -213,7 +213,7 @@ fn a_site_stays_under_its_quota_and_takes_nothing_from_another() {
     assert_eq!(50 - oldest, left.len() as u32, "the oldest went first: {left:?}");
     let (objects, held) = verified(&weir);
     assert_eq!((objects, held), (50 + left.len() as u64, 5_000_000 + bytes(&weir, "*")));
-    // A reload changes it.
+    // A reload changes the quota.
     let reload = |weir: &Weir, lines: &str| {
         weir.rewrite_config(&two_sites(&origin, lines, "128MiB").text());
         assert_eq!(weir.reload().code, Some(0));

@@ -1,4 +1,4 @@
-//! What has no place in the state folder.
+//! Foreign things in the state folder.
 
 use std::path::Path;
 use std::process::Command;
@@ -61,7 +61,7 @@ fn a_pipe_in_the_place_of_a_file_is_said_and_not_waited_for() {
         std::fs::remove_file(&path).unwrap();
         std::fs::rename(&kept, &path).unwrap();
     }
-    // What only costs by being lost is gone on without.
+    // What costs nothing but itself when it is lost is done without.
     for entry in std::fs::read_dir(weir.state()).unwrap().map(Result::unwrap) {
         let name = entry.file_name().into_string().unwrap();
         if name == "frequencies" || name.starts_with("written-") {

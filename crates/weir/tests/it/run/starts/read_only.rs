@@ -36,9 +36,9 @@ fn a_drive_that_is_read_only_at_the_start_serves_what_it_has() {
         weir.wait(std::time::Duration::from_secs(30)).unwrap();
     }
     weir.start_again();
-    // What is new comes from the origin, whole, and memory keeps it.
+    // New content comes from the origin, whole, and memory keeps it.
     assert_eq!(weir.get("/20").body, body(20));
-    // A purge concerns what it serves, then and at every later start.
+    // A purge concerns what the drive serves, then and at every later start.
     origin.put("/3", Resource::fresh("another").header("Cache-Control", "max-age=3600").etag("\"2\""));
     purge(&weir, "/3");
     assert_eq!(weir.get("/3").text(), "another");
@@ -52,7 +52,7 @@ fn a_drive_that_is_read_only_at_the_start_serves_what_it_has() {
     }
     weir.start_again();
     assert_eq!(told(&weir, "volume")["state"], "read-only");
-    // It stores again once it can be written, without a restart.
+    // It stores again once the drive can be written, without a restart.
     drive.unseal();
     until("it is opened again", || told(&weir, "volume")["state"] == "up");
     assert_eq!(weir.get("/3").text(), "another");
@@ -76,7 +76,7 @@ fn a_file_system_that_has_shut_itself_after_an_error_is_served_from() {
     drive.turn_read_only();
     weir.start_again();
     assert_eq!(hits(&weir, 20), 20);
-    // It does not say of itself that it cannot be written, and is not tried again all the time.
+    // The file system does not report that it cannot be written. Weir does not try again all the time.
     std::thread::sleep(std::time::Duration::from_secs(2));
     let volume = told(&weir, "volume");
     assert_eq!(volume["state"], "read-only", "{volume}");

@@ -7,7 +7,7 @@ use crate::house::{house, setup};
 
 const COPIES: [&str; 2] = ["superblock", "superblock-2"];
 
-/// In front of two volumes, `one` and `other`, and next to no memory.
+/// A config with two volumes, `one` and `other`, and next to no memory.
 fn text(origin: &Origin) -> String {
     let volume = |name| format!("[[cache.volume]]\npath = \"{{folder}}/{name}\"\nsize = \"32MiB\"\n");
     let volumes = [volume("one"), volume("other")].concat();
@@ -61,7 +61,7 @@ fn a_volume_without_a_sound_superblock_is_that_drives_trouble_only() {
         assert_eq!(told(&weir, "other")["state"], "up");
         assert!(hits(&weir, 20) >= on_other, "what the other volume has is served");
     }
-    // What it says is done.
+    // Following the message's advice helps.
     std::fs::rename(&folder, weir.folder().join("away")).unwrap();
     until("a volume is made in its place", || told(&weir, "one")["state"] == "up");
 }

@@ -1,5 +1,4 @@
-//! The volumes go from one process to the next: what is there is found by the new one, and what was purged is
-//! not.
+//! The volumes move from one process to the next: the new one finds what is stored, and not what was purged.
 
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ pub(super) fn await_volume(weir: &Weir) {
     });
 }
 
-/// Fills the cache with some objects and waits until they lie on the volume.
+/// Stores some objects and waits until they are on the volume.
 pub(super) fn filled(origin: &Origin, weir: &Weir) -> Vec<String> {
     let paths: Vec<String> = (0..30).map(|number| format!("/kept/{number}")).collect();
     for (number, path) in paths.iter().enumerate() {
@@ -120,7 +119,7 @@ fn what_the_new_process_fetched_before_it_had_the_volume_outlives_a_kill() {
         let objects = listed["objects"].as_array().unwrap();
         objects.len() == hot.len() && objects.iter().all(|object| object["volume"] == true)
     });
-    // What was handed to the volume is on the drive after a moment.
+    // What the volume got is on the drive after a moment.
     std::thread::sleep(Duration::from_millis(1500));
     let pid = weir.main_pid().to_string();
     assert!(std::process::Command::new("kill").args(["-KILL", &pid]).status().unwrap().success());
@@ -141,7 +140,7 @@ fn a_reader_of_the_volume_gets_its_bytes_from_the_old_process() {
     weir.restart();
     let mut reader = weir.client();
     reader.send_get("x", "/film", &[]);
-    // Its kernel's buffers take some; the rest is read when the old process has given the volume away.
+    // Its kernel's buffers take some. The rest is read after the old process has released the volume.
     std::thread::sleep(Duration::from_millis(300));
     upgraded(&mut weir, &[]);
     await_volume(&weir);
