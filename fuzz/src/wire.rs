@@ -46,7 +46,7 @@ pub fn chunked_body(data: &[u8]) {
     print::last_chunk(&mut printed, trailers.as_ref());
     let again = content([&printed[..]], printed.len());
     if printed.len() < LIMITS.head_bytes_max {
-        assert_eq!(again, (bytes, Some(Ok(trailers))), "printed anew");
+        assert_eq!(again, (bytes, Some(Ok(trailers))), "printed again");
     }
 }
 
@@ -108,7 +108,7 @@ fn check_request(head: &RequestHead) {
     let again = RequestReader::new(roomy).read(&mut buf);
     let Ok(Some(again)) = again else { panic!("printed again it is {again:?}: {}", printed.escape_ascii()) };
     let again = RequestHead { head_bytes: head.head_bytes, ..again };
-    assert_eq!(format!("{again:?}"), format!("{head:?}"), "printed anew");
+    assert_eq!(format!("{again:?}"), format!("{head:?}"), "printed again");
 }
 
 /// All heads up to the first malformed one, each as text.
@@ -153,7 +153,7 @@ fn check_response(head: &ResponseHead, to: &Method) {
     let again = ResponseReader::new(Limits::origin()).read(&mut buf, to);
     let Ok(Some(again)) = again else { panic!("printed again it is {again:?}: {}", printed.escape_ascii()) };
     let again = ResponseHead { head_bytes: head.head_bytes, ..again };
-    assert_eq!(format!("{again:?}"), format!("{head:?}"), "printed anew");
+    assert_eq!(format!("{again:?}"), format!("{head:?}"), "printed again");
 }
 
 /// Chunked content: its bytes, and its end if it came to one.

@@ -35,7 +35,8 @@ struct Outcome {
 /// The table of all traces and policies, as Markdown.
 pub(crate) fn table(seed: u64) -> String {
     let mut text = String::from(
-        "| trace | LRU | FIFO | S3-FIFO | SIEVE | W-TinyLFU | Weir always | Weir auto | Weir second | Weir auto, budget | written: always | auto | second | auto, budget |\n\
+        "| trace | LRU | FIFO | S3-FIFO | SIEVE | W-TinyLFU | Weir always | Weir auto | Weir second | Weir \
+        auto, budget | written: always | auto | second | auto, budget |\n\
          |---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n",
     );
     for trace in traces::all(seed) {
@@ -79,7 +80,8 @@ pub(crate) fn table(seed: u64) -> String {
 pub(crate) fn real_table(seed: u64, folder: &Path) -> anyhow::Result<String> {
     let modes = [AdmissionMode::Always, AdmissionMode::Auto, AdmissionMode::Second];
     let mut text = String::from(
-        "| trace | LRU | always | auto | second | written: always | auto | second |\n|---|---|---|---|---|---|---|---|\n",
+        "| trace | LRU | always | auto | second | written: always | auto | second |\n\
+        |---|---|---|---|---|---|---|---|\n",
     );
     for trace in traces::all(seed) {
         let mut lru = Lru::new(trace.cache_bytes);

@@ -38,7 +38,9 @@ fn rules() -> impl Strategy<Value = CacheRules> {
 proptest! {
     /// What is stale stays stale.
     #[test]
-    fn staleness_only_grows(control in directives(), rules in rules(), first in 0_u64..300, more in 0_u64..300) {
+    fn staleness_only_grows(
+        control in directives(), rules in rules(), first in 0_u64..300, more in 0_u64..300,
+    ) {
         let response = format!("cache-control: {control}\netag: \"a\"");
         let Ok(storable) = judged("", 200, &response, &rules) else { return Ok(()) };
         let stored = storable.into_stored();
@@ -53,7 +55,9 @@ proptest! {
     /// Adding no-store or private never makes a response storable. What nothing overrules makes it not
     /// storable.
     #[test]
-    fn forbidding_never_permits(control in directives(), rules in rules(), status in 200_u16..600, private in any::<bool>()) {
+    fn forbidding_never_permits(
+        control in directives(), rules in rules(), status in 200_u16..600, private in any::<bool>(),
+    ) {
         let word = if private { "private" } else { "no-store" };
         let before = judged("", status, &format!("cache-control: {control}\netag: \"a\""), &rules);
         let after = judged("", status, &format!("cache-control: {control}, {word}\netag: \"a\""), &rules);

@@ -133,7 +133,8 @@ fn search(rows: &dyn Rows) {
 fn rows_of(object: u64) -> [(Vec<u8>, Vec<u8>); 2] {
     let mixed = object.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29);
     let url = format!(
-        "https://www.site-{:02}.example/catalogue/section-{:03}/articles/2026/11/item-{:016x}.html?page={}&sort=price",
+        "https://www.site-{:02}.example/catalogue/section-{:03}/articles/2026/11/item-{:016x}.html\
+         ?page={}&sort=price",
         mixed % 50,
         mixed / 50 % 400,
         mixed,

@@ -29,7 +29,8 @@ pub enum StressError {
     },
     /// The target is another machine, and the caller does not claim it.
     #[error(
-        "`{0}` is not this machine; loading other people's servers is an attack: if it is yours, add --i-own-this-host"
+        "`{0}` is not this machine; loading other people's servers is an attack: if it is yours, add \
+        --i-own-this-host"
     )]
     Foreign(String),
     /// A header without the form of one.

@@ -169,7 +169,8 @@ fn every_way_of_framing_is_followed() {
     let bodies: [(&'static str, bool); 5] = [
         ("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello", false),
         (
-            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\nA: b\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;x=y\r\nhe\r\n3\r\nllo\r\n0\r\nA: b\r\n\
+            \r\n",
             false,
         ),
         ("HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nhello", true),
@@ -239,7 +240,8 @@ fn ranges(shift: u64) -> SocketAddr {
         let mut body = vec![0; (end - start) as usize];
         offsets::fill(start + shift, &mut body);
         let head = format!(
-            "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {start}-{}/10000\r\nContent-Length: {}\r\n\r\n",
+            "HTTP/1.1 206 Partial Content\r\nContent-Range: bytes {start}-{}/10000\r\nContent-Length: {}\r\n\
+            \r\n",
             end - 1,
             body.len()
         );

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::circles::circles;
 use super::parameters;
-use super::ratchet::{CIRCLES, Counts, PARAMETERS, WORDS};
+use super::ratchet::{CIRCLES, Counts, PARAMETERS, WIDTHS, WORDS};
 use super::source::{Offence, Source, without_comment};
 use super::syntax::{Import as FileImport, Tree};
 use super::{indexes, judge, rooms, root, rules, wording};
@@ -256,6 +256,26 @@ fn avoided_words_are_found_as_words() {
 }
 
 #[test]
+fn one_more_avoided_word_offends() {
+    let source = |path: &str, text: &str| Source { path: path.to_owned(), text: text.to_owned() };
+    let judge = wording::avoided(&root()).unwrap();
+    let list = std::fs::read_to_string(root().join("xtask/avoided-words.txt")).unwrap();
+    let words = wording::words(&list);
+    assert!(words.len() >= 12 && words.iter().all(|word| judge(&source("a/b/c.rs", ""), word) > 0));
+    let sources = [
+        source("crates/a/src/b.rs", "// Begins anew.\nfn heir() {}\nfn their() {}\n"),
+        source("docs/guide/c.md", "Whoever asks.\n"),
+        source("STYLE.md", "not \"anew\"\n"),
+    ];
+    let found = wording::by_folder(&sources, &judge);
+    assert_eq!((found["crates/a"], found["docs/guide"], found["STYLE.md"]), (2, 1, 0));
+    let table = |number: usize| Counts::from([("crates/a".to_owned(), number), ("docs/guide".to_owned(), 1)]);
+    assert!(WORDS.judge(&table(2), &found).is_empty());
+    let offences: Vec<_> = WORDS.judge(&table(1), &found).iter().map(ToString::to_string).collect();
+    assert!(offences.len() == 1 && offences[0].contains("crates/a has 2, at most 1"), "{offences:?}");
+}
+
+#[test]
 fn wide_lines_are_counted_by_folder() {
     let source = |path: &str, text: String| Source { path: path.to_owned(), text };
     let line = |width: usize| "ä".repeat(width);
@@ -270,6 +290,8 @@ fn wide_lines_are_counted_by_folder() {
     assert_eq!(wording::places(&sources, &wording::wide(), "crates/a").len(), 2);
     let above: Vec<_> = found.iter().filter(|(_, n)| **n > 0).map(|(name, n)| (name.as_str(), *n)).collect();
     assert_eq!(above, [("crates/a", 2), ("docs/c", 1), ("e.md", 1)]);
+    assert_eq!(WIDTHS.judge(&Counts::new(), &found).len(), 3);
+    assert!(WIDTHS.judge(&found, &found).is_empty());
 }
 
 #[test]

@@ -177,7 +177,7 @@ impl CrashDisk {
         self.state.lock().syncs
     }
 
-    /// Replaces or removes a file, durably, without the knowledge of those who have it open.
+    /// Replaces or removes a file, durably, behind the back of its open handles.
     pub fn put(&self, path: &str, bytes: Option<&[u8]>) {
         let mut state = self.state.lock();
         state.names.remove(path);

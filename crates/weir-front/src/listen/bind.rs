@@ -67,7 +67,8 @@ impl Bound {
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// A running program has the port or the socket's file.
-    #[error("cannot listen on {0}: another program already does; stop it or choose another address ({hint})", hint = who_hint(.0))]
+    #[error("cannot listen on {0}: another program already does; stop it or choose another address \
+    ({hint})", hint = who_hint(.0))]
     Occupied(Address),
     /// A port below 1024 without the right to it, or a folder that is not writable.
     #[error("cannot listen on {0}: not permitted; {hint}", hint = permission_hint(.0))]
@@ -76,7 +77,8 @@ pub enum BindError {
     #[error("cannot listen on {0}: this machine has no such address; `ip address` shows those it has")]
     NoSuchAddress(Address),
     /// Something that is no socket lies at the path.
-    #[error("cannot listen on unix:{path}: a file that is no socket lies there; remove it or choose another path", path = .0.display())]
+    #[error("cannot listen on unix:{path}: a file that is no socket lies there; remove it or choose another \
+    path", path = .0.display())]
     NotASocket(PathBuf),
     /// The folder of the path does not exist.
     #[error("cannot listen on unix:{path}: its folder does not exist; make it first", path = .0.display())]

@@ -83,7 +83,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_is_a_queue_from_which_any_may_leave(moves in proptest::collection::vec((0u64..8, 0u8..3), 0..200)) {
+        fn any_connection_may_leave_the_queue(moves in proptest::collection::vec((0u64..8, 0u8..3), 0..200)) {
             let (mut idle, mut slots) = (Idle::default(), HashMap::new());
             let mut model: VecDeque<u64> = VecDeque::new();
             for (connection, what) in moves {

@@ -358,7 +358,8 @@ proptest! {
     #[test]
     fn any_split_of_a_header_gives_the_same(header in any_header(), rest in any::<[u8; 8]>()) {
         let whole = parse(&[&header[..], &rest].concat());
-        let complete = matches!(whole, Ok(Parsed::Complete { header_bytes, .. }) if header_bytes == header.len());
+        let length = header.len();
+        let complete = matches!(whole, Ok(Parsed::Complete { header_bytes, .. }) if header_bytes == length);
         prop_assert!(complete, "{whole:?}");
         for cut in 0..header.len() {
             prop_assert_eq!(parse(&header[..cut]), Ok(Parsed::Incomplete));

@@ -159,7 +159,8 @@ proptest! {
     /// A no-store on a line of its own counts, whatever stands around it.
     #[test]
     fn no_store_is_never_hidden(before in "[a-z=\", ;0-9\\\\]{0,30}", after in "[a-z=\", ;0-9]{0,30}") {
-        let headers = fields(&format!("cache-control: {before}x\ncache-control: no-store\ncache-control: x{after}"));
+        let headers = fields(&format!("cache-control: {before}x\ncache-control: no-store\n\
+        cache-control: x{after}"));
         prop_assert!(ResponseControl::read(&headers).has(Directives::NO_STORE));
     }
 }

@@ -204,7 +204,8 @@ proptest! {
             // A set that overlaps or is scattered may be answered whole; no other may.
             Wanted::All => {
                 let lengths = set.iter().filter(|(first, _)| *first < LENGTH);
-                let lengths: Vec<u64> = lengths.map(|(first, last)| last.min(&(LENGTH - 1)) - first + 1).collect();
+                let length = |(first, last): &(u64, u64)| last.min(&(LENGTH - 1)) - first + 1;
+                let lengths: Vec<u64> = lengths.map(length).collect();
                 let sum: u64 = lengths.iter().sum();
                 let overlap = sum > asked.iter().filter(|is_asked| **is_asked).count() as u64;
                 let scattered = lengths.iter().filter(|length| **length < PART_BYTES).count() > 8;
@@ -238,7 +239,9 @@ proptest! {
             prop_assert!(b.start - a.end >= PART_BYTES);
         }
         // In the order in which each part was first requested.
-        let first_asked = |part: &Interval| set.iter().position(|(first, _)| (part.start..part.end).contains(first));
+        let first_asked = |part: &Interval| {
+                    set.iter().position(|(first, _)| (part.start..part.end).contains(first))
+                };
         let order: Vec<_> = got.iter().map(first_asked).collect();
         prop_assert!(order.is_sorted() && order.iter().all(Option::is_some));
     }

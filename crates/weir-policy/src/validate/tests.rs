@@ -25,7 +25,8 @@ fn asks_about_what_is_selected() {
         let said = |name: &str| asked.get(name).map(|value| value.to_str().unwrap());
         assert_eq!((said("if-none-match"), said("if-modified-since")), (tag, date), "{held}");
     }
-    let client = "if-none-match: \"x\"\nif-modified-since: x\nif-match: \"x\"\nif-unmodified-since: x\nif-range: \"x\"\nx: y";
+    let client = "if-none-match: \"x\"\nif-modified-since: x\nif-match: \"x\"\nif-unmodified-since: x\n\
+    if-range: \"x\"\nx: y";
     assert_eq!(sent(None, client).keys().collect::<Vec<_>>(), ["x"]);
 }
 

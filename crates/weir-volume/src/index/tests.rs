@@ -65,7 +65,9 @@ fn acts() -> impl Strategy<Value = Vec<Act>> {
 proptest! {
     #[test]
     fn the_first_entry_is_found_however_they_are_spread(
-        tags in proptest::collection::vec(prop_oneof![any::<u64>(), 0u64..50, u64::MAX - 50..u64::MAX], 0..300),
+        tags in proptest::collection::vec(
+            prop_oneof![any::<u64>(), 0u64..50, u64::MAX - 50..u64::MAX], 0..300,
+        ),
         wanted in prop_oneof![any::<u64>(), 0u64..50, u64::MAX - 50..u64::MAX],
     ) {
         let mut entries = tags;

@@ -94,8 +94,8 @@ impl Books {
         }
     }
 
-    /// Begins to drop a segment: what lies in it counts as held no more. `failed` has what failed removals have
-    /// taken off already.
+    /// Begins to drop a segment: what lies in it counts as held no more. `failed` has what failed removals
+    /// have taken off already.
     pub(crate) fn begin_dropping<'a>(
         &mut self,
         shared: &Shared,
@@ -182,8 +182,8 @@ impl Books {
         }
     }
 
-    /// Ends a count: corrects what differs, and returns for how many owners anything differed. `failed` is as in
-    /// [`Books::begin_dropping`]. No segment is being dropped.
+    /// Ends a count: corrects what differs, and returns for how many owners anything differed. `failed` is as
+    /// in [`Books::begin_dropping`]. No segment is being dropped.
     pub(crate) fn end_recount<'a>(
         &mut self,
         shared: &Shared,

@@ -9,7 +9,7 @@ use crate::index::stocks::Counted;
 use crate::index::{KeyHash, Location, Locations};
 use crate::write::reinsert::Wanted;
 
-/// How many records of a segment are read at most where whoever stores waits for it to go.
+/// The most records of a segment that are read while a store waits for the segment to go.
 const HEADS_AT_ONCE_MAX: usize = 1024;
 
 /// A segment that is on its way out.

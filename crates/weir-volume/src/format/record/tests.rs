@@ -160,10 +160,13 @@ proptest! {
         let place = Place { segment, unit };
         let extents: Vec<ExtentRef> = entries
             .into_iter()
-            .map(|(offset, length, segment, unit)| ExtentRef { offset, length, place: Place { segment, unit } })
+            .map(|(offset, length, segment, unit)| {
+                ExtentRef { offset, length, place: Place { segment, unit } }
+            })
             .collect();
         let given = Header { number, stamp, digest, span, ..header(Kind::Head) };
-        let bytes = describe(given, &Description { key: &key, head: &head, table: Table::Extents(&extents) }, secret, place);
+        let description = Description { key: &key, head: &head, table: Table::Extents(&extents) };
+        let bytes = describe(given, &description, secret, place);
         let read = Described::read(&bytes, secret, place).unwrap();
         prop_assert_eq!((read.key, read.head), (&key[..], &head[..]));
         prop_assert_eq!(read.extents(), extents);

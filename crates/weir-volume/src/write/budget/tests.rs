@@ -39,7 +39,9 @@ proptest! {
 proptest! {
     #[test]
     fn after_a_kill_the_count_is_at_most_a_step_too_large(
-        lives in prop::collection::vec(prop::collection::vec((0u64..3, 1u64..9_000, 0u64..30_000), 0..40), 1..10),
+        lives in prop::collection::vec(
+            prop::collection::vec((0u64..3, 1u64..9_000, 0u64..30_000), 0..40), 1..10,
+        ),
     ) {
         const LIMIT: u64 = 640_000;
         let folder = Folder::new("budget");

@@ -58,7 +58,7 @@ fn no_attack_of_the_table_reaches_a_clean_client() {
 /// A trusted proxy passes on what its clients write.
 #[test]
 fn no_attack_of_the_table_reaches_a_clean_client_behind_a_trusted_proxy() {
-    // The id that a trusted proxy gives a request is meant to appear in the origin's response.
+    // A trusted proxy names a request by this field, in the log of the origin as well.
     attack("", |row| !row.name.contains("X-Request-Id"));
 }
 
@@ -231,7 +231,7 @@ fn a_storm_of_reloads_is_a_handful_of_requests() {
     for client in clients {
         client.join().unwrap();
     }
-    // One request is under way at a time, for as long as the origin takes. So many fit, whoever reloads.
+    // One request is under way at a time, for as long as the origin takes. So many fit, however many clients reload.
     let most = 2 + begun.elapsed().as_millis() / slow.as_millis();
     let asked = origin.count("/x");
     assert!(

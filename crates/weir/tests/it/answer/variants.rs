@@ -49,7 +49,7 @@ fn check_coding(found: &Response, taken: Option<&str>, why: &str) {
 }
 
 const VARY: &[(&str, &str)] = &[("Vary", "Accept-Encoding")];
-const ANEW: &[(&str, &str)] = &[("Cache-Control", "no-cache")];
+const RELOAD: &[(&str, &str)] = &[("Cache-Control", "no-cache")];
 
 #[test]
 fn no_client_gets_a_coding_that_it_does_not_take() {
@@ -59,7 +59,7 @@ fn no_client_gets_a_coding_that_it_does_not_take() {
     for (at, first) in TAKEN.into_iter().enumerate() {
         for (other, second) in TAKEN.into_iter().enumerate() {
             let path = format!("/{at}-{other}");
-            for more in [&[][..], &[], ANEW, &[]] {
+            for more in [&[][..], &[], RELOAD, &[]] {
                 for taken in [first, second] {
                     check_coding(&get(&weir, &path, taken, more), taken, &format!("{path} {more:?}"));
                 }
@@ -119,7 +119,7 @@ fn a_304_for_one_client_leaves_the_fields_of_others() {
     get("https://evil.example", &[]);
     assert!(get("https://shop.example", &[]).is_hit());
     // Only one of the two stored variants is named.
-    get("https://evil.example", ANEW);
+    get("https://evil.example", RELOAD);
     assert!(get("https://shop.example", &[]).is_hit());
     assert!(get("https://evil.example", &[]).is_hit());
 }
@@ -153,7 +153,7 @@ fn what_is_coded_varies_whatever_the_origin_forgot() {
     for (at, first) in TAKEN.into_iter().enumerate() {
         for (other, second) in TAKEN.into_iter().enumerate() {
             let path = format!("/{at}-{other}");
-            for more in [&[][..], &[], ANEW, &[]] {
+            for more in [&[][..], &[], RELOAD, &[]] {
                 for taken in [first, second] {
                     let found = get(&weir, &path, taken, more);
                     check_coding(&found, taken, &format!("{path} {more:?}"));
@@ -295,9 +295,12 @@ impl Nginx {
             .map(|kind| format!("{kind}_temp_path {at}/{kind};\n"))
             .collect();
         let text = format!(
-            "daemon off;\nmaster_process off;\nworker_processes 1;\npid {at}/pid;\nerror_log {at}/error.log;\n\
-             events {{ worker_connections 64; }}\nhttp {{\ntypes {{ text/css css; }}\naccess_log off;\n{temporary}\
-             server {{\nlisten 127.0.0.1:{port};\nroot {at}/www;\ngzip on;\ngzip_types text/css;\n{lines}\n}}\n}}\n"
+            "daemon off;\nmaster_process off;\nworker_processes 1;\npid {at}/pid;\n\
+            error_log {at}/error.log;\n\
+             events {{ worker_connections 64; }}\nhttp {{\ntypes {{ text/css css; }}\naccess_log off;\n\
+             {temporary}\
+             server {{\nlisten 127.0.0.1:{port};\nroot {at}/www;\ngzip on;\ngzip_types text/css;\n{lines}\n\
+             }}\n}}\n"
         );
         std::fs::write(folder.join("nginx.conf"), text).unwrap();
         let mut command = Command::new(program);
@@ -338,7 +341,7 @@ fn check_pairs(weir: &Weir) {
     for (at, first) in TAKEN.into_iter().enumerate() {
         for (other, second) in TAKEN.into_iter().enumerate() {
             let path = format!("/x.css?{at}-{other}");
-            for more in [&[][..], &[], ANEW, &[]] {
+            for more in [&[][..], &[], RELOAD, &[]] {
                 for taken in [first, second] {
                     let found = get(weir, &path, taken, more);
                     assert_eq!(found.status(), 200);

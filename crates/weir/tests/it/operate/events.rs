@@ -106,7 +106,7 @@ fn a_reload_begins_and_ends_the_telling_and_a_rotation_opens_anew() {
     let file = weir.folder().join("events.json");
     std::fs::rename(&file, weir.folder().join("events.1")).unwrap();
     weir.signal("USR1");
-    until("the file is made anew", || file.exists());
+    until("the file is made again", || file.exists());
     weir.get("/c");
     until("c is told", || has(&weir, "stored", "/c"));
     weir.rewrite_config(&house(&[&origin]).text());

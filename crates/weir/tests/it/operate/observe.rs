@@ -170,7 +170,7 @@ fn usr1_opens_the_log_anew() {
     assert_eq!(lines(&path, 1).len(), 1);
     std::fs::rename(&path, &moved).unwrap();
     weir.signal("USR1");
-    until("the log is opened anew", || path.exists());
+    until("the log is opened again", || path.exists());
     weir.get("/x");
     assert_eq!((lines(&path, 1).len(), lines(&moved, 1).len()), (1, 1));
     assert!(weir.runs());

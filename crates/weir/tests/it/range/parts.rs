@@ -312,7 +312,7 @@ fn what_was_found_damaged_is_sent_whole_and_stored_anew() {
     weir.start_again();
     (0..4).for_each(|number| assert!(get(&weir, number).is_hit()));
     assert!((0..4).all(|number| origin.count(&format!("/{number}")) == 2), "nothing was damaged");
-    until("all is stored anew", || (0..4).all(|number| get(&weir, number).is_hit()));
+    until("all is stored again", || (0..4).all(|number| get(&weir, number).is_hit()));
     until("all is on the volume", || weir.metric("weir_volume_objects") == Some(4.0));
     weir.signal("TERM");
     assert!(weir.wait(Duration::from_secs(30)).is_some());

@@ -1,5 +1,4 @@
-//! The life of an object that a client requested in part: what else of it is fetched, for whom, and how
-//! often.
+//! The life of an object that a client requested in part: what else of it is fetched, why, and how often.
 
 use std::sync::Arc;
 

@@ -8,7 +8,8 @@ use crate::house::{House, house};
 
 fn over(origin: &Origin, cache: &str, volume: &str) -> House {
     house(&[origin]).more(&format!(
-        "[cache]\nmemory = \"32MiB\"\n{cache}\n[[cache.volume]]\npath = \"{{folder}}/volume\"\nsize = \"256MiB\"\n{volume}"
+        "[cache]\nmemory = \"32MiB\"\n{cache}\n[[cache.volume]]\npath = \"{{folder}}/volume\"\n\
+        size = \"256MiB\"\n{volume}"
     ))
 }
 

@@ -292,7 +292,7 @@ fn a_file_system_that_dies_under_load_costs_no_request() {
         shelf.ask(&weir, 0..400);
         told(&weir, "/b")["objects"].as_u64() >= Some(395)
     });
-    assert!(shelf.sent_all() - before < 400, "what was on the other one is not fetched anew");
+    assert!(shelf.sent_all() - before < 400, "what was on the other one is not fetched again");
 }
 
 #[test]

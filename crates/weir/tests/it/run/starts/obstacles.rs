@@ -61,7 +61,7 @@ fn a_pipe_in_the_place_of_a_file_is_said_and_not_waited_for() {
         std::fs::remove_file(&path).unwrap();
         std::fs::rename(&kept, &path).unwrap();
     }
-    // What costs nothing but itself when it is lost is done without.
+    // Weir does without files whose loss harms nothing else.
     for entry in std::fs::read_dir(weir.state()).unwrap().map(Result::unwrap) {
         let name = entry.file_name().into_string().unwrap();
         if name == "frequencies" || name.starts_with("written-") {
