@@ -116,7 +116,7 @@ fn a_clients_condition_does_not_reach_the_fill() {
 }
 
 #[test]
-fn what_may_not_be_stored_is_not() {
+fn responses_that_may_not_be_stored_are_not() {
     let fresh = |name: &str, value: &str| Resource::fresh("x").header(name, value);
     let cases = [
         ("no-store", Resource::new("x").header("Cache-Control", "no-store, max-age=60")),
@@ -140,7 +140,7 @@ fn what_may_not_be_stored_is_not() {
 }
 
 #[test]
-fn authorized_requests_are_stored_only_where_the_response_says_so() {
+fn responses_to_authorized_requests_are_stored_only_if_they_allow_it() {
     let (origin, weir) = one(Resource::fresh("x"));
     twice(&weir, &[("Authorization", "Basic YTpi")]);
     assert_eq!(origin.count("/x"), 2);
@@ -222,7 +222,7 @@ fn ages_add_up() {
 }
 
 #[test]
-fn the_first_member_of_an_age_counts_and_what_is_no_number_is_ignored() {
+fn the_first_member_of_an_age_counts_unless_it_is_no_number() {
     let origin = Origin::start();
     let weir = before(&origin);
     let cases: [(&str, &[&str], Option<u64>); 7] = [
@@ -376,7 +376,7 @@ fn a_range_is_cut_from_the_stored_object() {
 }
 
 #[test]
-fn negative_answers_are_stored_where_they_say_so() {
+fn negative_responses_are_stored_with_an_explicit_lifetime() {
     let (origin, weir) = one(Resource::fresh("gone").status(404));
     let (first, second) = twice(&weir, &[]);
     assert_eq!((first.status(), second.status()), (404, 404));
@@ -442,7 +442,7 @@ fn repeated_fields_survive_the_store() {
 }
 
 #[test]
-fn what_an_origin_reflects_of_a_stripped_field_is_never_seen_by_a_second_client() {
+fn a_reflected_stripped_field_never_reaches_a_second_client() {
     let origin = Origin::start();
     origin.otherwise(|exchange| {
         exchange.body();
@@ -526,7 +526,7 @@ fn the_variants_of_a_key_are_bounded() {
 }
 
 #[test]
-fn what_one_request_is_refused_for_is_for_nobody_else() {
+fn a_refusal_of_one_request_is_not_given_to_others() {
     let origin = Origin::start();
     origin.otherwise(|exchange| {
         let status = exchange.request.path()[1..].parse().unwrap();

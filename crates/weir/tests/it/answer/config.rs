@@ -174,7 +174,7 @@ fn fields_and_cookies_can_be_part_of_the_key() {
 }
 
 #[test]
-fn what_bypasses_is_neither_answered_from_the_cache_nor_stored() {
+fn a_bypassing_request_is_neither_answered_from_the_cache_nor_stored() {
     let origin = echo();
     let site = "[site.bypass]\ncookies = [\"session*\"]\nheaders = [\"X-Preview\"]\npaths = [\"/admin/**\"]";
     let weir = house(&[&origin]).site(site).start();
@@ -228,7 +228,7 @@ fn fields_are_set_and_removed_both_ways() {
 }
 
 #[test]
-fn lifetimes_are_given_overridden_and_told() {
+fn lifetimes_are_set_overridden_and_sent_to_browsers() {
     let origin = Origin::start();
     origin.put("/none", Resource::new("x"));
     origin.put("/short", Resource::new("x").header("Cache-Control", "max-age=0"));

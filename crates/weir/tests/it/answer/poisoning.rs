@@ -57,7 +57,7 @@ fn no_attack_of_the_table_reaches_a_clean_client() {
 
 /// A trusted proxy passes on what its clients write.
 #[test]
-fn no_attack_of_the_table_reaches_a_clean_client_behind_a_trusted_proxy() {
+fn no_attack_of_the_table_passes_a_trusted_proxy() {
     // A trusted proxy names a request by this field, in the log of the origin as well.
     attack("", |row| !row.name.contains("X-Request-Id"));
 }
@@ -119,7 +119,7 @@ fn refusing(status: u16) -> (Origin, Gate) {
 }
 
 #[test]
-fn who_waits_beside_an_odd_request_does_not_get_its_refusal() {
+fn a_request_beside_an_odd_one_does_not_get_its_refusal() {
     for status in [400, 404, 413, 414, 431, 501, 505] {
         let (origin, gate) = refusing(status);
         let weir = before(&origin);
@@ -146,7 +146,7 @@ fn who_waits_beside_an_odd_request_does_not_get_its_refusal() {
 }
 
 #[test]
-fn an_odd_request_does_not_keep_what_follows_out_of_the_cache() {
+fn an_odd_request_does_not_keep_later_responses_out_of_the_cache() {
     for status in [400, 408, 412, 413, 414, 416, 417, 421, 431, 501] {
         let (origin, gate) = refusing(status);
         gate.open();
@@ -176,7 +176,7 @@ fn a_request_that_makes_the_origin_hang_up_is_forgotten_in_a_moment() {
 }
 
 #[test]
-fn who_waits_beside_an_authenticated_request_asks_alone() {
+fn a_request_beside_an_authenticated_one_fetches_by_itself() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let inner = gate.clone();
     origin.on("/x", move |exchange| {
@@ -322,7 +322,7 @@ fn keys_that_differ_in_one_byte_of_eight_thousand_are_two() {
 }
 
 #[test]
-fn what_a_client_gets_for_its_cookie_is_its_own_while_many_ask_at_once() {
+fn responses_by_cookie_stay_apart_while_many_clients_ask_at_once() {
     let origin = Origin::start();
     origin.otherwise(|exchange| {
         let own = exchange.request.header("cookie").unwrap_or_default();

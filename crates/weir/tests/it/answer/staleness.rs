@@ -29,7 +29,7 @@ fn ask(weir: &Weir, target: &str) -> Client {
 }
 
 #[test]
-fn a_slow_revalidation_lets_what_is_stale_out_and_goes_on() {
+fn a_slow_revalidation_sends_the_stale_response_and_goes_on() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let site = "stale = { if_error = \"1h\" }\nrevalidation_wait = \"300ms\"";
     let weir = holding(&origin, &["/x"], site, "");
@@ -47,7 +47,7 @@ fn a_slow_revalidation_lets_what_is_stale_out_and_goes_on() {
 }
 
 #[test]
-fn a_slow_revalidation_is_waited_for_where_nothing_stale_may_go_out() {
+fn a_slow_revalidation_is_waited_for_if_nothing_stale_may_be_sent() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let weir = holding(&origin, &["/x"], "revalidation_wait = \"100ms\"", "");
     origin.put("/x", Resource::fresh("new").etag("\"2\"").head_gate(&gate));
@@ -87,7 +87,7 @@ fn an_origin_that_gave_no_answer_is_not_waited_for_again() {
 }
 
 #[test]
-fn those_who_wait_for_what_says_no_cache_each_ask_whether_it_is_still_good() {
+fn waiting_requests_for_a_no_cache_response_validate_it_each() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let resource = Resource::new("hello").header("Cache-Control", "no-cache").etag("\"1\"");
     origin.put("/x", resource.clone());

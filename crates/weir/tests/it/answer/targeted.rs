@@ -181,7 +181,7 @@ fn interim_responses_come_before_a_miss_and_not_before_a_hit() {
 }
 
 #[test]
-fn what_an_interim_response_says_is_not_stored() {
+fn fields_of_an_interim_response_are_not_stored() {
     const FIELDS: &[(&str, &str)] = &[
         ("Cache-Control", "no-store"),
         ("Set-Cookie", "session=secret"),

@@ -229,7 +229,7 @@ fn an_outage_costs_readers_nothing_and_ends_with_the_first_answer() {
 
 /// The route's window, the origin's, and what is sent two seconds later.
 #[test]
-fn the_time_is_what_the_route_says() {
+fn the_window_is_the_routes() {
     let cases = [
         ("stale.if_unreachable = \"1s\"", "max-age=1", false),
         ("stale.if_unreachable = \"0s\"", "max-age=1", false),
@@ -261,7 +261,7 @@ fn the_time_is_what_the_route_says() {
 }
 
 #[test]
-fn what_is_held_on_a_volume_goes_out_after_a_restart() {
+fn a_stale_response_on_a_volume_is_sent_after_a_restart() {
     let origin = Origin::start();
     let volume = "[cache]\nmemory = \"64MiB\"\nadmission = \"always\"\n\
         [[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"";

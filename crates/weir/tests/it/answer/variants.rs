@@ -125,7 +125,7 @@ fn a_304_for_one_client_leaves_the_fields_of_others() {
 }
 
 #[test]
-fn a_304_that_nobody_asked_for_is_served_to_nobody_else() {
+fn an_unrequested_304_is_not_served_to_others() {
     let origin = Origin::start();
     origin.on("/x", |exchange| {
         let fields = [("Cache-Control", "max-age=60"), ("Vary", "X-Own"), ("ETag", "\"x\"")];
@@ -146,7 +146,7 @@ const BROWSERS: [Option<&str>; 5] =
     [Some("gzip"), Some("gzip, deflate"), Some("gzip, deflate, br"), Some("gzip, deflate, br, zstd"), None];
 
 #[test]
-fn what_is_coded_varies_whatever_the_origin_forgot() {
+fn a_coded_response_varies_even_without_a_vary() {
     let origin = Origin::start();
     origin.otherwise(|exchange| codes(exchange, &[]));
     let weir = before(&origin);
@@ -250,7 +250,7 @@ fn an_upstream_may_leave_via_out() {
 }
 
 #[test]
-fn those_who_wait_together_get_a_coding_that_each_takes() {
+fn waiting_clients_each_get_a_coding_that_they_accept() {
     let origin = Origin::start();
     origin.otherwise(|exchange| {
         std::thread::sleep(Duration::from_millis(100));
@@ -381,7 +381,7 @@ fn no_client_of_nginx_gets_a_coding_that_it_does_not_take_when_all_is_stale() {
 }
 
 #[test]
-fn nginx_as_it_comes_compresses_for_weir_where_via_is_left_out() {
+fn nginx_with_defaults_compresses_for_weir_without_via() {
     let setup = setup();
     let Some(nginx) = Nginx::start(&setup, "expires 1h;") else { return };
     let weir = before_nginx(&nginx).upstream("via = false").start_in(setup);

@@ -134,7 +134,7 @@ fn unknown_methods_are_forwarded() {
 }
 
 #[test]
-fn who_expects_100_is_told_to_go_on() {
+fn a_client_that_expects_100_gets_it() {
     let (_origin, weir) = echoing();
     let mut client = weir.client();
     client.send("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n");

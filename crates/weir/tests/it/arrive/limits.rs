@@ -54,7 +54,7 @@ fn heads_have_limits() {
 }
 
 #[test]
-fn the_default_limits_are_those_that_are_told() {
+fn the_default_limits_are_the_documented_ones() {
     let origin = origin();
     let weir = before(&origin);
     let line = |bytes: usize| format!("GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n", "a".repeat(bytes));
@@ -144,7 +144,7 @@ fn a_client_that_takes_nothing_is_cut() {
 }
 
 #[test]
-fn what_is_not_served_has_its_status() {
+fn unsupported_requests_have_their_status() {
     let origin = origin();
     let weir = before(&origin);
     let cases = [

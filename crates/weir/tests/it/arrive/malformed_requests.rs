@@ -273,7 +273,7 @@ fn rows_have_names_of_their_own() {
 /// For each stripped name: the origin reflects it into a storable response, one client sends it, and a second
 /// client does not. Clients come from this machine, which is trusted; so do clients behind a proxy on it.
 #[test]
-fn what_a_stripped_field_makes_an_origin_say_is_not_seen_by_others() {
+fn an_origins_response_to_a_stripped_field_is_not_seen_by_others() {
     let origin = Origin::start();
     origin.otherwise(|exchange| {
         let name = exchange.request.path().trim_start_matches('/').to_owned();

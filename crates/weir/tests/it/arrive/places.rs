@@ -56,7 +56,7 @@ fn with_files(files: usize, house: &House) -> Weir {
 }
 
 #[test]
-fn idle_clients_take_no_descriptor_that_others_need() {
+fn idle_clients_give_way_when_descriptors_run_out() {
     let origin = origin();
     let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"";
     let weir = with_files(256, &house(&[&origin]).upstream("connections = 20").more(volume));
@@ -72,7 +72,7 @@ fn idle_clients_take_no_descriptor_that_others_need() {
 }
 
 #[test]
-fn the_longest_idle_makes_room_and_who_is_busy_does_not() {
+fn the_longest_idle_connection_makes_room_and_busy_ones_stay() {
     let origin = origin();
     let weir = house(&[&origin]).more("[limits]\nconnections = 4").start();
     until("nobody is there", || count(&weir, "weir_connections_open") == 0.0);
@@ -108,7 +108,7 @@ fn the_longest_idle_makes_room_and_who_is_busy_does_not() {
 }
 
 #[test]
-fn one_client_has_so_many_connections_and_no_more() {
+fn one_client_has_a_limited_number_of_connections() {
     let origin = origin();
     origin.put("/x", Resource::fresh("x"));
     let weir = proxied(&house(&[&origin]).more("[limits]\nconnections_per_client = 2"));
@@ -132,7 +132,7 @@ fn one_client_has_so_many_connections_and_no_more() {
 }
 
 #[test]
-fn of_a_trusted_proxy_the_clients_that_it_names_are_counted() {
+fn clients_named_by_a_trusted_proxy_are_counted() {
     let origin = origin();
     let weir = house(&[&origin]).more("[limits]\nconnections_per_client = 2").start();
     let named = |client: &str, target: &str| {

@@ -170,7 +170,7 @@ fn event_streams_and_tunnels_have_a_bound_of_their_own() {
 }
 
 #[test]
-fn who_has_its_share_of_the_streams_is_told_so() {
+fn a_client_with_its_share_of_streams_gets_a_reason() {
     let origin = silent();
     let weir = house(&[&origin]).upstream(&format!("{UPSTREAM}\nstreams = 2")).start();
     let mut first = send(&weir, "192.0.2.1", "GET /events", "\r\n");
@@ -191,7 +191,7 @@ fn hasty(origin: &Origin) -> House {
 }
 
 #[test]
-fn who_reads_too_slowly_from_an_origin_is_cut_and_who_reads_what_is_held_is_not() {
+fn a_slow_reader_of_an_origin_is_cut_and_one_of_a_stored_body_is_not() {
     let origin = Origin::start();
     origin.put("/past", Resource::new(vec![b'x'; LENGTH]).header("Cache-Control", "no-store"));
     origin.put("/held", Resource::fresh(pattern(1, LENGTH)));
@@ -216,7 +216,7 @@ fn who_reads_too_slowly_from_an_origin_is_cut_and_who_reads_what_is_held_is_not(
 }
 
 #[test]
-fn who_is_held_back_by_weir_itself_is_not_too_slow() {
+fn a_client_held_back_by_its_rate_is_not_too_slow() {
     let origin = Origin::start();
     origin.put("/past", Resource::new(vec![b'x'; 2 << 20]).header("Cache-Control", "no-store"));
     let weir = hasty(&origin).site("rate = { limit = \"400kB/s\" }").start();

@@ -46,7 +46,7 @@ fn get(target: &str) -> String {
 }
 
 #[test]
-fn a_page_that_is_awaited_by_nobody_gives_its_connection_back() {
+fn a_fill_without_readers_frees_its_connection() {
     let origin = origin();
     origin.otherwise(silent);
     let weir = house(&[&origin]).upstream(UPSTREAM).start();
@@ -77,7 +77,7 @@ fn a_silent_event_stream_ends_with_its_client() {
 }
 
 #[test]
-fn who_has_sent_much_ahead_is_seen_to_leave() {
+fn a_client_that_pipelined_much_is_seen_to_leave() {
     let origin = origin();
     origin.otherwise(silent);
     let weir = house(&[&origin]).upstream(UPSTREAM).start();
@@ -86,7 +86,7 @@ fn who_has_sent_much_ahead_is_seen_to_leave() {
 }
 
 #[test]
-fn the_rest_of_a_part_is_awaited_by_nobody_when_its_client_has_left() {
+fn the_rest_of_a_part_ends_with_its_client() {
     let origin = origin();
     origin.otherwise(|exchange| match exchange.request.header("range").as_deref() {
         Some(first) if first.starts_with("bytes=0-") => {
@@ -110,7 +110,7 @@ fn the_rest_of_a_part_is_awaited_by_nobody_when_its_client_has_left() {
 }
 
 #[test]
-fn who_joins_gets_what_another_has_asked_for_and_left() {
+fn a_joining_client_gets_the_fill_that_its_leader_left() {
     let (origin, gate) = (Origin::start(), Gate::new());
     origin.put("/x", Resource::fresh("hello").head_gate(&gate));
     let weir = before(&origin);
@@ -131,7 +131,7 @@ fn who_joins_gets_what_another_has_asked_for_and_left() {
 }
 
 #[test]
-fn who_ends_its_side_and_reads_on_gets_all_of_it() {
+fn a_client_that_closes_its_side_gets_the_whole_response() {
     let origin = Origin::start();
     let pieces = AtomicUsize::new(0);
     origin.on("/x", move |exchange| {
@@ -150,7 +150,7 @@ fn who_ends_its_side_and_reads_on_gets_all_of_it() {
 }
 
 #[test]
-fn without_any_time_for_it_the_end_of_a_side_is_the_end() {
+fn without_time_for_a_closed_side_the_request_ends() {
     let origin = Origin::start();
     origin.on("/x", |exchange| {
         let left = exchange.peer_left_within(LONG);

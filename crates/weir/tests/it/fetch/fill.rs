@@ -60,7 +60,7 @@ fn bytes_are_passed_on_as_they_arrive() {
 }
 
 #[test]
-fn who_joins_late_gets_the_whole() {
+fn a_late_reader_gets_the_whole_body() {
     let body = pattern(1, 200_000);
     let (origin, gate) = (Origin::start(), Gate::new());
     origin.put("/x", Resource::fresh(&body).body_gate(150_000, &gate));
@@ -218,7 +218,7 @@ fn malformed_responses_are_a_502_and_their_connections_not_used_again() {
 }
 
 #[test]
-fn bytes_after_a_response_are_nobodys_next_response() {
+fn bytes_after_a_response_are_never_another_response() {
     let origin = Origin::start();
     let smuggled = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nevil";
     origin.raw_kept("/a", format!("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\nx{smuggled}"));
@@ -243,7 +243,7 @@ fn a_chunked_body_is_stored_and_gets_a_length() {
 }
 
 #[test]
-fn a_body_that_ends_with_its_connection_is_stored_only_where_the_route_says_so() {
+fn a_close_delimited_body_is_stored_only_if_the_route_allows_it() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("hello").shape(Shape::Close));
     origin.put("/y", Resource::fresh("hello").shape(Shape::Close));
@@ -256,7 +256,7 @@ fn a_body_that_ends_with_its_connection_is_stored_only_where_the_route_says_so()
 }
 
 #[test]
-fn those_who_wait_for_what_may_not_be_shared_each_get_their_own() {
+fn waiting_requests_for_a_private_response_each_get_their_own() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let inner = gate.clone();
     origin.on("/x", move |exchange| {
@@ -278,7 +278,7 @@ fn those_who_wait_for_what_may_not_be_shared_each_get_their_own() {
 }
 
 #[test]
-fn an_error_is_shared_by_those_who_wait_for_it_and_not_stored() {
+fn an_error_is_shared_by_waiting_requests_and_not_stored() {
     let (origin, gate) = (Origin::start(), Gate::new());
     origin.put("/x", Resource::new("no").status(503).head_gate(&gate));
     let weir = before(&origin);

@@ -16,7 +16,7 @@ fn ask(weir: &Weir, target: &str) -> Client {
 }
 
 #[test]
-fn who_joins_a_fill_without_a_head_asks_by_itself_in_the_end() {
+fn a_request_that_joined_a_headless_fill_fetches_by_itself_in_the_end() {
     let (origin, gate) = (Origin::start(), Gate::new());
     origin.put("/x", Resource::fresh("hello").head_gate(&gate));
     let weir = before(&origin);
@@ -102,7 +102,7 @@ fn part(exchange: &mut Exchange<'_>, tag: &str, start: usize, body: &[u8]) {
 }
 
 #[test]
-fn what_breaks_off_goes_on_for_all_who_read_it() {
+fn a_broken_transfer_goes_on_for_all_readers() {
     let body = pattern(1, BODY_BYTES);
     for shape in [Shape::Length, Shape::Chunked(0)] {
         for how in [Break::Close, Break::Reset, Break::Stall] {
@@ -126,7 +126,7 @@ fn what_breaks_off_goes_on_for_all_who_read_it() {
 }
 
 #[test]
-fn what_breaks_off_goes_on_without_its_leader() {
+fn a_broken_transfer_goes_on_without_its_leader() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let inner = gate.clone();
     breaking(&origin, (Shape::Length, Break::Close), "\"1\"", move |exchange, start, body| {
@@ -208,7 +208,7 @@ fn a_body_that_breaks_off_again_and_again_is_given_up() {
 }
 
 #[test]
-fn what_a_post_brings_answers_gets_where_it_says_that_it_may() {
+fn a_response_to_post_answers_gets_if_it_says_so() {
     let origin = Origin::start();
     let body = pattern(3, 200_000);
     let posted = body.clone();

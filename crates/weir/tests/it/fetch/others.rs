@@ -40,7 +40,7 @@ fn wait_for_an_odd_one(weir: &Weir, origin: &Origin, gate: &Gate) -> Vec<u16> {
 }
 
 #[test]
-fn one_clients_failure_is_not_given_to_those_who_wait() {
+fn one_clients_failure_is_not_given_to_waiting_requests() {
     type Fail = fn(&mut Exchange<'_>);
     let failures: [(&str, Fail); 4] = [
         ("closes", |exchange| exchange.close()),
@@ -71,7 +71,7 @@ fn one_clients_failure_is_not_given_to_those_who_wait() {
 }
 
 #[test]
-fn one_clients_failures_are_not_remembered_for_what_must_be_asked_about() {
+fn one_clients_failures_are_not_remembered_for_no_cache_responses() {
     let origin = Origin::start();
     origin.on("/x", |exchange| match is_odd(exchange) {
         true => exchange.close(),
@@ -135,7 +135,7 @@ fn asked_clean(origin: &Origin) -> usize {
 }
 
 #[test]
-fn those_who_wait_for_a_hung_request_lead_again_once() {
+fn waiting_requests_behind_a_hung_one_lead_again_once() {
     for cache_control in ["max-age=60", "no-cache"] {
         let (origin, gate) = (Origin::start(), Gate::new());
         let inner = gate.clone();
@@ -204,7 +204,7 @@ fn one_clients_requests_do_not_have_origins_left_out() {
 }
 
 #[test]
-fn who_hung_a_moment_ago_leads_nobody_again() {
+fn a_client_that_just_hung_does_not_lead_others_again() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let inner = gate.clone();
     origin.on("/x", move |exchange| {

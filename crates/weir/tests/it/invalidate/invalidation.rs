@@ -37,7 +37,7 @@ fn origin() -> Origin {
 }
 
 #[test]
-fn unsafe_requests_to_what_is_not_held_keep_no_download_out_of_the_cache() {
+fn unsafe_requests_to_unknown_urls_keep_no_download_out_of_the_cache() {
     let (origin, gate, body) = (origin(), Gate::new(), pattern(1, 200_000));
     origin.put("/film", Resource::fresh(&body).body_gate(100_000, &gate));
     let weir = before(&origin);
@@ -52,7 +52,7 @@ fn unsafe_requests_to_what_is_not_held_keep_no_download_out_of_the_cache() {
 }
 
 #[test]
-fn an_unsafe_request_outdates_what_is_in_flight() {
+fn an_unsafe_request_invalidates_a_fill_under_way() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let inner = gate.clone();
     origin.on("/x", move |exchange| {
@@ -75,7 +75,7 @@ fn an_unsafe_request_outdates_what_is_in_flight() {
 }
 
 #[test]
-fn an_unsafe_request_outdates_what_is_held_under_every_key() {
+fn an_unsafe_request_invalidates_every_key_of_its_url() {
     let origin = Origin::start();
     origin.on("/x", |exchange| match exchange.request.method.as_str() {
         "POST" => drop(exchange.reply(204, &[], "")),

@@ -116,7 +116,7 @@ fn a_kill_in_the_middle_of_a_sweep_brings_nothing_back() {
 }
 
 #[test]
-fn what_was_purged_softly_is_asked_about_also_when_its_mark_has_gone() {
+fn a_softly_purged_object_is_validated_after_its_mark_was_dropped() {
     let origin = Origin::start();
     let mut weir = filled(&origin);
     purge(&weir, &["--soft", "--tag", "goes"]);

@@ -232,7 +232,7 @@ fn a_kill_costs_a_second_at_most_and_counts_nothing_twice() {
 }
 
 #[test]
-fn who_leaves_in_the_middle_is_counted_for_what_was_written() {
+fn a_client_that_leaves_is_counted_with_the_bytes_written() {
     let books = Books::default();
     let origin = origin(&books);
     let mut weir = setup().run_config(&config(&origin, &["a.test", "b.test"]));
@@ -344,7 +344,7 @@ fn the_csv_is_exact_and_by_day() {
 }
 
 #[test]
-fn what_is_held_is_shown_with_what_was_used() {
+fn stored_bytes_are_shown_with_the_usage() {
     let books = Books::default();
     let origin = origin(&books);
     let volume =
@@ -412,7 +412,7 @@ fn accounts_that_cannot_be_written_are_written_later() {
 }
 
 #[test]
-fn a_file_that_is_not_whole_is_told_of_and_kept_and_counting_goes_on() {
+fn a_torn_file_of_accounts_is_reported_and_kept_and_counting_goes_on() {
     let books = Books::default();
     let origin = origin(&books);
     let mut weir = setup().run_config(&config(&origin, &["a.test", "b.test"]));

@@ -44,7 +44,7 @@ fn a_bad_file_is_refused_and_the_old_one_stays() {
 }
 
 #[test]
-fn what_is_stored_survives_a_reload() {
+fn stored_objects_survive_a_reload() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("hello"));
     let house = house(&[&origin]);
@@ -180,7 +180,7 @@ fn explain_names_what_the_log_and_cache_status_name() {
 }
 
 #[test]
-fn commands_without_a_weir_say_so() {
+fn commands_without_a_running_weir_explain_that() {
     let setup = setup();
     for command in ["reload", "status"] {
         let output = setup.command(&[command]);

@@ -23,7 +23,7 @@ fn has(weir: &Weir, kind: &str, part: &str) -> bool {
 const TO_FILE: &str = "[events]\nfile = \"{folder}/events.json\"\n";
 
 #[test]
-fn each_kind_is_told() {
+fn each_kind_of_event_is_written() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("hello"));
     origin.put("/check", Resource::new("hello").header("Cache-Control", "no-cache").etag("\"1\""));
@@ -67,7 +67,7 @@ fn each_kind_is_told() {
 }
 
 #[test]
-fn what_begins_as_a_part_is_told_once_it_is_whole() {
+fn an_object_that_begins_as_a_part_is_an_event_once_it_is_whole() {
     const LENGTH: usize = 40 << 20;
     let (origin, short) = (Origin::start(), 500_000);
     // One object that memory cannot keep, and one that comes by ranges.
@@ -92,7 +92,7 @@ fn what_begins_as_a_part_is_told_once_it_is_whole() {
 }
 
 #[test]
-fn a_reload_begins_and_ends_the_telling_and_a_rotation_opens_anew() {
+fn a_reload_begins_and_ends_events_and_a_rotation_opens_the_file_again() {
     let origin = Origin::start();
     for name in ["/a", "/b", "/c", "/d"] {
         origin.put(name, Resource::fresh("hello"));
@@ -117,7 +117,7 @@ fn a_reload_begins_and_ends_the_telling_and_a_rotation_opens_anew() {
 }
 
 #[test]
-fn who_does_not_read_holds_up_nobody_and_what_is_lost_is_counted() {
+fn a_reader_of_events_that_stalls_delays_nobody_and_losses_are_counted() {
     let origin = Origin::start();
     let setup = setup();
     let path = setup.folder().join("events.sock");
@@ -165,7 +165,7 @@ fn on_volume(weir: &Weir) -> HashSet<String> {
 }
 
 #[test]
-fn what_has_to_leave_a_volume_is_told_object_by_object() {
+fn every_eviction_from_a_volume_is_an_event() {
     let origin = Origin::start();
     origin.otherwise(|exchange| {
         let number: usize = exchange.request.target.trim_start_matches('/').parse().unwrap();

@@ -35,7 +35,7 @@ fn put(origin: &Origin, path: &str, tag: &str) {
 }
 
 #[test]
-fn what_is_cached_is_listed_page_by_page() {
+fn the_cache_is_listed_page_by_page() {
     let origin = Origin::start();
     let more =
         "[cache]\nmemory = \"32MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"\n";
@@ -69,7 +69,7 @@ fn what_is_cached_is_listed_page_by_page() {
 
 /// Before, the list showed the whole length, as if the cache had it.
 #[test]
-fn of_a_part_both_are_shown_what_is_held_and_how_long_it_is() {
+fn a_part_is_listed_with_stored_and_whole_length() {
     const LENGTH: u64 = 8 << 20;
     let origin = Origin::start();
     origin.put("/part", Resource::fresh(vec![7; LENGTH as usize]).etag("\"1\"").ranges());

@@ -73,7 +73,7 @@ fn the_combined_log_has_its_fields() {
 }
 
 #[test]
-fn the_log_has_the_status_that_was_on_the_wire_and_says_what_was_cut() {
+fn the_log_has_the_status_on_the_wire_and_names_cuts() {
     let origin = Origin::start();
     origin.put("/cut", Resource::new(vec![b'x'; 5000]).fault(weir_testkit::Fault::Truncate(1000)));
     let weir = logged(&origin, "json");
@@ -98,7 +98,7 @@ fn the_answer_and_the_log_name_the_field_that_has_two_values() {
 }
 
 #[test]
-fn of_what_is_cut_for_a_slow_reader_the_log_counts_what_was_written() {
+fn the_log_counts_the_bytes_written_before_a_cut() {
     const LENGTH: usize = 32 << 20;
     let origin = Origin::start();
     origin.put("/past", Resource::new(vec![b'x'; LENGTH]).header("Cache-Control", "no-store"));
@@ -162,7 +162,7 @@ fn a_request_that_ends_with_its_client_says_so() {
 }
 
 #[test]
-fn usr1_opens_the_log_anew() {
+fn usr1_opens_the_log_again() {
     let origin = origin();
     let mut weir = logged(&origin, "json");
     let (path, moved) = (weir.folder().join("access.log"), weir.folder().join("access.log.1"));
@@ -236,7 +236,7 @@ fn metrics_count_what_happened() {
 }
 
 #[test]
-fn health_is_told_on_the_admin_listener() {
+fn health_is_on_the_admin_listener() {
     let origin = origin();
     let weir = before(&origin);
     assert_eq!(weir.admin_get("/health/live").status(), 200);

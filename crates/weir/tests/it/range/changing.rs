@@ -324,7 +324,7 @@ fn sparing_range(random: &mut Random, object: u64) -> String {
 }
 
 #[test]
-fn where_nothing_changes_no_chunk_that_nobody_touched_is_fetched_and_no_byte_twice() {
+fn without_changes_only_touched_chunks_are_fetched_and_no_byte_twice() {
     let origin = Origin::start();
     let files = Files::put(&origin, &["max-age=3600"]);
     let weir = house(&[&origin]).more("[cache]\nmemory = \"256MiB\"").start();

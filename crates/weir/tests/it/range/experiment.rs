@@ -129,7 +129,7 @@ fn an_open_range_streams_and_is_kept() {
 }
 
 #[test]
-fn a_range_behind_a_running_fill_is_answered_from_what_has_come() {
+fn a_range_behind_a_running_fill_is_answered_from_its_bytes() {
     let (origin, counted, weir) = experiment();
     let (mut client, mut got) = begin(&weir, None, 600_000);
     for at in [0, 100_000, 500_000] {

@@ -70,7 +70,7 @@ fn interrupted(origin: &Origin, body: &[u8], tag: &str) -> Weir {
 }
 
 #[test]
-fn what_a_kill_interrupted_is_completed_and_not_fetched_anew() {
+fn a_fill_interrupted_by_a_kill_is_completed_and_not_fetched_again() {
     let (origin, body) = (Origin::start(), pattern(7, LENGTH));
     let weir = interrupted(&origin, &body, "\"1\"");
     let found = weir.get("/x");
@@ -143,7 +143,7 @@ fn many_readers_of_a_part_are_one_request() {
 }
 
 #[test]
-fn what_nobody_waited_for_is_gone_on_with_by_the_next() {
+fn an_abandoned_transfer_is_continued_by_the_next_request() {
     for memory in ["256MiB", "16MiB"] {
         let (origin, body, gate) = (Origin::start(), pattern(9, 60_000_000), Gate::new());
         origin.put("/x", resource(&body, "\"1\"").body_gate(20_000_000, &gate));
@@ -198,7 +198,7 @@ fn damage(weir: &Weir) {
 }
 
 #[test]
-fn bytes_that_vanish_while_they_are_sent_come_from_the_origin() {
+fn bytes_that_are_lost_during_sending_come_from_the_origin() {
     for knows_ranges in [true, false] {
         let (origin, body) = (Origin::start(), pattern(5, LENGTH));
         let plain = Resource::fresh(&body).etag("\"1\"");
@@ -227,7 +227,7 @@ fn bytes_that_vanish_while_they_are_sent_come_from_the_origin() {
 }
 
 #[test]
-fn who_comes_late_to_a_body_beyond_memory_reads_the_volume_and_asks_nobody() {
+fn a_late_reader_of_a_body_beyond_memory_reads_the_volume() {
     let (origin, body, gate) = (Origin::start(), pattern(3, 40_000_000), Gate::new());
     origin.put("/x", resource(&body, "\"1\"").body_gate(30_000_000, &gate));
     let weir = with_volume(&origin, "16MiB").start();
@@ -264,7 +264,7 @@ fn read_all(client: &mut Client) -> usize {
 }
 
 #[test]
-fn a_slow_reader_does_not_hold_up_what_the_volume_keeps() {
+fn a_slow_reader_does_not_delay_writing_to_the_volume() {
     let (origin, body) = (Origin::start(), pattern(4, 30_000_000));
     origin.put("/x", resource(&body, "\"1\""));
     let weir = with_volume(&origin, "16MiB").start();
@@ -283,7 +283,7 @@ fn a_slow_reader_does_not_hold_up_what_the_volume_keeps() {
 }
 
 #[test]
-fn what_was_found_damaged_is_sent_whole_and_stored_anew() {
+fn a_damaged_object_is_sent_whole_and_stored_again() {
     let origin = Origin::start();
     let bodies: Vec<Vec<u8>> =
         (0..4).map(|number| pattern(number, 100_000 + 50_000 * number as usize)).collect();
@@ -403,7 +403,7 @@ fn a_part_in_another_coding_is_another_version() {
 }
 
 #[test]
-fn a_range_far_ahead_of_what_is_being_brought_is_not_waited_for() {
+fn a_range_far_ahead_of_a_transfer_does_not_wait_for_it() {
     let (origin, body, gate) = (Origin::start(), pattern(9, LENGTH), Gate::new());
     let weir = broken_off(&origin, &body, "max-age=3600");
     origin.put("/x", resource(&body, "\"1\"").body_gate(200_000, &gate));
@@ -422,7 +422,7 @@ fn a_range_far_ahead_of_what_is_being_brought_is_not_waited_for() {
 }
 
 #[test]
-fn what_others_will_read_is_asked_for_in_nobodys_name() {
+fn a_gap_that_others_will_read_is_fetched_in_nobodys_name() {
     let (origin, body) = (Origin::start(), pattern(9, 3_000_000));
     let weir = broken_off(&origin, &body, "public, max-age=3600");
     origin.put("/x", resource(&body, "\"1\""));

@@ -89,7 +89,7 @@ fn hold_up(origin: &Origin, body: &[u8], gate: &Gate) -> Arc<Crowd> {
 }
 
 #[test]
-fn holes_ahead_of_a_reader_are_asked_for_together_and_not_too_many() {
+fn gaps_ahead_of_a_reader_are_fetched_together_but_not_too_many() {
     let (origin, body, gate) = (Origin::start(), pattern(1, LENGTH), Gate::new());
     let weir = with_holes(&origin, &body);
     let crowd = hold_up(&origin, &body, &gate);
@@ -108,7 +108,7 @@ fn sorted(mut ranges: Vec<String>) -> Vec<String> {
 }
 
 #[test]
-fn holes_are_not_asked_for_by_each_who_reads() {
+fn gaps_are_not_fetched_once_for_each_reader() {
     let (origin, body, gate) = (Origin::start(), pattern(1, LENGTH), Gate::new());
     let weir = with_holes(&origin, &body);
     let crowd = hold_up(&origin, &body, &gate);
@@ -137,7 +137,7 @@ fn stale(origin: &Origin, body: &[u8], control: &str) -> Weir {
 }
 
 #[test]
-fn a_stale_part_goes_out_at_once_and_is_confirmed_behind_it() {
+fn a_stale_part_is_sent_at_once_and_then_confirmed() {
     let (origin, body, gate) = (Origin::start(), pattern(2, LENGTH), Gate::new());
     let weir = stale(&origin, &body, "max-age=1, stale-while-revalidate=600");
     origin.put("/x", tagged(&body, "\"1\"", "max-age=3600").head_gate(&gate));
@@ -176,7 +176,7 @@ fn a_stale_part_that_has_changed_is_replaced() {
 }
 
 #[test]
-fn a_stale_part_goes_out_while_its_origin_fails_and_what_is_not_held_is_an_error() {
+fn a_stale_part_is_sent_while_its_origin_fails_and_a_gap_is_an_error() {
     let (origin, body) = (Origin::start(), pattern(2, LENGTH));
     let weir = stale(&origin, &body, "max-age=1, stale-if-error=600");
     let address = origin.addr();
@@ -201,7 +201,7 @@ fn a_stale_part_goes_out_while_its_origin_fails_and_what_is_not_held_is_an_error
 }
 
 #[test]
-fn a_part_that_must_be_confirmed_is_sent_from_what_is_held() {
+fn a_confirmed_part_is_sent_from_the_store() {
     let (origin, body) = (Origin::start(), pattern(4, LENGTH));
     origin.put("/x", tagged(&body, "\"1\"", "no-cache"));
     let weir = house(&[&origin]).site(SITE).start();
@@ -243,7 +243,7 @@ fn origin_of(body: &[u8], tag: &str) -> Origin {
 }
 
 #[test]
-fn what_is_missing_comes_from_the_origin_that_has_the_rest() {
+fn a_gap_is_filled_from_the_origin_with_the_same_version() {
     let bodies = [pattern(5, LENGTH), pattern(6, LENGTH)];
     let origins = [origin_of(&bodies[0], "\"0\""), origin_of(&bodies[1], "\"1\"")];
     let weir = house(&[&origins[0], &origins[1]]).site(SITE).start();
@@ -259,7 +259,7 @@ fn what_is_missing_comes_from_the_origin_that_has_the_rest() {
 }
 
 #[test]
-fn nothing_is_mixed_when_the_origin_that_has_the_rest_is_gone() {
+fn nothing_is_mixed_when_the_origin_with_the_version_is_gone() {
     let bodies = [pattern(5, LENGTH), pattern(6, LENGTH)];
     let mut origins = vec![origin_of(&bodies[0], "\"0\""), origin_of(&bodies[1], "\"1\"")];
     let weir = house(&[&origins[0], &origins[1]]).site(SITE).start();

@@ -56,7 +56,7 @@ fn a_response_to_one_client_alone_does_not_keep_the_ranges_of_others_out() {
 }
 
 #[test]
-fn a_range_of_who_is_authenticated_does_not_keep_those_of_others_out() {
+fn an_authenticated_range_does_not_keep_those_of_others_out() {
     let body = pattern(2, LENGTH);
     let origin = origin(&body);
     let weir = before(&origin);
@@ -71,7 +71,7 @@ fn a_range_of_who_is_authenticated_does_not_keep_those_of_others_out() {
 }
 
 #[test]
-fn what_one_request_is_told_does_not_take_a_part_from_others() {
+fn an_answer_to_one_request_does_not_remove_a_part_of_others() {
     let body = pattern(3, LENGTH);
     for odd in ["404", "410", "412", "416", "200", "403"] {
         let origin = origin(&body);
@@ -86,7 +86,7 @@ fn what_one_request_is_told_does_not_take_a_part_from_others() {
 }
 
 #[test]
-fn what_is_gone_for_all_is_gone() {
+fn an_object_that_is_gone_for_all_is_removed() {
     let body = pattern(3, LENGTH);
     for status in [404, 410, 416] {
         let origin = origin(&body);
@@ -99,7 +99,7 @@ fn what_is_gone_for_all_is_gone() {
 }
 
 #[test]
-fn a_part_of_which_two_things_are_said_is_not_believed() {
+fn a_part_with_contradicting_lengths_is_not_used() {
     let body: Arc<[u8]> = pattern(4, LENGTH).into();
     for (tags, is_placed_twice) in [("ETag: \"1\"\r\n", true), ("ETag: \"1\"\r\nETag: \"2\"\r\n", false)] {
         let (origin, is_odd) = (Origin::start(), Arc::new(AtomicBool::new(false)));

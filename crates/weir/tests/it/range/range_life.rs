@@ -91,7 +91,7 @@ fn short_ranges_here_and_there_cost_a_block_each_and_no_chunks() {
 }
 
 #[test]
-fn what_has_come_of_a_short_range_does_not_make_it_read_on() {
+fn a_short_range_does_not_make_its_block_read_on() {
     let (origin, body, gate) = (Origin::start(), pattern(3, LENGTH), Gate::new());
     let counted = Counted::new(Version::new("\"1\"", &body[..]), FRESH).gate(40_000, &gate).at(&origin, "/x");
     let weir = before(&origin);
@@ -109,7 +109,7 @@ fn what_has_come_of_a_short_range_does_not_make_it_read_on() {
 }
 
 #[test]
-fn who_reads_on_by_short_ranges_gets_chunks_from_the_third_block_on() {
+fn a_reader_by_short_ranges_gets_chunks_from_the_third_block_on() {
     const STEP: usize = 16 << 10;
     let chunks = ["bytes=1048576-2097151", "bytes=2097152-3145727", "bytes=3145728-4000122"];
     // From the start of a block, and with ranges across the border of two.
@@ -155,7 +155,7 @@ fn a_set_of_single_bytes_costs_a_block_for_each_and_no_chunks() {
 }
 
 #[test]
-fn what_was_touched_is_completed_in_the_background_where_that_is_asked_for() {
+fn a_touched_object_is_completed_in_the_background_if_configured() {
     // The others are longer than what a transfer keeps ahead of its readers.
     for (length, first) in [(LENGTH, 2_200_000), (30_000_000, 15_000_000), (30_000_000, 29_999_000)] {
         let (origin, body) = (Origin::start(), pattern(2, length));
@@ -176,7 +176,7 @@ fn what_was_touched_is_completed_in_the_background_where_that_is_asked_for() {
 }
 
 #[test]
-fn what_is_asked_for_while_the_rest_comes_is_asked_for_once() {
+fn a_range_during_the_completion_is_fetched_once() {
     let (origin, body, gate) = (Origin::start(), pattern(2, LENGTH), Gate::new());
     let counted =
         Counted::new(Version::new("\"1\"", &body[..]), FRESH).gate(300_000, &gate).at(&origin, "/x");
@@ -210,7 +210,7 @@ fn an_origin_that_breaks_off_does_not_keep_the_rest_from_coming() {
 }
 
 #[test]
-fn many_who_want_one_cold_range_are_one_request() {
+fn many_clients_of_one_cold_range_are_one_request() {
     let (origin, body, gate) = (Origin::start(), pattern(3, LENGTH), Gate::new());
     origin.put("/x", Resource::fresh(&body).etag("\"1\"").ranges().head_gate(&gate));
     let weir = before(&origin);
@@ -226,7 +226,7 @@ fn many_who_want_one_cold_range_are_one_request() {
 }
 
 #[test]
-fn many_who_want_ranges_of_one_chunk_cost_the_chunk_once() {
+fn many_clients_of_one_chunk_cost_it_once() {
     for backwards in [false, true] {
         let (origin, body, gate) = (Origin::start(), pattern(3, LENGTH), Gate::new());
         let counted = Counted::new(Version::new("\"1\"", &body[..]), FRESH).gate(0, &gate).at(&origin, "/x");
@@ -252,7 +252,7 @@ fn many_who_want_ranges_of_one_chunk_cost_the_chunk_once() {
 }
 
 #[test]
-fn what_changes_all_the_time_is_fetched_whole() {
+fn an_object_that_changes_all_the_time_is_fetched_whole() {
     let origin = Origin::start();
     let body = |version: u64| pattern(version, LENGTH);
     let counted = counted(&origin, "\"0\"", &body(0));
@@ -284,7 +284,7 @@ const UNSTORED: [(&str, &str, Fields); 4] = [
 ];
 
 #[test]
-fn a_cold_range_of_what_may_not_be_stored_is_passed_on() {
+fn a_cold_range_of_an_unstorable_object_is_passed_on() {
     for (control, cookie, fields) in UNSTORED {
         let (origin, body) = (Origin::start(), pattern(4, LENGTH));
         let mut resource = Resource::new(&body).etag("\"1\"").ranges().header("Cache-Control", control);
@@ -315,7 +315,7 @@ fn a_cold_range_of_what_may_not_be_stored_is_passed_on() {
 }
 
 #[test]
-fn a_range_of_what_has_no_strong_validator_is_right() {
+fn a_range_without_a_strong_validator_is_right() {
     for tag in ["W/\"1\"", ""] {
         let (origin, body) = (Origin::start(), pattern(5, LENGTH));
         let plain = Resource::fresh(&body).ranges();

@@ -59,7 +59,7 @@ fn asked(origin: &Origin) -> Vec<String> {
 const SCOPES: [&[&str]; 2] = [&["purge", "http://localhost/x"], &["purge", "--tag", "red"]];
 
 #[test]
-fn a_part_that_is_purged_while_its_gap_comes_is_fetched_anew() {
+fn a_part_that_is_purged_during_its_gap_is_fetched_again() {
     for scope in SCOPES {
         let (origin, body, newer) = (Origin::start(), pattern(1, LENGTH), pattern(2, LENGTH));
         origin.put("/x", tagged(&body, "\"1\""));
@@ -121,7 +121,7 @@ fn a_part_that_was_purged_does_not_come_back_after_a_kill() {
 }
 
 #[test]
-fn ranges_that_were_brought_are_hits_after_a_restart() {
+fn fetched_ranges_are_hits_after_a_restart() {
     for signal in ["TERM", "KILL"] {
         let (origin, body) = (Origin::start(), pattern(3, LENGTH));
         origin.put("/x", tagged(&body, "\"1\""));

@@ -70,7 +70,7 @@ fn parts(found: &Response, body: &[u8], content_type: Option<&str>) -> Vec<(usiz
 }
 
 #[test]
-fn several_ranges_of_what_is_held_are_one_message_of_parts() {
+fn several_ranges_of_a_stored_object_are_one_message_of_parts() {
     let (origin, weir, body) = holding(tagged);
     for (range, expect) in [
         ("bytes=0-0,-1", vec![(0, 0), (9999, 9999)]),
@@ -101,7 +101,7 @@ fn thirty_two_ranges_are_answered_and_more_are_not() {
 }
 
 #[test]
-fn what_is_left_of_a_set_may_be_one_range() {
+fn the_rest_of_a_set_may_be_one_range() {
     let (_origin, weir, body) = holding(tagged);
     for (range, first, last) in [
         ("bytes=0-99,50-149", 0, 149),
@@ -311,7 +311,7 @@ fn parts_are_typed_as_the_route_has_it() {
 }
 
 #[test]
-fn several_ranges_of_what_lies_on_the_volume() {
+fn several_ranges_of_an_object_on_the_volume() {
     const LENGTH: usize = 24_000_000;
     let (origin, body) = (Origin::start(), pattern(5, LENGTH));
     origin.put("/x", tagged(&body).ranges());
@@ -418,7 +418,7 @@ fn drain(client: &mut Client, count: usize) {
 }
 
 #[test]
-fn parts_behind_what_memory_keeps_of_a_running_fill_are_read_from_the_volume() {
+fn parts_of_a_running_fill_beyond_memory_are_read_from_the_volume() {
     const LENGTH: usize = 40_000_000;
     let (origin, body, gate) = (Origin::start(), pattern(4, LENGTH), Gate::new());
     origin.put("/x", tagged(&body).ranges().body_gate(30_000_000, &gate));
@@ -461,7 +461,7 @@ fn a_part_without_a_validator_may_be_kept_by_itself() {
 }
 
 #[test]
-fn a_200_says_that_ranges_of_it_are_answered_whatever_was_asked_for_first() {
+fn a_200_has_accept_ranges_whatever_was_requested_first() {
     let (origin, body) = (Origin::start(), pattern(5, 300_000));
     // nginx says so in its 200s and not in its 206s. Some origins say `none` and some nothing.
     let paths = ["/first", "/none", "/nothing", "/missing"];
@@ -513,7 +513,7 @@ fn a_200_says_that_ranges_of_it_are_answered_whatever_was_asked_for_first() {
 }
 
 #[test]
-fn a_part_says_once_where_it_lies_whatever_the_whole_said() {
+fn a_part_has_one_content_range_whatever_the_whole_had() {
     let origin = Origin::start();
     let stray = [("Cache-Control", "max-age=60"), ("ETag", "\"1\""), ("Content-Range", "bytes 7-8/9")];
     origin.on("/x", move |exchange| {

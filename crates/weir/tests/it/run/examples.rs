@@ -66,7 +66,7 @@ fn web_sockets_event_streams_and_polls_are_passed_on_and_pages_are_cached() {
 }
 
 #[test]
-fn wordpress_is_cached_for_visitors_and_for_nobody_else() {
+fn wordpress_is_cached_for_anonymous_visitors_alone() {
     let origin = Origin::start();
     origin.otherwise(|exchange| {
         let text = format!("{} via {:?}", exchange.request.target, exchange.request.header("via"));

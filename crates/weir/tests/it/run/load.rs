@@ -143,7 +143,7 @@ fn no_request_under_load_is_cut_by_a_term_signal() {
 }
 
 #[test]
-fn who_has_connected_before_a_term_signal_is_answered() {
+fn a_client_that_connected_before_a_term_signal_is_answered() {
     let (_origin, house) = served("");
     let mut weir = house.start();
     let mut used: Vec<Client> = (0..4).map(|_| weir.client()).collect();
@@ -274,7 +274,7 @@ fn idle_connections_are_cheap() {
 }
 
 #[test]
-fn slow_readers_of_what_is_not_stored_are_cheap() {
+fn slow_readers_of_unstored_bodies_are_cheap() {
     const READERS: usize = 40;
     let (origin, house) = served("");
     origin.put("/pass", Resource::new(pattern(3, 20 << 20)).header("Cache-Control", "no-store"));

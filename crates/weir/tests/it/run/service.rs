@@ -40,7 +40,7 @@ impl Manager {
 }
 
 #[test]
-fn the_manager_is_told_of_the_start_of_reloads_upgrades_and_the_end() {
+fn the_manager_learns_of_start_reloads_upgrades_and_end() {
     let origin = Origin::start();
     let setup = setup();
     let path = setup.folder().join("notify");

@@ -261,7 +261,7 @@ fn a_process_that_does_not_come_up_changes_nothing() {
 }
 
 #[test]
-fn what_is_invalidated_through_the_old_process_is_so_in_the_new_one() {
+fn invalidations_through_the_old_process_hold_in_the_new_one() {
     let origin = origin();
     let gate = Gate::new();
     let held = gate.clone();
@@ -286,7 +286,7 @@ fn what_is_invalidated_through_the_old_process_is_so_in_the_new_one() {
 }
 
 #[test]
-fn unix_sockets_and_announced_clients_go_over_too() {
+fn unix_sockets_and_announced_clients_move_as_well() {
     let origin = origin();
     origin.echo("/echo", &[]);
     let setup = setup();

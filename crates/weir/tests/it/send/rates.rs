@@ -126,7 +126,7 @@ fn a_route_undoes_what_it_inherits() {
 }
 
 #[test]
-fn a_client_that_is_held_back_is_not_taken_for_a_slow_one() {
+fn a_client_held_back_by_a_rate_does_not_count_as_slow() {
     let body = pattern(1, 3_000);
     let origin = Origin::start();
     origin.put("/x", Resource::fresh(&body));
@@ -140,7 +140,7 @@ fn a_client_that_is_held_back_is_not_taken_for_a_slow_one() {
 }
 
 #[test]
-fn a_client_that_leaves_while_it_is_held_back_is_let_go() {
+fn a_client_that_leaves_while_held_back_ends_its_response() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh(pattern(1, 100_000)));
     let mut weir = paced(&origin, "limit = \"1B/s\"");

@@ -10,7 +10,7 @@ const LARGE: usize = 14 << 20;
 const SMALL: usize = 300_000;
 
 #[test]
-fn slow_readers_of_large_bodies_stop_nobody_elses_fills() {
+fn slow_readers_of_large_bodies_stop_no_other_fills() {
     let origin = Origin::start();
     let large = |number: usize| pattern(number as u64, LARGE);
     for number in 0..=SLOW {

@@ -44,7 +44,7 @@ fn start_again(weir: &mut Weir, signal: &str) {
 }
 
 #[test]
-fn second_keeps_what_is_asked_for_twice_and_asks_the_origin_once() {
+fn admission_second_keeps_objects_of_two_requests() {
     let origin = Origin::start();
     put(&origin, 40, 10_000);
     let mut weir = over(&origin, "admission = \"second\"", "").start();
@@ -66,7 +66,7 @@ fn second_keeps_what_is_asked_for_twice_and_asks_the_origin_once() {
 }
 
 #[test]
-fn a_reload_changes_what_is_admitted() {
+fn a_reload_changes_admission() {
     let origin = Origin::start();
     put(&origin, 30, 10_000);
     let always = over(&origin, "admission = \"always\"", "");
@@ -84,7 +84,7 @@ fn a_reload_changes_what_is_admitted() {
 }
 
 #[test]
-fn auto_takes_all_while_there_is_room() {
+fn admission_auto_writes_everything_while_there_is_room() {
     let origin = Origin::start();
     put(&origin, 100, 10_000);
     let weir = over(&origin, "", "").start();

@@ -54,7 +54,7 @@ fn settle() {
 }
 
 #[test]
-fn what_is_stored_survives_a_restart() {
+fn stored_objects_survive_a_restart() {
     let origin = Origin::start();
     let mut weir = on_disk(&origin, "64MiB", "256MiB").start();
     let lengths = [0, 1, 1000, 20_000, 65_536, 300_000, 5_000_000];
@@ -162,7 +162,7 @@ fn bits_that_flipped_while_weir_was_down_are_a_miss() {
 }
 
 #[test]
-fn verifying_drops_what_is_wrong_and_nothing_else() {
+fn verifying_drops_only_damaged_objects() {
     let origin = Origin::start();
     let mut weir = on_disk(&origin, "8MiB", "64MiB").start();
     let bodies: Vec<_> = (0..10).map(|number| put(&origin, &format!("/{number}"), 100_000)).collect();
@@ -217,7 +217,7 @@ fn a_volume_that_is_lost_is_a_cold_cache() {
 }
 
 #[test]
-fn a_lost_ledger_makes_what_is_on_the_volume_unusable() {
+fn a_lost_ledger_makes_the_volumes_content_unusable() {
     let origin = Origin::start();
     let mut weir = on_disk(&origin, "8MiB", "64MiB").start();
     put(&origin, "/x", 1000);
@@ -233,7 +233,7 @@ fn a_lost_ledger_makes_what_is_on_the_volume_unusable() {
 }
 
 #[test]
-fn what_an_unsafe_request_invalidates_stays_so_after_a_kill() {
+fn invalidations_by_unsafe_requests_survive_a_kill() {
     let origin = Origin::start();
     let mut weir = on_disk(&origin, "8MiB", "64MiB").start();
     put(&origin, "/x", 1000);
@@ -249,7 +249,7 @@ fn what_an_unsafe_request_invalidates_stays_so_after_a_kill() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_used_is_a_sentence_and_not_a_zero() {
+fn a_folder_that_cannot_be_used_is_explained_and_the_status_not_zero() {
     let setup = crate::house::setup();
     let blocker = setup.file("blocker", "a file");
     let folder = blocker.join("cache").display().to_string();

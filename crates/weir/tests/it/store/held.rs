@@ -90,7 +90,7 @@ fn asked_in_ranges(origin: &Origin, path: &str) -> u64 {
 }
 
 #[test]
-fn what_is_held_is_what_was_stored_through_purges_expiry_and_restarts() {
+fn the_books_are_right_through_purges_expiry_and_restarts() {
     let origin = Origin::start();
     let mut weir = two_sites(&origin, "", "128MiB").start();
     let lengths = [0, 1, 1000, 65_536, 100_000, 700_000, 3_000_000];
@@ -174,7 +174,7 @@ fn ask(address: std::net::SocketAddr, path: &str, host: &str) -> Option<()> {
 }
 
 #[test]
-fn a_volume_that_is_filled_many_times_over_knows_what_is_left() {
+fn the_books_are_right_after_many_evictions() {
     let origin = Origin::start();
     let weir = two_sites(&origin, "", "16MiB").start();
     for number in 0..400 {
@@ -194,7 +194,7 @@ fn a_volume_that_is_filled_many_times_over_knows_what_is_left() {
 }
 
 #[test]
-fn a_site_stays_under_its_quota_and_takes_nothing_from_another() {
+fn a_site_stays_under_its_quota_at_its_own_cost() {
     let origin = Origin::start();
     let mut weir = two_sites(&origin, "quota = \"2MiB\"\n", "128MiB").start();
     for number in 0..50 {

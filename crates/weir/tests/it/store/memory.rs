@@ -101,7 +101,7 @@ fn a_container_of_64_mib_is_enough_for_four_volumes() {
 }
 
 #[test]
-fn twelve_volumes_keep_to_what_they_are_said_to_need() {
+fn twelve_volumes_need_no_more_memory_than_documented() {
     check(400, "memory = \"64MiB\"", 12, 64, 3000);
 }
 
@@ -127,7 +127,7 @@ fn huge_pages_are_refused_and_by_the_next_process_too() {
 }
 
 #[test]
-fn what_does_not_fit_into_the_container_is_said() {
+fn a_cache_that_does_not_fit_into_the_container_is_reported() {
     let Some(group) = MemoryGroup::make(100 * MIB) else { return };
     let origin = origin();
     let text = format!("[cache]\nmemory = \"64MiB\"\n{}", volumes(2));

@@ -144,7 +144,7 @@ const A: &str = "path = \"{folder}/a\"\nsize = \"64MiB\"";
 const B: &str = "path = \"{folder}/b\"\nsize = \"64MiB\"";
 
 #[test]
-fn volumes_come_are_emptied_and_go_under_load_and_nothing_is_lost() {
+fn volumes_are_added_emptied_and_detached_under_load_without_loss() {
     let shelf = Shelf::new(600, 30_000);
     let origin = shelf.origin();
     let weir = start(&origin, &[A]);
@@ -183,7 +183,7 @@ fn volumes_come_are_emptied_and_go_under_load_and_nothing_is_lost() {
 }
 
 #[test]
-fn a_volume_that_is_taken_out_and_put_back_is_asked_about() {
+fn a_detached_volume_that_returns_is_validated() {
     let shelf = Shelf::new(100, 30_000);
     let origin = shelf.origin();
     let mut weir = start(&origin, &[A, B]);
@@ -214,7 +214,7 @@ fn a_volume_that_is_taken_out_and_put_back_is_asked_about() {
 }
 
 #[test]
-fn a_folder_that_is_written_another_way_is_the_same_volume() {
+fn another_path_to_a_folder_names_the_same_volume() {
     let shelf = Shelf::new(10, 30_000);
     let origin = shelf.origin();
     let weir = start(&origin, &[A]);
@@ -228,7 +228,7 @@ fn a_folder_that_is_written_another_way_is_the_same_volume() {
 }
 
 #[test]
-fn a_drive_that_is_pulled_and_comes_back_gives_nothing_that_was_purged_or_replaced() {
+fn a_pulled_drive_that_returns_serves_nothing_purged_or_replaced() {
     let Some(mut drive) = Drive::ext4(96 << 20) else { return };
     let shelf = Shelf::new(120, 30_000);
     let origin = shelf.origin();
@@ -362,7 +362,7 @@ fn two_volumes_may_not_be_copies_of_each_other() {
 }
 
 #[test]
-fn one_of_two_copies_that_are_used_in_turn_is_asked_about() {
+fn one_of_two_copies_used_in_turn_is_validated() {
     let shelf = Shelf::new(400, 1000);
     let origin = shelf.origin();
     let mut weir = start(&origin, &[A]);

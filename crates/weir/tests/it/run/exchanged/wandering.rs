@@ -57,7 +57,7 @@ fn a_purge_concerns_a_drive_that_comes_from_an_installation_ahead() {
 }
 
 #[test]
-fn a_drive_of_another_installation_is_asked_about_and_used() {
+fn a_drive_of_another_installation_is_validated_and_used() {
     let versions = Versions::start();
     let mut older = start(&versions.origin);
     store(&older);
@@ -105,7 +105,7 @@ fn two_installations_use_one_drive_in_turn() {
 const PARTS: [&[&str]; 3] = [&["ledger"], &["ledger", "ledger.end"], &["ledger", "ledger.end", "volumes"]];
 
 #[test]
-fn a_state_that_is_put_back_forgets_no_purge() {
+fn a_restored_state_forgets_no_purge() {
     std::thread::scope(|scope| {
         for (starts, parts) in
             [(0, PARTS[0]), (0, PARTS[1]), (1, PARTS[2]), (3, PARTS[0]), (3, PARTS[1]), (3, PARTS[2])]
@@ -154,7 +154,7 @@ fn put_back(starts: usize, parts: &[&str], ending: Ending) {
 }
 
 #[test]
-fn one_drive_shows_for_another_that_the_state_is_a_copy() {
+fn one_drive_shows_that_the_state_is_a_copy() {
     for ending in [Ending::Stop, Ending::Kill] {
         shows_for_another(ending);
     }
@@ -185,7 +185,7 @@ fn shows_for_another(ending: Ending) {
 }
 
 #[test]
-fn what_was_used_with_a_ledger_that_is_lost_is_not_used_any_more() {
+fn a_drive_of_a_lost_ledger_is_not_used_any_more() {
     for starts in [0, 12] {
         let versions = Versions::start();
         let mut weir = start(&versions.origin);

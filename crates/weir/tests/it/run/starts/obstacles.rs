@@ -18,7 +18,7 @@ fn make_pipe(path: &Path) {
 }
 
 #[test]
-fn a_folder_in_the_place_of_what_weir_makes_is_in_nobodys_way() {
+fn a_folder_in_the_place_of_a_file_of_weirs_is_no_obstacle() {
     let origin = origin_of(10);
     let mut weir = crate::house::setup().run_config(&text(&origin));
     store(&weir, 10);
@@ -43,7 +43,7 @@ fn a_folder_in_the_place_of_what_weir_makes_is_in_nobodys_way() {
 }
 
 #[test]
-fn a_pipe_in_the_place_of_a_file_is_said_and_not_waited_for() {
+fn a_pipe_in_the_place_of_a_file_is_an_error() {
     let origin = origin_of(3);
     let mut weir = crate::house::setup().run_config(&text(&origin));
     store(&weir, 3);

@@ -86,7 +86,7 @@ fn a_file_system_that_has_shut_itself_after_an_error_is_served_from() {
 }
 
 #[test]
-fn an_empty_drive_that_is_read_only_is_gone_on_without() {
+fn weir_runs_without_an_empty_read_only_drive() {
     let Some(drive) = Drive::tmpfs(32 << 20) else { return };
     std::fs::create_dir(drive.path().join("volume")).unwrap();
     drive.seal();

@@ -40,7 +40,7 @@ fn one_wrong_bit_in_a_superblock_costs_nothing() {
 }
 
 #[test]
-fn a_volume_without_a_sound_superblock_is_that_drives_trouble_only() {
+fn a_volume_without_a_sound_superblock_concerns_no_other() {
     let origin = origin_of(20);
     let mut weir = start(&origin);
     store(&weir, 20);
@@ -67,7 +67,7 @@ fn a_volume_without_a_sound_superblock_is_that_drives_trouble_only() {
 }
 
 #[test]
-fn a_folder_that_is_none_of_weirs_is_refused() {
+fn a_foreign_folder_is_refused() {
     let origin = origin_of(1);
     for (name, content) in [("superblock", "somebody else's"), ("segments/00000001.seg", "")] {
         let setup = setup();

@@ -107,7 +107,7 @@ impl Asking {
 }
 
 #[test]
-fn what_is_used_while_one_process_follows_another_is_counted_once() {
+fn usage_during_an_upgrade_is_counted_once() {
     let books = Books::default();
     let origin = origin(&books);
     let mut weir = setup().run_config(&config(&origin, &SITES));

@@ -33,7 +33,7 @@ fn has_thread(pid: u32, name: &str) -> bool {
 }
 
 #[test]
-fn whoever_has_everything_goes_on_when_the_old_process_is_killed() {
+fn the_new_process_goes_on_when_the_old_one_is_killed() {
     for moment in MOMENTS {
         let origin = origin();
         let mut weir = on_disk(&origin, "64MiB").start();
@@ -83,7 +83,7 @@ fn whoever_has_everything_goes_on_when_the_old_process_is_killed() {
 }
 
 #[test]
-fn one_that_is_told_to_end_takes_the_new_one_with_it() {
+fn an_old_process_that_ends_early_ends_the_new_one() {
     let origin = origin();
     let mut weir = on_disk(&origin, "64MiB").start();
     let old = weir.main_pid();

@@ -52,7 +52,7 @@ fn the_cache_is_warm_after_an_upgrade() {
 }
 
 #[test]
-fn what_was_purged_before_and_after_an_upgrade_stays_so() {
+fn purges_before_and_after_an_upgrade_hold() {
     let origin = origin();
     let mut weir = on_disk(&origin, "64MiB").start();
     let paths = filled(&origin, &weir);
@@ -80,7 +80,7 @@ fn what_was_purged_before_and_after_an_upgrade_stays_so() {
 }
 
 #[test]
-fn no_request_fails_while_the_volume_goes_over() {
+fn no_request_fails_while_the_volume_moves() {
     let origin = origin();
     let mut weir = on_disk(&origin, "16MiB").start();
     let paths = filled(&origin, &weir);
@@ -102,7 +102,7 @@ fn no_request_fails_while_the_volume_goes_over() {
 }
 
 #[test]
-fn what_the_new_process_fetched_before_it_had_the_volume_outlives_a_kill() {
+fn objects_fetched_before_the_volume_moved_outlive_a_kill() {
     let origin = origin();
     let mut weir = on_disk(&origin, "64MiB").start();
     let hot: Vec<String> = (0..20).map(|number| format!("/hit?{number}")).collect();
@@ -150,7 +150,7 @@ fn a_reader_of_the_volume_gets_its_bytes_from_the_old_process() {
 }
 
 #[test]
-fn what_only_a_volume_can_keep_is_kept_after_an_upgrade() {
+fn an_object_beyond_memory_is_stored_after_an_upgrade() {
     const LENGTH: usize = 40_000_000;
     let origin = origin();
     let film = || Resource::fresh(pattern(9, LENGTH)).etag("\"1\"").ranges();
