@@ -7,7 +7,7 @@ mod numbers;
 mod power;
 mod quota;
 mod real;
-mod saving;
+mod reinsertion;
 mod scenes;
 mod sealed;
 mod stocks;

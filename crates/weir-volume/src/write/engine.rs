@@ -11,9 +11,9 @@ mod evictions;
 mod puts;
 mod quota;
 mod recount;
+mod reinsertion;
 mod removals;
 mod room;
-mod saving;
 mod sync;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::Ordering;
@@ -38,7 +38,7 @@ use crate::write::books::Books;
 use crate::write::intake::{Command, Waiting};
 use crate::write::put::PutError;
 use crate::write::storing::Put;
-use crate::write::tasks::{Dropping, FailedRemoval, Lists, Recounting, Saving};
+use crate::write::tasks::{Dropping, FailedRemoval, Lists, Recounting, Reinsertion};
 
 static PADDING: [u8; UNIT_BYTES as usize] = [0; UNIT_BYTES as usize];
 
@@ -86,7 +86,7 @@ pub(crate) struct Engine {
     /// The oldest objects of the owners that are at their quota.
     oldest_of: Lists,
     /// What is wanted of the segment that is dropped next.
-    saving: Option<Saving>,
+    reinsertion: Option<Reinsertion>,
     /// Removals that could not be written to the log. They are tried again before anything else is made
     /// durable.
     failed_removals: Vec<FailedRemoval>,
@@ -148,7 +148,7 @@ impl Engine {
             journal_bytes_min: start.journal_bytes_min,
             puts: HashMap::new(),
             dropping: None,
-            saving: None,
+            reinsertion: None,
             oldest_of: Lists::new(),
             failed_removals: Vec::new(),
             unsynced_removals: Vec::new(),

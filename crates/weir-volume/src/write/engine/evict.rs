@@ -21,7 +21,7 @@ impl Engine {
         }
         if self.dropping.is_none() && self.is_crowded() {
             let oldest = self.oldest();
-            if oldest.is_some_and(|number| self.is_saving(number)) {
+            if oldest.is_some_and(|number| self.is_reinserting(number)) {
                 return true;
             }
             self.dropping = oldest.map(|number| self.begin_dropping(number));
@@ -30,12 +30,12 @@ impl Engine {
     }
 
     /// Writes again some more of a segment's wanted objects. False once the segment may be dropped.
-    fn is_saving(&mut self, number: u64) -> bool {
-        let own = self.saving.take().filter(|saving| saving.number() == number);
-        let mut saving = own.unwrap_or_else(|| self.begin_saving(number));
-        let is_more = self.step_saving(&mut saving);
+    fn is_reinserting(&mut self, number: u64) -> bool {
+        let own = self.reinsertion.take().filter(|reinsertion| reinsertion.number() == number);
+        let mut reinsertion = own.unwrap_or_else(|| self.begin_reinsertion(number));
+        let is_more = self.step_reinsertion(&mut reinsertion);
         // Writing may have dropped the segment itself.
-        self.saving = is_more.then_some(saving);
+        self.reinsertion = is_more.then_some(reinsertion);
         is_more
     }
 
