@@ -68,9 +68,9 @@ impl From<crate::MissReason> for Forward {
 
 impl From<crate::RevalidateReason> for Forward {
     fn from(reason: crate::RevalidateReason) -> Forward {
-        use crate::RevalidateReason::{Doubted, NoCache, Purged, Refresh, Request, Stale};
+        use crate::RevalidateReason::{NoCache, Purged, Refresh, Request, Stale, Suspect};
         match reason {
-            Stale | Purged | NoCache | Doubted => Forward::Stale,
+            Stale | Purged | NoCache | Suspect => Forward::Stale,
             Request => Forward::Request,
             Refresh => Forward::Bypass,
         }

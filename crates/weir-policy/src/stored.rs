@@ -41,9 +41,9 @@ impl Stored {
 
     /// Demands validation before it is used again, whatever its windows: it may have been replaced unnoticed,
     /// on a volume that was away.
-    pub fn doubt(&mut self, since: Instant) {
+    pub fn suspect(&mut self, since: Instant) {
         self.outdate(since);
-        self.facts.flags.insert(StoredFlags::DOUBTED);
+        self.facts.flags.insert(StoredFlags::SUSPECT);
         (self.facts.while_revalidate, self.facts.if_error) = (Duration::ZERO, Duration::ZERO);
     }
 }
@@ -83,7 +83,7 @@ impl StoredFlags {
     /// It is stale early: it was purged softly.
     pub const PURGED: StoredFlags = StoredFlags(8);
     /// It may have been replaced: never without validation.
-    pub const DOUBTED: StoredFlags = StoredFlags(16);
+    pub const SUSPECT: StoredFlags = StoredFlags(16);
     /// The origin itself says how stale it may be in case of an error (stale-if-error, RFC 5861 §4).
     pub const NAMES_IF_ERROR: StoredFlags = StoredFlags(32);
 

@@ -70,7 +70,7 @@ pub enum RevalidateReason {
     /// It says no-cache.
     NoCache,
     /// It may have been replaced unnoticed, on a volume that was away.
-    Doubted,
+    Suspect,
     /// The client wants it validated: no-cache, or a max-age or min-fresh that it does not meet.
     Request,
     /// The route wants this request to fetch again. The stored response is not validated but replaced: send
@@ -85,7 +85,7 @@ impl RevalidateReason {
             RevalidateReason::Stale => "stale",
             RevalidateReason::Purged => "soft-purged",
             RevalidateReason::NoCache => "no-cache",
-            RevalidateReason::Doubted => "suspect",
+            RevalidateReason::Suspect => "suspect",
             RevalidateReason::Request => "request",
             RevalidateReason::Refresh => "refresh",
         }
@@ -151,8 +151,8 @@ fn objection(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<Revali
     if stored.facts.flags.has(StoredFlags::NO_CACHE) {
         return Some(RevalidateReason::NoCache);
     }
-    if stored.facts.flags.has(StoredFlags::DOUBTED) {
-        return Some(RevalidateReason::Doubted);
+    if stored.facts.flags.has(StoredFlags::SUSPECT) {
+        return Some(RevalidateReason::Suspect);
     }
     let why = match stored.facts.flags.has(StoredFlags::PURGED) {
         true => RevalidateReason::Purged,
@@ -182,7 +182,7 @@ fn stale_use(ask: &Ask, stored: &Stored, freshness: &Freshness) -> Option<StaleU
         return Some(StaleUse::WhileRevalidate);
     }
     let flags = stored.facts.flags;
-    let forbids = flags.has(StoredFlags::MUST_REVALIDATE) || flags.has(StoredFlags::DOUBTED);
+    let forbids = flags.has(StoredFlags::MUST_REVALIDATE) || flags.has(StoredFlags::SUSPECT);
     match ask.directives.max_stale {
         Some(MaxStale::Any) if !forbids => Some(StaleUse::MaxStale),
         Some(MaxStale::Seconds(taken)) if !forbids && staleness <= seconds(taken) => Some(StaleUse::MaxStale),
@@ -248,7 +248,7 @@ pub fn error_reusable(
         return None;
     }
     let flags = stored.facts.flags;
-    let needs_asking = flags.has(StoredFlags::NO_CACHE) || flags.has(StoredFlags::DOUBTED);
+    let needs_asking = flags.has(StoredFlags::NO_CACHE) || flags.has(StoredFlags::SUSPECT);
     if ask.directives.no_cache() || needs_asking {
         return None;
     }
@@ -280,7 +280,7 @@ pub fn error_reusable(
 /// such information.
 pub fn unreachable_window(stored: &Stored, rules: &StaleRules) -> Duration {
     let flags = stored.facts.flags;
-    let bonds = [StoredFlags::MUST_REVALIDATE, StoredFlags::NO_CACHE, StoredFlags::DOUBTED];
+    let bonds = [StoredFlags::MUST_REVALIDATE, StoredFlags::NO_CACHE, StoredFlags::SUSPECT];
     if bonds.iter().any(|bond| flags.has(*bond)) {
         return Duration::ZERO;
     }

@@ -408,7 +408,7 @@ impl Tier {
         }
         let mut stored = detached(stored);
         if record.asked < self.trusted_from().number() {
-            stored.doubt(now.mono);
+            stored.suspect(now.mono);
         }
         let charge = |bytes| shelf.charge(bytes);
         let small = self.small(shelf, &record, length);

@@ -219,9 +219,9 @@ fn without_an_answer_no_cache_still_demands_validation() {
     assert_eq!(goes("cache-control: no-cache", &held), None);
     assert_eq!(goes("pragma: no-cache", &held), None);
     assert_eq!(goes("", &stored("cache-control: max-age=10, stale-if-error=60")), Some(Excuse::Error));
-    let mut doubted = held.clone();
-    doubted.doubt(at(0).mono);
-    assert_eq!(goes("", &doubted), None);
+    let mut suspect = held.clone();
+    suspect.suspect(at(0).mono);
+    assert_eq!(goes("", &suspect), None);
     let mut purged = stored("cache-control: max-age=1000");
     purged.outdate(at(15).mono);
     assert_eq!(goes("", &purged), Some(Excuse::Unreachable));

@@ -121,7 +121,7 @@ impl<'a> Emptying<'a> {
             stored.outdate(since);
         }
         if record.asked < self.from.trusted_from().number() {
-            stored.doubt(now.mono);
+            stored.suspect(now.mono);
         }
         Some(Bytes::from(codec::encode(&stored, now)))
     }

@@ -536,7 +536,7 @@ impl Pass<'_> {
         }
         // What is written anew bears a number that would be trusted.
         if record.asked < self.tier.trusted_from().number() {
-            stored.doubt(now.mono);
+            stored.suspect(now.mono);
         }
         match self.shelf.ledger.judge(&key, &stored.tags, Stamp::of(record.stamp)) {
             Judged::Alive => Fate::Stays,
