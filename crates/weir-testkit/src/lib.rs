@@ -22,6 +22,7 @@ mod ports;
 mod random;
 mod resource;
 mod response;
+mod room;
 mod socket;
 mod tls;
 mod wait;

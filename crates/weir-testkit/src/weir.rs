@@ -152,7 +152,13 @@ impl Setup {
 
     /// Writes the config file and says where it lies. A volume of it is slow where that is what the text is
     /// about: elsewhere a drive that many share may take its time.
+    ///
+    /// # Panics
+    /// Where a volume of it would have no room in the temporary folder.
     pub fn write_config(&self, text: &str) -> PathBuf {
+        if text.contains(VOLUME) {
+            crate::room::check(&std::env::temp_dir());
+        }
         let patient = if text.contains("read_timeout") { VOLUME.to_owned() } else { patient_volume() };
         let text = text
             .replace(VOLUME, &patient)
