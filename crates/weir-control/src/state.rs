@@ -123,7 +123,7 @@ impl StateFolder {
     }
 
     /// Leaves the folder with its control socket to the process that has inherited it.
-    pub fn give(&self) {
+    pub fn hand_over(&self) {
         self.socket_made.store(false, Ordering::Relaxed);
     }
 

@@ -19,7 +19,7 @@ use crate::plan::Plan;
 use crate::plane::{Plane, Running};
 use crate::purge::{self, PurgeOrder};
 use weir_fill::watch::{Leaving, tell_purge};
-use weir_front::listen::{Address, BindError, Bound, Heirloom, Kept, Table, bind, seats};
+use weir_front::listen::{Address, BindError, Bound, Kept, PassedListener, Table, bind, seats};
 use weir_front::worker::{self, JOIN_TIME_MAX, Manner, Order, Start};
 
 use crate::service;
@@ -104,20 +104,20 @@ impl Edge {
         workers: usize,
         observatory: Arc<Observatory>,
         store: Store,
-        mut heirlooms: Vec<Heirloom>,
+        mut passed: Vec<PassedListener>,
     ) -> Result<Edge, StartError> {
         let workers = workers.max(1);
         let listeners = plan.listeners().to_vec();
         let mut bound: Vec<Vec<_>> = (0..workers).map(|_| Vec::new()).collect();
         let mut listening = Vec::with_capacity(listeners.len());
         for (number, (address, _)) in listeners.iter().enumerate() {
-            let Opened { kept, of_workers } = open(address, workers, &mut heirlooms)?;
+            let Opened { kept, of_workers } = open(address, workers, &mut passed)?;
             for (bound, own) in bound.iter_mut().zip(of_workers) {
                 bound.extend(own.into_iter().map(|socket| (number, socket)));
             }
             listening.push(Post { number, address: address.clone(), kept: Some(kept) });
         }
-        for left in &heirlooms {
+        for left in &passed {
             tracing::warn!("nothing is to listen on {} any more; what waits there is closed", left.address);
         }
         let keeper = Keeper::start().map_err(StartError::Thread)?;
@@ -328,11 +328,11 @@ impl Drop for Edge {
 }
 
 /// Binds a listener, or takes it from what comes from elsewhere.
-fn open(address: &Address, workers: usize, heirlooms: &mut Vec<Heirloom>) -> Result<Opened, StartError> {
+fn open(address: &Address, workers: usize, passed: &mut Vec<PassedListener>) -> Result<Opened, StartError> {
     let lost = |source| BindError::Kernel { address: address.clone(), source };
-    let known = heirlooms.iter().position(|heirloom| heirloom.address.is_same_place(address));
+    let known = passed.iter().position(|passed| passed.address.is_same_place(address));
     let (kept, of_workers) = match known {
-        Some(at) => Kept::of_heirloom(heirlooms.swap_remove(at), workers).map_err(lost)?,
+        Some(at) => Kept::of_passed(passed.swap_remove(at), workers).map_err(lost)?,
         None => {
             let bound = bind(address, workers)?;
             let kept = Kept::of_bound(address, &bound).map_err(lost)?;

@@ -15,6 +15,7 @@ mod edge;
 mod exchange;
 mod explain;
 mod fetch;
+mod handover;
 mod hold;
 mod job;
 mod late;
@@ -36,7 +37,6 @@ mod serve;
 mod service;
 #[doc(hidden)]
 pub mod simulated;
-mod succession;
 mod told;
 pub mod transform;
 mod upload;

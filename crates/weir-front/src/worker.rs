@@ -19,9 +19,9 @@ use tokio::task::{AbortHandle, LocalSet};
 use weir_clock as clock;
 
 use crate::h1;
+use crate::handover::{HandedOver, HandoverSender};
 use crate::listen::{self, Arrival, Arrivals, Bound, Form, Idle, Peer, Seat, Slot, Stream};
 use crate::message::Service;
-use crate::upgrade::{Departed, Heir};
 
 /// How a listener's connections begin.
 #[derive(Clone, Debug)]
@@ -44,17 +44,18 @@ pub enum Order {
     Shut(std::sync::mpsc::Sender<()>),
     /// Begin requests again.
     Open,
-    /// Take no more connections, and give those that are there to the heir, each where a request would begin.
-    Leave(Heir),
+    /// Take no more connections, and give those that are there to the new process, each where a request would
+    /// begin.
+    Leave(HandoverSender),
     /// Go on with a connection that another process has begun.
-    Adopt(Box<Departed>),
+    Adopt(Box<HandedOver>),
 }
 
 /// Whether requests may begin.
 enum Gate {
     Open,
     Shut,
-    Left(Heir),
+    Left(HandoverSender),
 }
 
 /// What a connection does where a request would begin.
@@ -64,7 +65,7 @@ pub(crate) enum Bidding {
     Begin,
     /// It waits to be woken.
     Wait,
-    /// It goes to the heir.
+    /// It goes to the new process.
     Leave,
 }
 
@@ -147,11 +148,11 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Gives a connection to the heir; without one it is closed.
-    fn depart(&self, departed: Departed) {
-        if let Gate::Left(heir) = &*self.gate.borrow() {
-            // An heir that is gone leaves nothing to do but close.
-            let _ = heir.send(departed);
+    /// Gives a connection to the new process; without one it is closed.
+    fn hand_over(&self, handed_over: HandedOver) {
+        if let Gate::Left(handover) = &*self.gate.borrow() {
+            // A new process that is gone leaves nothing to do but close.
+            let _ = handover.send(handed_over);
         }
     }
 
@@ -346,11 +347,11 @@ pub async fn run<S: Service>(start: Start, service: Rc<S>) {
                     let _ = shut.send(());
                 }
                 Some(Order::Open) => worker.move_gate(Gate::Open),
-                Some(Order::Leave(heir)) => {
+                Some(Order::Leave(handover)) => {
                     arrivals.close();
-                    worker.move_gate(Gate::Left(heir));
+                    worker.move_gate(Gate::Left(handover));
                 }
-                Some(Order::Adopt(departed)) => adopt(&worker, &held, &arrivals, *departed),
+                Some(Order::Adopt(handed_over)) => adopt(&worker, &held, &arrivals, *handed_over),
                 None => return,
             },
         }
@@ -362,9 +363,9 @@ fn adopt<S: Service>(
     worker: &Rc<Worker<S>>,
     held: &Rc<watch::Sender<usize>>,
     arrivals: &Arrivals,
-    departed: Departed,
+    handed_over: HandedOver,
 ) {
-    let Departed { socket, family, peer, input, .. } = departed;
+    let HandedOver { socket, family, peer, input, .. } = handed_over;
     let stream = match Stream::of_socket(socket, family) {
         Ok(stream) => stream,
         Err(error) => return tracing::warn!(%error, "connection lost on its way from another process"),
@@ -402,8 +403,8 @@ fn receive<S: Service>(
                 None => return leaving.worker.service.observer().counters().connection_refused(),
             }
         }
-        if let Some(departed) = h1::serve(leaving.worker.clone(), stream, input, peer, present).await {
-            leaving.worker.depart(Departed { held: Some(counted), ..departed });
+        if let Some(handed_over) = h1::serve(leaving.worker.clone(), stream, input, peer, present).await {
+            leaving.worker.hand_over(HandedOver { held: Some(counted), ..handed_over });
         }
     });
     worker.connections.borrow_mut().insert(number, (task.abort_handle(), presence));

@@ -266,9 +266,9 @@ impl Ledger {
     /// Gives what was marked since [`Ledger::release`], and what will be, to the process that writes the file
     /// now. [`Ledger::mark`] waits for it from now on, for a second at most, so that who invalidates through
     /// this process finds it done in the other.
-    pub fn bequeath(&self, successor: Box<dyn Successor>) {
+    pub fn hand_over(&self, successor: Box<dyn Successor>) {
         if let Some(book) = &self.book {
-            book.bequeath(successor);
+            book.hand_over(successor);
         }
     }
 

@@ -21,7 +21,7 @@ use weir_control::{
 use weir_edge::plan::Plan;
 use weir_edge::{Cached, Edge};
 use weir_edge::{PurgeOrder as EdgeOrder, PurgeTarget};
-use weir_front::listen::Heirloom;
+use weir_front::listen::PassedListener;
 use weir_observe::{LogSettings, Observatory, OpenLogs, Snapshot};
 use weir_store::{
     AdmissionMode, AdmissionSettings, Disk, Force, Ledger, MARKS_MAX, OsDisk, Past, Register, Scope,
@@ -46,16 +46,16 @@ pub(crate) struct House {
     extent: Mutex<Extent>,
     /// The configuration in force, for what is asked about it.
     loaded: Mutex<Arc<Loaded>>,
-    pub(crate) upgrader: OnceLock<Upgrader>,
+    pub(crate) upgrader: OnceLock<UpgradeFn>,
 }
 
 /// Has a new process take over.
-pub(crate) type Upgrader = Box<dyn Fn(&UpgradeOrder) -> Result<Upgraded, String> + Send + Sync>;
+pub(crate) type UpgradeFn = Box<dyn Fn(&UpgradeOrder) -> Result<Upgraded, String> + Send + Sync>;
 
 /// What a house may have from elsewhere.
-pub(crate) struct Legacy<'a> {
+pub(crate) struct Handover<'a> {
     /// Listening sockets.
-    pub(crate) heirlooms: Vec<Heirloom>,
+    pub(crate) listeners: Vec<PassedListener>,
     /// Another process still has the volumes.
     pub(crate) has_volumes: bool,
     /// Returns when the ledger may be opened.
@@ -126,13 +126,13 @@ impl House {
         choice: LogChoice,
         terminal: Option<Terminal>,
         state: &Path,
-        legacy: Legacy<'_>,
+        handover: Handover<'_>,
     ) -> anyhow::Result<House> {
         let logs = logs::settings(&choice, &loaded.config.log, terminal);
         let observatory = Observatory::start(workers, &logs)?;
         let events = events::settings(&loaded.config.events);
         observatory.events.set(events.as_ref()).context("cannot open the file of [events]")?;
-        (legacy.until_ledger_is_free)()?;
+        (handover.until_ledger_is_free)()?;
         let accounts = accounts::start(&observatory, state)?;
         let (register, ledger) = memory_of(state)?;
         let memory_bytes = loaded.memory_bytes();
@@ -146,10 +146,10 @@ impl House {
         let settings = Settings { admission, ..Settings::of(memory_bytes) };
         let store = Store::with_ledger(settings, ledger);
         store.set_quotas(quotas(loaded));
-        let begin = if legacy.has_volumes { Begin::Later } else { Begin::Now };
+        let begin = if handover.has_volumes { Begin::Later } else { Begin::Now };
         let drives = Drives::start(store.clone(), register, volumes, memory_bytes, begin)?;
         let plan = compile(loaded, &observatory);
-        let edge = Edge::start(plan, workers, observatory.clone(), store, legacy.heirlooms)?;
+        let edge = Edge::start(plan, workers, observatory.clone(), store, handover.listeners)?;
         Ok(House {
             edge,
             drives,

@@ -187,7 +187,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-upstream/src/pool.rs",
     "crates/weir/src/cli/run.rs",
     "crates/weir/src/demo/mod.rs",
-    "crates/weir/src/upgrade/give.rs",
+    "crates/weir/src/upgrade/old.rs",
 ];
 
 pub(super) fn spawning(source: &Source) -> Vec<Offence> {

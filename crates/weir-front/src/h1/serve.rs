@@ -15,10 +15,10 @@ use weir_wire::{Persistence, RequestHead, RequestReader, Version};
 use super::content::Content;
 use super::socket::{ClientEnd, Socket};
 use super::{After, Conn, Framed, send};
+use crate::handover::HandedOver;
 use crate::limits::ClientLimits;
 use crate::listen::{Counted, Peer, Stream, TooMany};
 use crate::message::{Done, PeerInfo, Refused, Request, Service, Trust};
-use crate::upgrade::Departed;
 use crate::worker::{Bidding, Presence, Worker};
 use weir_clock as clock;
 
@@ -41,7 +41,7 @@ pub(crate) async fn serve<S: Service>(
     input: BytesMut,
     peer: Peer,
     presence: Rc<Presence>,
-) -> Option<Departed> {
+) -> Option<HandedOver> {
     let service = worker.service();
     let limits = service.limits();
     let trust = if service.trusted().contains(&peer) { Trust::Trusted } else { Trust::Untrusted };
@@ -198,11 +198,11 @@ impl Conn {
     }
 
     /// What another process needs to go on: the socket, and what was read of a request that has not begun.
-    fn depart(self) -> Option<Departed> {
+    fn depart(self) -> Option<HandedOver> {
         let (stream, input) = self.socket.into_parts();
         match stream.into_socket() {
             Ok((socket, family)) => {
-                Some(Departed { socket, family, peer: self.peer.peer, input: input.to_vec(), held: None })
+                Some(HandedOver { socket, family, peer: self.peer.peer, input: input.to_vec(), held: None })
             }
             Err(error) => {
                 tracing::warn!(%error, "connection lost on its way to another process");

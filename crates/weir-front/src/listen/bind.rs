@@ -201,7 +201,7 @@ impl SocketFile {
     }
 
     /// Another process listens by it from now on, and removes it.
-    pub(super) fn give(&self) {
+    pub(super) fn hand_over(&self) {
         self.is_given.store(true, Ordering::Relaxed);
     }
 }

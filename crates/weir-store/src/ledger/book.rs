@@ -7,8 +7,9 @@
 //! stands in a new file. While it is broken nothing is acknowledged, and every batch tries a new file.
 //!
 //! States of the book, when a new process takes the ledger over: *writing* → *released* (the file is not
-//! touched; what is marked is in force here and waits) → *bequeathed* (it goes to the process that writes the
-//! file now), or *writing* again, beginning with the whole ledger, where there is no new process after all.
+//! touched; what is marked is in force here and waits) → *handed over* (it goes to the process that writes
+//! the file now), or *writing* again, beginning with the whole ledger, where there is no new process after
+//! all.
 
 use std::io;
 use std::sync::Arc;
@@ -71,7 +72,7 @@ enum Turn {
     /// Write again.
     Resume,
     /// Give all to another process.
-    Bequeath(Box<dyn Successor>),
+    HandOver(Box<dyn Successor>),
 }
 
 /// Where marks go.
@@ -129,7 +130,7 @@ struct Queue {
     is_closed: bool,
     turn: Option<Turn>,
     /// Another process writes the ledger.
-    is_bequeathed: bool,
+    is_handed_over: bool,
     durable: u64,
     failure: Option<String>,
 }
@@ -265,10 +266,10 @@ impl Book {
     }
 
     /// Gives what waits and what comes to another process.
-    pub(super) fn bequeath(&self, successor: Box<dyn Successor>) {
+    pub(super) fn hand_over(&self, successor: Box<dyn Successor>) {
         // At once: what is marked before the thread has turned is waited for as well.
-        self.desk.queue.lock().is_bequeathed = true;
-        self.turn(Turn::Bequeath(successor));
+        self.desk.queue.lock().is_handed_over = true;
+        self.turn(Turn::HandOver(successor));
     }
 
     fn turn(&self, turn: Turn) {
@@ -280,7 +281,7 @@ impl Book {
     /// or the time for that is over.
     pub(super) fn pass(&self, stamp: Stamp) {
         let mut queue = self.desk.queue.lock();
-        if !queue.is_bequeathed {
+        if !queue.is_handed_over {
             return;
         }
         self.desk.entered.notify_one();
@@ -400,7 +401,7 @@ impl Place {
                 scribe.mistrust();
                 Place::File(scribe)
             }
-            (Place::Nowhere(_), Some(Turn::Bequeath(successor))) => Place::Successor(successor),
+            (Place::Nowhere(_), Some(Turn::HandOver(successor))) => Place::Successor(successor),
             (place, _) => place,
         }
     }

@@ -26,9 +26,9 @@ use crate::print::say;
 use crate::print::sentence;
 use crate::process::{self, Signals, Wish};
 use crate::service::{self, Service};
-use crate::upgrade::give::{Beginning, Estate};
-use crate::upgrade::take::{Inheritance, Predecessor};
-use crate::wire_up::{House, Legacy};
+use crate::upgrade::new::{OldProcess, UpgradeOffer};
+use crate::upgrade::old::{Invocation, Upgrader};
+use crate::wire_up::{Handover, House};
 
 /// How long is waited at the end for what is still to be written.
 const WRITE_PATIENCE: Duration = Duration::from_secs(2);
@@ -96,23 +96,23 @@ struct Begun {
 
 impl Run {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
-        let beginning = Beginning::of_this_process();
+        let invocation = Invocation::of_this_process();
         process::survive_the_limit_of_file_size();
         process::raise_open_files();
-        let mut inheritance = Inheritance::offered()?;
-        let begun = match self.begin(&mut inheritance) {
+        let mut offer = UpgradeOffer::offered()?;
+        let begun = match self.begin(&mut offer) {
             Ok(Some(begun)) => begun,
             Ok(None) => return Ok(ExitCode::FAILURE),
             Err(error) => {
-                if let Some(inheritance) = &inheritance {
-                    inheritance.fail(&sentence(&error));
+                if let Some(offer) = &offer {
+                    offer.fail(&sentence(&error));
                 }
                 return Err(error);
             }
         };
-        let old_pid = inheritance.as_ref().map(|inheritance| inheritance.pid);
-        let predecessor = inheritance.map(Inheritance::ready).transpose()?;
-        if predecessor.is_some() {
+        let old_pid = offer.as_ref().map(|offer| offer.pid);
+        let old_process = offer.map(UpgradeOffer::ready).transpose()?;
+        if old_process.is_some() {
             begun.state.take();
         }
         let Begun { house, state, admin, socket, start, signals, runtime, terminal, admin_address } = begun;
@@ -121,8 +121,8 @@ impl Run {
         let control = Control::new(house.clone(), source);
         let admin_socket = admin.copy()?;
         let control_socket = socket.as_fd().try_clone_to_owned()?;
-        let estate = Arc::new(Estate {
-            beginning,
+        let upgrader = Arc::new(Upgrader {
+            invocation,
             house: house.clone(),
             state: Arc::new(state),
             service: Arc::new(Service::of_environment()),
@@ -130,30 +130,30 @@ impl Run {
             control_socket,
             admin_socket,
             admin_address,
-            given: Arc::default(),
-            heir: Mutex::default(),
+            handed_over: Arc::default(),
+            new_process: Mutex::default(),
             coming: Mutex::default(),
         });
         // The folder is left when this function ends, whoever still has the house.
-        let heritable = Arc::downgrade(&estate);
-        house.upgrade_by(move |order| match heritable.upgrade() {
-            Some(estate) => estate.give(order),
+        let weak = Arc::downgrade(&upgrader);
+        house.upgrade_by(move |order| match weak.upgrade() {
+            Some(upgrader) => upgrader.upgrade(order),
             None => Err("this Weir is ending".to_owned()),
         });
-        let predecessor =
-            predecessor.map(|predecessor| attend_predecessor(predecessor, &house)).transpose()?;
-        estate.service.ready(start.line());
+        let old_process =
+            old_process.map(|old_process| attend_old_process(old_process, &house)).transpose()?;
+        upgrader.service.ready(start.line());
         start.say(old_pid)?;
         process::warn_of_root();
         process::warn_of_huge_pages();
         let hangup = if self.config.is_none() && terminal.is_some() { Hangup::Ends } else { Hangup::Reloads };
-        let running = Running { estate: &estate, control: &control, hangup, predecessor };
+        let running = Running { upgrader: &upgrader, control: &control, hangup, old_process };
         let code = runtime.block_on(running.attend(signals));
-        estate.end_coming();
+        upgrader.end_coming();
         house.finish_accounts(WRITE_PATIENCE);
         house.finish_store(WRITE_PATIENCE);
         house.finish_logs(WRITE_PATIENCE);
-        estate.control.finish(WRITE_PATIENCE);
+        upgrader.control.finish(WRITE_PATIENCE);
         // Blocking acts that a second signal left behind are not waited for.
         runtime.shutdown_background();
         Ok(code)
@@ -161,25 +161,25 @@ impl Run {
 
     /// Starts everything but the control plane; `None` where the configuration has mistakes, which are said
     /// then.
-    fn begin(&self, inheritance: &mut Option<Inheritance>) -> anyhow::Result<Option<Begun>> {
+    fn begin(&self, offer: &mut Option<UpgradeOffer>) -> anyhow::Result<Option<Begun>> {
         let before = self.before()?;
         let loaded = match self.load(&before) {
             Ok(loaded) => loaded,
             Err(mistakes) => {
                 report(&mistakes)?;
-                if let Some(inheritance) = inheritance {
-                    inheritance.fail(&mistakes.to_string());
+                if let Some(offer) = offer {
+                    offer.fail(&mistakes.to_string());
                 }
                 return Ok(None);
             }
         };
         let path = self.state_path(&loaded)?;
         let listen = &loaded.config.admin.listen;
-        let (state, admin, socket, heirlooms) = match inheritance {
-            Some(inheritance) => {
-                let (state, socket) = inheritance.state(&path)?;
-                let admin = inheritance.admin(listen).map_or_else(|| AdminListener::bind(listen), Ok)?;
-                (state, admin, socket, inheritance.heirlooms())
+        let (state, admin, socket, listeners) = match offer {
+            Some(offer) => {
+                let (state, socket) = offer.state(&path)?;
+                let admin = offer.admin(listen).map_or_else(|| AdminListener::bind(listen), Ok)?;
+                (state, admin, socket, offer.listeners())
             }
             None => {
                 let state = StateFolder::open(&path)?;
@@ -197,10 +197,10 @@ impl Run {
         // Signals are listened to before anything is accepted, so that none can hit the defaults meanwhile.
         let signals = runtime.block_on(async { Signals::new() })?;
         let choice = self.log.clone().unwrap_or_default();
-        let until_ledger_is_free = || inheritance.as_ref().map_or(Ok(()), Inheritance::prepared);
-        let has_volumes = inheritance.is_some();
-        let legacy = Legacy { heirlooms, has_volumes, until_ledger_is_free: &until_ledger_is_free };
-        let house = House::start(&loaded, self.workers(), choice, terminal, state.path(), legacy)?;
+        let until_ledger_is_free = || offer.as_ref().map_or(Ok(()), UpgradeOffer::prepared);
+        let has_volumes = offer.is_some();
+        let handover = Handover { listeners, has_volumes, until_ledger_is_free: &until_ledger_is_free };
+        let house = House::start(&loaded, self.workers(), choice, terminal, state.path(), handover)?;
         let (house, admin_address) = (Arc::new(house), loaded.config.admin.listen.to_string());
         Ok(Some(Begun { house, state, admin, socket, start, signals, runtime, terminal, admin_address }))
     }
@@ -292,13 +292,13 @@ enum Hangup {
 
 /// Goes on with what comes from the process before this one, on a thread of its own; told when that one has
 /// ended.
-fn attend_predecessor(predecessor: Predecessor, house: &Arc<House>) -> anyhow::Result<Receiver<()>> {
-    predecessor.settled();
+fn attend_old_process(old_process: OldProcess, house: &Arc<House>) -> anyhow::Result<Receiver<()>> {
+    old_process.settled();
     let (ends, ended) = oneshot::channel();
     let house = house.clone();
-    let thread = std::thread::Builder::new().name("weir-predecessor".to_owned());
+    let thread = std::thread::Builder::new().name("weir-old-link".to_owned());
     let attending = thread.spawn(move || {
-        predecessor.attend(&house);
+        old_process.attend(&house);
         // Who does not wait for it need not know.
         let _ = ends.send(());
     });
@@ -308,29 +308,29 @@ fn attend_predecessor(predecessor: Predecessor, house: &Arc<House>) -> anyhow::R
 
 /// A Weir that runs.
 struct Running<'a> {
-    estate: &'a Arc<Estate>,
+    upgrader: &'a Arc<Upgrader>,
     control: &'a Arc<Control>,
     hangup: Hangup,
     /// The process before this one, while it finishes its requests.
-    predecessor: Option<Receiver<()>>,
+    old_process: Option<Receiver<()>>,
 }
 
 impl Running<'_> {
     /// Does what signals ask until the end; the code is that of the process.
     async fn attend(mut self, mut signals: Signals) -> ExitCode {
-        let given = self.estate.given.clone();
+        let handed_over = self.upgrader.handed_over.clone();
         loop {
             let wish = tokio::select! {
-                () = given.notified() => return self.leave(signals).await,
+                () = handed_over.notified() => return self.leave(signals).await,
                 wish = signals.next() => wish,
             };
             match wish {
-                Wish::ReopenLogs => self.estate.house.reopen_logs(),
+                Wish::ReopenLogs => self.upgrader.house.reopen_logs(),
                 // A terminal that is closed sends the same signal; without a file there is nothing else it
                 // could mean.
                 Wish::Reload if self.hangup == Hangup::Ends => return self.drain(signals).await,
                 Wish::Reload => {
-                    let (control, service) = (self.control.clone(), self.estate.service.clone());
+                    let (control, service) = (self.control.clone(), self.upgrader.service.clone());
                     // Its result is logged by the act itself; the next signal does not wait for it.
                     drop(tokio::task::spawn_blocking(move || {
                         service.reloading();
@@ -339,7 +339,7 @@ impl Running<'_> {
                     }));
                 }
                 Wish::Upgrade => {
-                    let house = self.estate.house.clone();
+                    let house = self.upgrader.house.clone();
                     // As above.
                     drop(tokio::task::spawn_blocking(move || {
                         house.upgrade(&UpgradeOrder::default()).is_ok()
@@ -352,8 +352,8 @@ impl Running<'_> {
 
     /// Lets the requests under way finish; a second signal does not.
     async fn drain(self, mut signals: Signals) -> ExitCode {
-        let house = &self.estate.house;
-        self.estate.service.stopping();
+        let house = &self.upgrader.house;
+        self.upgrader.service.stopping();
         let patience_s = house.patience().as_secs();
         tracing::info!("ending: requests under way have {patience_s} s; a second signal ends at once");
         let draining = house.clone();
@@ -373,12 +373,12 @@ impl Running<'_> {
     /// Another process has taken over: lets the requests under way finish, and those of the process before
     /// this one.
     async fn leave(&mut self, mut signals: Signals) -> ExitCode {
-        let house = &self.estate.house;
+        let house = &self.upgrader.house;
         let patience = house.patience();
         tracing::info!("replaced: requests under way have {} s", patience.as_secs());
-        let (leaving, estate) = (house.clone(), self.estate.clone());
+        let (leaving, upgrader) = (house.clone(), self.upgrader.clone());
         let mut left = tokio::task::spawn_blocking(move || {
-            estate.give_volumes();
+            upgrader.hand_over_volumes();
             leaving.finish_requests(patience);
         });
         let mut signals_left = SIGNALS_TO_END_AT_ONCE;
@@ -395,9 +395,9 @@ impl Running<'_> {
                 },
             }
         }
-        if let Some(predecessor) = self.predecessor.take() {
+        if let Some(old_process) = self.old_process.take() {
             // What that one still gives away goes through this process.
-            let _ = tokio::time::timeout(patience, predecessor).await;
+            let _ = tokio::time::timeout(patience, old_process).await;
         }
         ExitCode::SUCCESS
     }

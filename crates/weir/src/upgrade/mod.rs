@@ -21,15 +21,15 @@
 //!
 //! Until `ready` the old process can take everything back: it ends the new one, writes the ledger again and
 //! lets requests begin. Where the old one ends without a word, killed, after it has offered everything, the
-//! new one goes on by itself. Rooms: [`give`] the old side, [`take`] the new one, [`living`] whether a
+//! new one goes on by itself. Rooms: [`old`] the old side, [`new`] the new one, [`living`] whether a
 //! process has ended. ADR 0021.
 
-pub(crate) mod give;
-mod house;
 pub(crate) mod link;
 mod living;
 pub(crate) mod message;
-pub(crate) mod take;
+pub(crate) mod new;
+pub(crate) mod old;
+mod server;
 
 /// The variable that tells a process that its standard input is a link to the process that it takes over
 /// from.

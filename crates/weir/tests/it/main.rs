@@ -43,8 +43,8 @@ mod answer {
 /// What is asked of origins, shared among readers, and what becomes of everybody when it fails.
 mod fetch {
     mod chain;
+    mod clients_gone;
     mod crowd;
-    mod departed;
     mod fill;
     mod fills;
     mod malformed_responses;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use weir_control::{ControlThread, StateFolder, UpgradeOrder, Upgraded};
-use weir_front::Departed;
+use weir_front::HandedOver;
 use weir_front::listen::{Family, Keeper, Peer};
 use weir_store::{Mark, Successor};
 
@@ -46,22 +46,22 @@ const MARKS_MAX: usize = 1024;
 
 /// How this process was started, for the one after it.
 #[derive(Debug)]
-pub(crate) struct Beginning {
+pub(crate) struct Invocation {
     program: PathBuf,
     arguments: Vec<OsString>,
 }
 
-impl Beginning {
+impl Invocation {
     /// To be called before the file can have been replaced.
-    pub(crate) fn of_this_process() -> Beginning {
+    pub(crate) fn of_this_process() -> Invocation {
         let program = std::env::current_exe().unwrap_or_else(|_| PathBuf::from("weir"));
-        Beginning { program, arguments: std::env::args_os().skip(1).collect() }
+        Invocation { program, arguments: std::env::args_os().skip(1).collect() }
     }
 }
 
 /// All that goes to a new process.
-pub(crate) struct Estate {
-    pub(crate) beginning: Beginning,
+pub(crate) struct Upgrader {
+    pub(crate) invocation: Invocation,
     pub(crate) house: Arc<House>,
     pub(crate) state: Arc<StateFolder>,
     pub(crate) service: Arc<Service>,
@@ -70,20 +70,20 @@ pub(crate) struct Estate {
     pub(crate) admin_socket: OwnedFd,
     pub(crate) admin_address: String,
     /// Told once all is given.
-    pub(crate) given: Arc<Notify>,
-    pub(crate) heir: Mutex<Option<Arc<Link>>>,
+    pub(crate) handed_over: Arc<Notify>,
+    pub(crate) new_process: Mutex<Option<Arc<Link>>>,
     /// To a process that is to take over and has not yet.
     pub(crate) coming: Mutex<Option<Arc<Link>>>,
 }
 
-impl Estate {
+impl Upgrader {
     /// Starts a new process and gives it everything. Blocks.
     ///
     /// # Errors
     /// Why it did not come up; then all is as before.
-    pub(crate) fn give(&self, order: &UpgradeOrder) -> Result<Upgraded, String> {
-        let mut heir = self.heir.try_lock().ok_or("an upgrade is already under way")?;
-        if heir.is_some() {
+    pub(crate) fn upgrade(&self, order: &UpgradeOrder) -> Result<Upgraded, String> {
+        let mut new_process = self.new_process.try_lock().ok_or("an upgrade is already under way")?;
+        if new_process.is_some() {
             return Err("this process has been replaced already".to_owned());
         }
         let begun = weir_clock::now().mono;
@@ -92,7 +92,7 @@ impl Estate {
         };
         let (link, there) = Link::pair().map_err(|error| format!("cannot make a socket pair: {error}"))?;
         let link = Arc::new(link);
-        let mut child = Started::start(&self.beginning, order.program.as_deref(), there)?;
+        let mut child = Started::start(&self.invocation, order.program.as_deref(), there)?;
         let offered = self.offer(&link).map_err(|error| format!("cannot offer the sockets: {error}"));
         offered.map_err(|why| child.failed(&link, why))?;
         *self.coming.lock() = Some(link.clone());
@@ -108,8 +108,8 @@ impl Estate {
             return Err(why);
         }
         let pid = child.pid();
-        self.pass_on(&link, pid);
-        *heir = Some(link);
+        self.hand_over(&link, pid);
+        *new_process = Some(link);
         let upgraded = Upgraded {
             pid,
             version,
@@ -123,7 +123,7 @@ impl Estate {
             paused_ms = upgraded.paused_ms,
             "a new process has taken over"
         );
-        self.given.notify_one();
+        self.handed_over.notify_one();
         Ok(upgraded)
     }
 
@@ -137,11 +137,11 @@ impl Estate {
     }
 
     /// Closes the volumes and says so to the new process. Blocks.
-    pub(crate) fn give_volumes(&self) {
-        let heir = self.heir.lock().clone();
-        let Some(heir) = heir else { return };
+    pub(crate) fn hand_over_volumes(&self) {
+        let new_process = self.new_process.lock().clone();
+        let Some(new_process) = new_process else { return };
         self.house.close_volumes(VOLUMES_PATIENCE);
-        if let Err(error) = heir.say(&Message::Volumes) {
+        if let Err(error) = new_process.say(&Message::Volumes) {
             tracing::error!(%error, "the new process does not hear that the volumes are closed");
         }
     }
@@ -152,10 +152,10 @@ impl Estate {
         link.send(&offer, &[], &[self.state.copy_lock()?, self.control_socket.try_clone()?])?;
         let admin = Message::Admin { address: self.admin_address.clone() };
         link.send(&admin, &[], &[self.admin_socket.try_clone()?])?;
-        for heirloom in self.house.heirlooms()? {
-            let managed = heirloom.keeper == Keeper::Manager;
-            for sockets in heirloom.sockets.chunks(SOCKETS_MAX) {
-                let listener = Message::Listener { address: heirloom.address.to_string(), managed };
+        for listener in self.house.copy_listeners()? {
+            let managed = listener.keeper == Keeper::Manager;
+            for sockets in listener.sockets.chunks(SOCKETS_MAX) {
+                let listener = Message::Listener { address: listener.address.to_string(), managed };
                 link.send(&listener, &[], sockets)?;
             }
         }
@@ -171,13 +171,13 @@ impl Estate {
     }
 
     /// The new process is up: everything is its own.
-    fn pass_on(&self, link: &Arc<Link>, pid: u32) {
+    fn hand_over(&self, link: &Arc<Link>, pid: u32) {
         if !self.control.close(CLOSE_TIME_MAX) {
             tracing::warn!("the control plane is busy; a command may still be answered by the old process");
         }
-        self.state.give();
+        self.state.hand_over();
         self.service.main_is_now(pid);
-        let (heir, departing) = mpsc::channel();
+        let (handover, departing) = mpsc::channel();
         if let Err(error) = attend_departures(link.clone(), departing) {
             tracing::error!(%error, "no thread for the connections; they are closed instead");
         }
@@ -185,7 +185,7 @@ impl Estate {
             tracing::error!(%error, "the new process has gone at once");
         }
         *self.coming.lock() = None;
-        self.house.leave(&heir);
+        self.house.leave(&handover);
         match link.receive(Some(SETTLE_TIME_MAX)) {
             Ok(Some(Received { message: Message::Settled, .. })) => {}
             other => tracing::warn!(?other, "the new process does not say that it answers commands"),
@@ -194,7 +194,7 @@ impl Estate {
         if let Err(error) = attend_answers(link.clone(), told) {
             tracing::error!(%error, "no thread for the ledger; what is marked here is in force until the end only");
         }
-        self.house.bequeath(Box::new(Marker { link: link.clone(), taken }));
+        self.house.hand_over_ledger(Box::new(Marker { link: link.clone(), taken }));
     }
 }
 
@@ -202,10 +202,10 @@ impl Estate {
 struct Started(Option<Child>);
 
 impl Started {
-    fn start(beginning: &Beginning, program: Option<&Path>, there: OwnedFd) -> Result<Started, String> {
-        let program = program.unwrap_or(&beginning.program);
+    fn start(invocation: &Invocation, program: Option<&Path>, there: OwnedFd) -> Result<Started, String> {
+        let program = program.unwrap_or(&invocation.program);
         let child = Command::new(program)
-            .args(&beginning.arguments)
+            .args(&invocation.arguments)
             .env(VARIABLE, BY_STDIN)
             .stdin(Stdio::from(there))
             .spawn();
@@ -287,10 +287,10 @@ impl Started {
 }
 
 /// Sends connections on, until none can come any more.
-fn attend_departures(link: Arc<Link>, departing: Receiver<Departed>) -> io::Result<()> {
-    let thread = std::thread::Builder::new().name("weir-heir".to_owned());
+fn attend_departures(link: Arc<Link>, departing: Receiver<HandedOver>) -> io::Result<()> {
+    let thread = std::thread::Builder::new().name("weir-handover".to_owned());
     thread.spawn(move || {
-        for Departed { socket, family, peer, input, held } in departing {
+        for HandedOver { socket, family, peer, input, held } in departing {
             let peer = match peer {
                 Peer::Ip(at) => Some(at),
                 Peer::Unix => None,
@@ -308,7 +308,7 @@ fn attend_departures(link: Arc<Link>, departing: Receiver<Departed>) -> io::Resu
 
 /// Hears what the new process answers, until it has gone.
 fn attend_answers(link: Arc<Link>, told: mpsc::Sender<Option<String>>) -> io::Result<()> {
-    let thread = std::thread::Builder::new().name("weir-heir-answers".to_owned());
+    let thread = std::thread::Builder::new().name("weir-new-link".to_owned());
     thread.spawn(move || {
         while let Ok(Some(received)) = link.receive(None) {
             if let Message::Taken { failure } = received.message

@@ -12,8 +12,8 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use weir_config::value::ListenAddress;
 use weir_control::{AdminListener, StateFolder};
-use weir_front::Departed;
-use weir_front::listen::{Family, Heirloom, Keeper, Peer};
+use weir_front::HandedOver;
+use weir_front::listen::{Family, Keeper, PassedListener, Peer};
 use weir_store::Mark;
 
 use super::link::{Link, Received};
@@ -31,7 +31,7 @@ const ENDS: &str = "the running Weir was told to end";
 const END_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// What the old process offers.
-pub(crate) struct Inheritance {
+pub(crate) struct UpgradeOffer {
     link: Link,
     /// The old process.
     pub(crate) pid: u32,
@@ -40,17 +40,17 @@ pub(crate) struct Inheritance {
     lock: Option<OwnedFd>,
     control: Option<OwnedFd>,
     admin: Option<(String, OwnedFd)>,
-    heirlooms: Vec<Heirloom>,
+    listeners: Vec<PassedListener>,
 }
 
 /// The link to the old process, once all is this one's.
-pub(crate) struct Predecessor {
+pub(crate) struct OldProcess {
     link: Link,
 }
 
-impl Inheritance {
+impl UpgradeOffer {
     /// What the process that has started this one offers; `None` where nobody does.
-    pub(crate) fn offered() -> anyhow::Result<Option<Inheritance>> {
+    pub(crate) fn offered() -> anyhow::Result<Option<UpgradeOffer>> {
         if std::env::var_os(VARIABLE).is_none_or(|value| value != BY_STDIN) {
             return Ok(None);
         }
@@ -62,17 +62,17 @@ impl Inheritance {
         }
         // The link ends with this process's own handle of it.
         rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
-        Inheritance::receive(Link::over(stdin)?).map(Some).context("cannot take over from the running Weir")
+        UpgradeOffer::receive(Link::over(stdin)?).map(Some).context("cannot take over from the running Weir")
     }
 
-    fn receive(link: Link) -> anyhow::Result<Inheritance> {
+    fn receive(link: Link) -> anyhow::Result<UpgradeOffer> {
         let Received { message, mut sockets, .. } = next(&link)?;
         let Message::Offer { protocol, state, pid } = message else {
             bail!("it did not begin with an offer")
         };
         let (control, lock) = (sockets.pop(), sockets.pop());
-        let (admin, heirlooms, old) = (None, Vec::new(), Living::of(pid));
-        let mut offered = Inheritance { link, pid, old, state, lock, control, admin, heirlooms };
+        let (admin, listeners, old) = (None, Vec::new(), Living::of(pid));
+        let mut offered = UpgradeOffer { link, pid, old, state, lock, control, admin, listeners };
         if protocol != PROTOCOL {
             let why = format!("it speaks form {protocol} of a take-over, and this version form {PROTOCOL}");
             offered.fail(&why);
@@ -94,9 +94,9 @@ impl Inheritance {
     fn add(&mut self, address: &str, managed: bool, sockets: Vec<OwnedFd>) -> anyhow::Result<()> {
         let address: weir_front::listen::Address = address.parse()?;
         let keeper = if managed { Keeper::Manager } else { Keeper::Listener };
-        match self.heirlooms.iter_mut().find(|heirloom| heirloom.address == address) {
+        match self.listeners.iter_mut().find(|listener| listener.address == address) {
             Some(known) => known.sockets.extend(sockets),
-            None => self.heirlooms.push(Heirloom { address, sockets, keeper }),
+            None => self.listeners.push(PassedListener { address, sockets, keeper }),
         }
         Ok(())
     }
@@ -130,8 +130,8 @@ impl Inheritance {
     }
 
     /// The listening sockets.
-    pub(crate) fn heirlooms(&mut self) -> Vec<Heirloom> {
-        std::mem::take(&mut self.heirlooms)
+    pub(crate) fn listeners(&mut self) -> Vec<PassedListener> {
+        std::mem::take(&mut self.listeners)
     }
 
     /// Says that all is prepared, and waits until the ledger is closed.
@@ -144,9 +144,9 @@ impl Inheritance {
     }
 
     /// Says that connections are taken, and waits until all is this process's.
-    pub(crate) fn ready(self) -> anyhow::Result<Predecessor> {
+    pub(crate) fn ready(self) -> anyhow::Result<OldProcess> {
         match self.ask(&Message::Ready)? {
-            Some(Message::Yours) | None => Ok(Predecessor { link: self.link }),
+            Some(Message::Yours) | None => Ok(OldProcess { link: self.link }),
             Some(Message::Ends) => bail!(ENDS),
             _ => bail!("the running Weir did not give way"),
         }
@@ -181,7 +181,7 @@ fn next(link: &Link) -> anyhow::Result<Received> {
     link.receive(Some(STEP_TIME_MAX))?.context("the running Weir has taken it back")
 }
 
-impl Predecessor {
+impl OldProcess {
     /// Says that commands are answered here.
     pub(crate) fn settled(&self) {
         if let Err(error) = self.link.say(&Message::Settled) {
@@ -210,7 +210,7 @@ impl Predecessor {
         match message {
             Message::Connection { peer, unix } => {
                 let Some(socket) = sockets.pop() else { return };
-                house.adopt(departed(socket, peer, unix, bytes));
+                house.adopt(handed_over(socket, peer, unix, bytes));
             }
             Message::Marks => {
                 let failure = mark(house, &bytes).err();
@@ -224,9 +224,9 @@ impl Predecessor {
     }
 }
 
-fn departed(socket: OwnedFd, peer: Option<SocketAddr>, unix: bool, input: Vec<u8>) -> Departed {
+fn handed_over(socket: OwnedFd, peer: Option<SocketAddr>, unix: bool, input: Vec<u8>) -> HandedOver {
     let family = if unix { Family::Unix } else { Family::Tcp };
-    Departed { socket, family, peer: peer.map_or(Peer::Unix, Peer::Ip), input, held: None }
+    HandedOver { socket, family, peer: peer.map_or(Peer::Unix, Peer::Ip), input, held: None }
 }
 
 /// Makes marks of the old process durable; blocks.
@@ -245,11 +245,11 @@ fn mark(house: &House, bytes: &[u8]) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn inheritance(pid: u32) -> (Inheritance, Link) {
+    fn offer(pid: u32) -> (UpgradeOffer, Link) {
         let (here, there) = Link::pair().unwrap();
         let (link, old) = (Link::over(there).unwrap(), Living::of(pid));
-        let (state, admin, heirlooms) = (PathBuf::new(), None, Vec::new());
-        (Inheritance { link, pid, old, state, lock: None, control: None, admin, heirlooms }, here)
+        let (state, admin, listeners) = (PathBuf::new(), None, Vec::new());
+        (UpgradeOffer { link, pid, old, state, lock: None, control: None, admin, listeners }, here)
     }
 
     /// A process that has ended and is waited for by nobody yet.
@@ -263,12 +263,12 @@ mod tests {
     #[test]
     fn whoever_has_everything_goes_on_where_the_old_process_has_ended_without_a_word() {
         let mut old = ended();
-        let (offered, here) = inheritance(old.id());
+        let (offered, here) = offer(old.id());
         drop(here);
         offered.prepared().unwrap();
         assert!(offered.ready().is_ok());
         // With what was said to it still unread.
-        let (offered, here) = inheritance(old.id());
+        let (offered, here) = offer(old.id());
         offered.link.say(&Message::Ready).unwrap();
         drop(here);
         assert!(offered.ready().is_ok());
@@ -277,9 +277,9 @@ mod tests {
 
     #[test]
     fn one_that_lives_and_lets_go_has_taken_it_back() {
-        let (offered, here) = inheritance(std::process::id());
+        let (offered, here) = offer(std::process::id());
         drop(here);
-        let offered = Inheritance { old: Living::of(std::process::id()), ..offered };
+        let offered = UpgradeOffer { old: Living::of(std::process::id()), ..offered };
         let why = offered.prepared().unwrap_err().to_string();
         assert_eq!(why, "the running Weir has taken it back");
         // Of one that was never there nothing is known.
@@ -288,12 +288,12 @@ mod tests {
 
     #[test]
     fn what_it_says_counts() {
-        let (offered, here) = inheritance(std::process::id());
+        let (offered, here) = offer(std::process::id());
         here.say(&Message::Released).unwrap();
         offered.prepared().unwrap();
         here.say(&Message::Yours).unwrap();
         assert!(offered.ready().is_ok());
-        let (offered, here) = inheritance(std::process::id());
+        let (offered, here) = offer(std::process::id());
         here.say(&Message::Yours).unwrap();
         assert!(offered.prepared().is_err());
     }

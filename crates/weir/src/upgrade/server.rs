@@ -4,8 +4,8 @@ use std::io;
 use std::time::Duration;
 
 use weir_control::{UpgradeOrder, Upgraded};
-use weir_front::listen::Heirloom;
-use weir_front::{Departed, Heir};
+use weir_front::listen::PassedListener;
+use weir_front::{HandedOver, HandoverSender};
 use weir_store::{Acknowledge, Mark, Successor};
 
 use crate::print::sentence;
@@ -22,8 +22,8 @@ impl House {
     }
 
     /// Copies of the listening sockets.
-    pub(crate) fn heirlooms(&self) -> io::Result<Vec<Heirloom>> {
-        self.edge.heirlooms()
+    pub(crate) fn copy_listeners(&self) -> io::Result<Vec<PassedListener>> {
+        self.edge.copy_listeners()
     }
 
     /// Lets no request begin; whether it is so. Blocks.
@@ -44,13 +44,13 @@ impl House {
     }
 
     /// Marks go to another process from now on.
-    pub(crate) fn bequeath(&self, successor: Box<dyn Successor>) {
-        self.edge.bequeath_ledger(successor);
+    pub(crate) fn hand_over_ledger(&self, successor: Box<dyn Successor>) {
+        self.edge.hand_over_ledger(successor);
     }
 
     /// Connections go to another process from now on, each where its next request would begin.
-    pub(crate) fn leave(&self, heir: &Heir) {
-        self.edge.leave(heir);
+    pub(crate) fn leave(&self, handover: &HandoverSender) {
+        self.edge.leave(handover);
     }
 
     /// Waits for the requests under way after [`House::leave`]. Blocks.
@@ -59,8 +59,8 @@ impl House {
     }
 
     /// Goes on with a connection of another process.
-    pub(crate) fn adopt(&self, departed: Departed) {
-        self.edge.adopt(departed);
+    pub(crate) fn adopt(&self, handed_over: HandedOver) {
+        self.edge.adopt(handed_over);
     }
 
     /// Makes marks of another process.
