@@ -36,14 +36,14 @@ use weir_clock as clock;
 use weir_observe::{Observatory, Snapshot};
 
 /// A data plane of one worker.
-pub struct House {
+pub struct Server {
     plane: Arc<Plane>,
     orders: mpsc::UnboundedSender<Order>,
     held: watch::Receiver<usize>,
 }
 
-impl House {
-    /// Binds the plan's listeners; the future is the worker, to be run in a `LocalSet` until the house is
+impl Server {
+    /// Binds the plan's listeners; the future is the worker, to be run in a `LocalSet` until the server is
     /// dropped.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl House {
     pub fn begin(
         plan: Plan,
         observatory: Arc<Observatory>,
-    ) -> Result<(House, impl Future<Output = ()> + use<>), StartError> {
+    ) -> Result<(Server, impl Future<Output = ()> + use<>), StartError> {
         let mut bound = Vec::new();
         let mut manners = Vec::new();
         for (number, (address, greeting)) in plan.listeners().iter().enumerate() {
@@ -66,7 +66,7 @@ impl House {
         let start = Start { core: 0, bound, manners, seat, orders: receiver, held: count };
         let own = plane.clone();
         let worker = async move { worker::run(start, service::of_worker(0, own)).await };
-        Ok((House { plane, orders, held }, worker))
+        Ok((Server { plane, orders, held }, worker))
     }
 
     /// What the store holds.

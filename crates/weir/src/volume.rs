@@ -110,7 +110,7 @@ fn rows(_: &model::Volume, _: &Volume, _: &Share) -> Option<Arc<dyn Rows>> {
     None
 }
 
-/// Opens the volume, or makes it, and its catalogue. `numbers` is where all volumes of the house get the
+/// Opens the volume, or makes it, and its catalogue. `numbers` is where all volumes of the server get the
 /// numbers of their objects from; `register` says what is known of its folder, and the number of the opening;
 /// `watcher` is told what has to leave it. Blocks for as long as recovery takes.
 ///

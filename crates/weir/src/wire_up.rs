@@ -34,7 +34,7 @@ use crate::events;
 use crate::logs::{self, LogChoice, Terminal};
 
 /// The data plane as it runs in this process.
-pub(crate) struct House {
+pub(crate) struct Server {
     pub(crate) edge: Edge,
     pub(crate) drives: Drives,
     pub(crate) observatory: Arc<Observatory>,
@@ -52,7 +52,7 @@ pub(crate) struct House {
 /// Has a new process take over.
 pub(crate) type UpgradeFn = Box<dyn Fn(&UpgradeOrder) -> Result<Upgraded, String> + Send + Sync>;
 
-/// What a house may have from elsewhere.
+/// What a server may have from elsewhere.
 pub(crate) struct Handover<'a> {
     /// Listening sockets.
     pub(crate) listeners: Vec<PassedListener>,
@@ -115,7 +115,7 @@ fn memory_of(state: &Path) -> anyhow::Result<(Register, Ledger)> {
     Ok((register, ledger))
 }
 
-impl House {
+impl Server {
     /// Opens the ledger in the state folder and the logs, binds the listeners and starts the workers.
     ///
     /// # Errors
@@ -127,7 +127,7 @@ impl House {
         terminal: Option<Terminal>,
         state: &Path,
         handover: Handover<'_>,
-    ) -> anyhow::Result<House> {
+    ) -> anyhow::Result<Server> {
         let logs = logs::settings(&choice, &loaded.config.log, terminal);
         let observatory = Observatory::start(workers, &logs)?;
         let events = events::settings(&loaded.config.events);
@@ -150,7 +150,7 @@ impl House {
         let drives = Drives::start(store.clone(), register, volumes, memory_bytes, begin)?;
         let plan = compile(loaded, &observatory);
         let edge = Edge::start(plan, workers, observatory.clone(), store, handover.listeners)?;
-        Ok(House {
+        Ok(Server {
             edge,
             drives,
             observatory,
@@ -273,7 +273,7 @@ impl Extent {
     }
 }
 
-impl DataPlane for House {
+impl DataPlane for Server {
     fn swap(&self, loaded: Loaded) -> Result<Swapped, SwapError> {
         let mut warnings = self.at_start.warnings(&Fixed::of(&loaded));
         warnings.extend(loaded.warnings());

@@ -28,7 +28,7 @@ use crate::process::{self, Signals, Wish};
 use crate::service::{self, Service};
 use crate::upgrade::new::{OldProcess, UpgradeOffer};
 use crate::upgrade::old::{Invocation, Upgrader};
-use crate::wire_up::{Handover, House};
+use crate::wire_up::{Handover, Server};
 
 /// How long is waited at the end for what is still to be written.
 const WRITE_PATIENCE: Duration = Duration::from_secs(2);
@@ -82,7 +82,7 @@ pub(crate) struct Run {
 
 /// What runs and is not yet told to anybody.
 struct Begun {
-    house: Arc<House>,
+    server: Arc<Server>,
     state: StateFolder,
     admin: AdminListener,
     socket: UnixListener,
@@ -115,15 +115,15 @@ impl Run {
         if old_process.is_some() {
             begun.state.take();
         }
-        let Begun { house, state, admin, socket, start, signals, runtime, terminal, admin_address } = begun;
-        crate::events::watch(&house);
+        let Begun { server, state, admin, socket, start, signals, runtime, terminal, admin_address } = begun;
+        crate::events::watch(&server);
         let source = self.config.clone().map_or(Source::Flags, Source::File);
-        let control = Control::new(house.clone(), source);
+        let control = Control::new(server.clone(), source);
         let admin_socket = admin.copy()?;
         let control_socket = socket.as_fd().try_clone_to_owned()?;
         let upgrader = Arc::new(Upgrader {
             invocation,
-            house: house.clone(),
+            server: server.clone(),
             state: Arc::new(state),
             service: Arc::new(Service::of_environment()),
             control: ControlThread::start(control.clone(), admin, socket)?,
@@ -134,14 +134,14 @@ impl Run {
             new_process: Mutex::default(),
             coming: Mutex::default(),
         });
-        // The folder is left when this function ends, whoever still has the house.
+        // The folder is left when this function ends, whoever still has the server.
         let weak = Arc::downgrade(&upgrader);
-        house.upgrade_by(move |order| match weak.upgrade() {
+        server.upgrade_by(move |order| match weak.upgrade() {
             Some(upgrader) => upgrader.upgrade(order),
             None => Err("this Weir is ending".to_owned()),
         });
         let old_process =
-            old_process.map(|old_process| attend_old_process(old_process, &house)).transpose()?;
+            old_process.map(|old_process| attend_old_process(old_process, &server)).transpose()?;
         upgrader.service.ready(start.line());
         start.say(old_pid)?;
         process::warn_of_root();
@@ -150,9 +150,9 @@ impl Run {
         let running = Running { upgrader: &upgrader, control: &control, hangup, old_process };
         let code = runtime.block_on(running.attend(signals));
         upgrader.end_coming();
-        house.finish_accounts(WRITE_PATIENCE);
-        house.finish_store(WRITE_PATIENCE);
-        house.finish_logs(WRITE_PATIENCE);
+        server.finish_accounts(WRITE_PATIENCE);
+        server.finish_store(WRITE_PATIENCE);
+        server.finish_logs(WRITE_PATIENCE);
         upgrader.control.finish(WRITE_PATIENCE);
         // Blocking acts that a second signal left behind are not waited for.
         runtime.shutdown_background();
@@ -200,9 +200,9 @@ impl Run {
         let until_ledger_is_free = || offer.as_ref().map_or(Ok(()), UpgradeOffer::prepared);
         let has_volumes = offer.is_some();
         let handover = Handover { listeners, has_volumes, until_ledger_is_free: &until_ledger_is_free };
-        let house = House::start(&loaded, self.workers(), choice, terminal, state.path(), handover)?;
-        let (house, admin_address) = (Arc::new(house), loaded.config.admin.listen.to_string());
-        Ok(Some(Begun { house, state, admin, socket, start, signals, runtime, terminal, admin_address }))
+        let server = Server::start(&loaded, self.workers(), choice, terminal, state.path(), handover)?;
+        let (server, admin_address) = (Arc::new(server), loaded.config.admin.listen.to_string());
+        Ok(Some(Begun { server, state, admin, socket, start, signals, runtime, terminal, admin_address }))
     }
 
     fn before(&self) -> anyhow::Result<Before> {
@@ -292,13 +292,13 @@ enum Hangup {
 
 /// Goes on with what comes from the process before this one, on a thread of its own; told when that one has
 /// ended.
-fn attend_old_process(old_process: OldProcess, house: &Arc<House>) -> anyhow::Result<Receiver<()>> {
+fn attend_old_process(old_process: OldProcess, server: &Arc<Server>) -> anyhow::Result<Receiver<()>> {
     old_process.settled();
     let (ends, ended) = oneshot::channel();
-    let house = house.clone();
+    let server = server.clone();
     let thread = std::thread::Builder::new().name("weir-old-link".to_owned());
     let attending = thread.spawn(move || {
-        old_process.attend(&house);
+        old_process.attend(&server);
         // Who does not wait for it need not know.
         let _ = ends.send(());
     });
@@ -325,7 +325,7 @@ impl Running<'_> {
                 wish = signals.next() => wish,
             };
             match wish {
-                Wish::ReopenLogs => self.upgrader.house.reopen_logs(),
+                Wish::ReopenLogs => self.upgrader.server.reopen_logs(),
                 // A terminal that is closed sends the same signal; without a file there is nothing else it
                 // could mean.
                 Wish::Reload if self.hangup == Hangup::Ends => return self.drain(signals).await,
@@ -339,10 +339,10 @@ impl Running<'_> {
                     }));
                 }
                 Wish::Upgrade => {
-                    let house = self.upgrader.house.clone();
+                    let server = self.upgrader.server.clone();
                     // As above.
                     drop(tokio::task::spawn_blocking(move || {
-                        house.upgrade(&UpgradeOrder::default()).is_ok()
+                        server.upgrade(&UpgradeOrder::default()).is_ok()
                     }));
                 }
                 Wish::End => return self.drain(signals).await,
@@ -352,18 +352,18 @@ impl Running<'_> {
 
     /// Lets the requests under way finish; a second signal does not.
     async fn drain(self, mut signals: Signals) -> ExitCode {
-        let house = &self.upgrader.house;
+        let server = &self.upgrader.server;
         self.upgrader.service.stopping();
-        let patience_s = house.patience().as_secs();
+        let patience_s = server.patience().as_secs();
         tracing::info!("ending: requests under way have {patience_s} s; a second signal ends at once");
-        let draining = house.clone();
+        let draining = server.clone();
         let mut drained = tokio::task::spawn_blocking(move || draining.drain());
         loop {
             tokio::select! {
                 _ = &mut drained => return ExitCode::SUCCESS,
                 wish = signals.next() => match wish {
                     Wish::End => return ExitCode::FAILURE,
-                    Wish::ReopenLogs => house.reopen_logs(),
+                    Wish::ReopenLogs => server.reopen_logs(),
                     Wish::Reload | Wish::Upgrade => {}
                 },
             }
@@ -373,10 +373,10 @@ impl Running<'_> {
     /// Another process has taken over: lets the requests under way finish, and those of the process before
     /// this one.
     async fn leave(&mut self, mut signals: Signals) -> ExitCode {
-        let house = &self.upgrader.house;
-        let patience = house.patience();
+        let server = &self.upgrader.server;
+        let patience = server.patience();
         tracing::info!("replaced: requests under way have {} s", patience.as_secs());
-        let (leaving, upgrader) = (house.clone(), self.upgrader.clone());
+        let (leaving, upgrader) = (server.clone(), self.upgrader.clone());
         let mut left = tokio::task::spawn_blocking(move || {
             upgrader.hand_over_volumes();
             leaving.finish_requests(patience);
@@ -390,7 +390,7 @@ impl Running<'_> {
                     // one.
                     Wish::End if signals_left > 1 => signals_left -= 1,
                     Wish::End => return ExitCode::FAILURE,
-                    Wish::ReopenLogs => house.reopen_logs(),
+                    Wish::ReopenLogs => server.reopen_logs(),
                     Wish::Reload | Wish::Upgrade => {}
                 },
             }

@@ -20,7 +20,7 @@ use super::link::{Link, Received};
 use super::living::Living;
 use super::message::{Message, PROTOCOL};
 use super::{BY_STDIN, VARIABLE};
-use crate::wire_up::House;
+use crate::wire_up::Server;
 
 /// How long the old process may take for each of its steps, of which none waits for a client.
 const STEP_TIME_MAX: Duration = Duration::from_secs(30);
@@ -190,35 +190,35 @@ impl OldProcess {
     }
 
     /// Goes on with what comes from the old process until that has ended; blocks.
-    pub(crate) fn attend(&self, house: &Arc<House>) {
+    pub(crate) fn attend(&self, server: &Arc<Server>) {
         loop {
             let received = match self.link.receive(None) {
                 Ok(Some(received)) => received,
                 Ok(None) => {
                     // Whether it could say so or not.
-                    house.take_volumes();
+                    server.take_volumes();
                     return tracing::info!("the old process has ended");
                 }
                 Err(error) => return tracing::error!(%error, "the old process is not understood"),
             };
-            self.heed(house, received);
+            self.heed(server, received);
         }
     }
 
-    fn heed(&self, house: &Arc<House>, received: Received) {
+    fn heed(&self, server: &Arc<Server>, received: Received) {
         let Received { message, bytes, mut sockets } = received;
         match message {
             Message::Connection { peer, unix } => {
                 let Some(socket) = sockets.pop() else { return };
-                house.adopt(handed_over(socket, peer, unix, bytes));
+                server.adopt(handed_over(socket, peer, unix, bytes));
             }
             Message::Marks => {
-                let failure = mark(house, &bytes).err();
+                let failure = mark(server, &bytes).err();
                 if let Err(error) = self.link.say(&Message::Taken { failure }) {
                     tracing::warn!(%error, "the old process does not hear that its marks are durable");
                 }
             }
-            Message::Volumes => house.take_volumes(),
+            Message::Volumes => server.take_volumes(),
             other => tracing::warn!(?other, "the old process said something unexpected"),
         }
     }
@@ -230,14 +230,14 @@ fn handed_over(socket: OwnedFd, peer: Option<SocketAddr>, unix: bool, input: Vec
 }
 
 /// Makes marks of the old process durable; blocks.
-fn mark(house: &House, bytes: &[u8]) -> Result<(), String> {
+fn mark(server: &Server, bytes: &[u8]) -> Result<(), String> {
     let marks = Mark::of_bytes(bytes).ok_or("marks that are none")?;
     let (done, durable) = mpsc::channel();
     let acknowledge = move |written: Result<_, weir_store::Unwritten>| {
         // Who does not wait any more need not know.
         let _ = done.send(written.map(|_| ()).map_err(|error| error.to_string()));
     };
-    house.mark(&marks, Box::new(acknowledge));
+    server.mark(&marks, Box::new(acknowledge));
     durable.recv().unwrap_or_else(|_| Err("the ledger's thread has ended".to_owned()))
 }
 

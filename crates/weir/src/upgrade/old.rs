@@ -21,7 +21,7 @@ use super::link::{Link, Received, SOCKETS_MAX};
 use super::message::{Message, PROTOCOL};
 use super::{BY_STDIN, VARIABLE};
 use crate::service::Service;
-use crate::wire_up::House;
+use crate::wire_up::Server;
 
 /// How long a new process may take to read its configuration.
 const PREPARE_TIME_MAX: Duration = Duration::from_secs(60);
@@ -62,7 +62,7 @@ impl Invocation {
 /// All that goes to a new process.
 pub(crate) struct Upgrader {
     pub(crate) invocation: Invocation,
-    pub(crate) house: Arc<House>,
+    pub(crate) server: Arc<Server>,
     pub(crate) state: Arc<StateFolder>,
     pub(crate) service: Arc<Service>,
     pub(crate) control: ControlThread,
@@ -104,7 +104,7 @@ impl Upgrader {
         if let Err(why) = self.pause().and_then(|()| child.release(&link)) {
             let why = child.failed(&link, why);
             // The new one is gone: the ledger is this process's again.
-            self.house.resume();
+            self.server.resume();
             return Err(why);
         }
         let pid = child.pid();
@@ -140,7 +140,7 @@ impl Upgrader {
     pub(crate) fn hand_over_volumes(&self) {
         let new_process = self.new_process.lock().clone();
         let Some(new_process) = new_process else { return };
-        self.house.close_volumes(VOLUMES_PATIENCE);
+        self.server.close_volumes(VOLUMES_PATIENCE);
         if let Err(error) = new_process.say(&Message::Volumes) {
             tracing::error!(%error, "the new process does not hear that the volumes are closed");
         }
@@ -152,7 +152,7 @@ impl Upgrader {
         link.send(&offer, &[], &[self.state.copy_lock()?, self.control_socket.try_clone()?])?;
         let admin = Message::Admin { address: self.admin_address.clone() };
         link.send(&admin, &[], &[self.admin_socket.try_clone()?])?;
-        for listener in self.house.copy_listeners()? {
+        for listener in self.server.copy_listeners()? {
             let managed = listener.keeper == Keeper::Manager;
             for sockets in listener.sockets.chunks(SOCKETS_MAX) {
                 let listener = Message::Listener { address: listener.address.to_string(), managed };
@@ -164,10 +164,10 @@ impl Upgrader {
 
     /// Lets no request begin and closes the ledger.
     fn pause(&self) -> Result<(), String> {
-        if !self.house.shut(SHUT_TIME_MAX) {
+        if !self.server.shut(SHUT_TIME_MAX) {
             return Err("the workers are too busy to stop; try again".to_owned());
         }
-        self.house.release_ledger()
+        self.server.release_ledger()
     }
 
     /// The new process is up: everything is its own.
@@ -185,7 +185,7 @@ impl Upgrader {
             tracing::error!(%error, "the new process has gone at once");
         }
         *self.coming.lock() = None;
-        self.house.leave(&handover);
+        self.server.leave(&handover);
         match link.receive(Some(SETTLE_TIME_MAX)) {
             Ok(Some(Received { message: Message::Settled, .. })) => {}
             other => tracing::warn!(?other, "the new process does not say that it answers commands"),
@@ -194,7 +194,7 @@ impl Upgrader {
         if let Err(error) = attend_answers(link.clone(), told) {
             tracing::error!(%error, "no thread for the ledger; what is marked here is in force until the end only");
         }
-        self.house.hand_over_ledger(Box::new(Marker { link: link.clone(), taken }));
+        self.server.hand_over_ledger(Box::new(Marker { link: link.clone(), taken }));
     }
 }
 

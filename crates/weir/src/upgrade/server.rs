@@ -1,4 +1,4 @@
-//! What a house does when it goes from one process to the next.
+//! What a server does when it goes from one process to the next.
 
 use std::io;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use weir_front::{HandedOver, HandoverSender};
 use weir_store::{Acknowledge, Mark, Successor};
 
 use crate::print::sentence;
-use crate::wire_up::House;
+use crate::wire_up::Server;
 
-impl House {
+impl Server {
     /// Says how a new process takes over; once.
     pub(crate) fn upgrade_by(
         &self,
@@ -37,7 +37,7 @@ impl House {
         self.edge.release_ledger().map_err(|error| sentence(&error.into()))
     }
 
-    /// Goes on after [`House::shut`] and [`House::release_ledger`].
+    /// Goes on after [`Server::shut`] and [`Server::release_ledger`].
     pub(crate) fn resume(&self) {
         self.edge.resume_ledger();
         self.edge.open();
@@ -53,7 +53,7 @@ impl House {
         self.edge.leave(handover);
     }
 
-    /// Waits for the requests under way after [`House::leave`]. Blocks.
+    /// Waits for the requests under way after [`Server::leave`]. Blocks.
     pub(crate) fn finish_requests(&self, patience: Duration) {
         self.edge.finish_requests(patience);
     }

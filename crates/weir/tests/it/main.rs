@@ -1,7 +1,7 @@
 //! Scenarios on the real binary: each starts its own Weir and its own origins, on ports and in a folder of
 //! its own.
 //!
-//! A scenario says in its name what must hold; what it needs is said by the test kit's words ([`house`]). No
+//! A scenario says in its name what must hold; what it needs is said by the test kit's words ([`server`]). No
 //! scenario asserts a time but within generous bounds.
 //!
 //! Where a new one goes: the folders below follow the life of a request. Take the first whose line names what
@@ -13,7 +13,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods)]
 
 mod counted;
-mod house;
+mod server;
 
 /// A connection comes, and requests on it: who the client is, what is malformed or too much.
 mod arrive {

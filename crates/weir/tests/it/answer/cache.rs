@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use weir_testkit::{Client, Origin, Resource, Response, Weir, until};
 
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 fn one(resource: Resource) -> (Origin, Weir) {
     let origin = Origin::start();
@@ -495,7 +495,7 @@ fn the_ceiling_of_memory_holds() {
         let body = vec![b'x'; 1 << 20];
         exchange.reply(200, &[("Cache-Control", "max-age=600")], body);
     });
-    let weir = house(&[&origin]).top("[cache]\nmemory = \"16MiB\"").start();
+    let weir = server(&[&origin]).top("[cache]\nmemory = \"16MiB\"").start();
     let mut client = weir.client();
     for number in 0..100 {
         assert_eq!(client.get("localhost", &format!("/{number}"), &[]).body.len(), 1 << 20);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_testkit::{Origin, Resource, Response, Weir, until};
 
-use crate::house::before;
+use crate::server::before;
 
 /// What must become of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,7 +262,7 @@ fn interim_responses_without_end_are_not_waited_for() {
         }
         exchange.close();
     });
-    let weir = crate::house::house(&[&origin]).upstream("first_byte = \"2s\"").start();
+    let weir = crate::server::server(&[&origin]).upstream("first_byte = \"2s\"").start();
     let resting = weir.rss();
     let answer = weir.get("/x");
     assert!(matches!(answer.status(), 502 | 504), "{:?}", answer.head);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_testkit::{Client, Origin, Random, Resource, Trouble, Weir};
 
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 fn origin() -> Origin {
     let origin = Origin::start();
@@ -19,7 +19,7 @@ fn origin() -> Origin {
 fn small(origin: &Origin) -> Weir {
     let limits = "[limits]\nline = \"1KiB\"\nhead = \"4KiB\"\nfields = 20\nbody = \"10KiB\"\nhead_time = \"400ms\"\n\
                   idle = \"600ms\"\nbody_rate = \"1KiB\"\nsend_stall = \"700ms\"";
-    house(&[origin]).more(limits).start()
+    server(&[origin]).more(limits).start()
 }
 
 /// Sends a request and says the status of its answer; the connection must be closed after it.
@@ -171,8 +171,8 @@ fn what_is_not_served_has_its_status() {
 fn a_host_without_a_site_is_a_421() {
     let origin = origin();
     let text =
-        house(&[&origin]).text().replace("hosts = [\"*\"]", "hosts = [\"a.example\", \"*.b.example\"]");
-    let weir = crate::house::setup().run_config(&text);
+        server(&[&origin]).text().replace("hosts = [\"*\"]", "hosts = [\"a.example\", \"*.b.example\"]");
+    let weir = crate::server::setup().run_config(&text);
     let status = |host: &str| Client::connect(weir.addr()).get(host, "/x", &[]).status();
     assert_eq!([status("a.example"), status("x.b.example"), status("A.example:80")], [200, 200, 200]);
     assert_eq!([status("c.example"), status("b.example"), status("xa.example")], [421, 421, 421]);
@@ -206,7 +206,7 @@ fn a_silent_tunnel_is_cut() {
         exchange.peer_left_within(Duration::from_secs(30));
         exchange.close();
     });
-    let weir = house(&[&origin]).more("[limits]\ntunnel_idle = \"500ms\"").start();
+    let weir = server(&[&origin]).more("[limits]\ntunnel_idle = \"500ms\"").start();
     let mut client = weir.client();
     client.send_get("localhost", "/ws", &[("Connection", "Upgrade"), ("Upgrade", "x")]);
     assert_eq!(client.recv_head_only().unwrap().status, 101);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_testkit::{Exchange, Gate, Origin, Resource, Weir, until};
 
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 /// Longer than any scenario waits.
 const LONG: Duration = Duration::from_secs(120);
@@ -48,7 +48,7 @@ fn get(target: &str) -> String {
 fn a_page_that_is_awaited_by_nobody_gives_its_connection_back() {
     let origin = origin();
     origin.otherwise(silent);
-    let weir = house(&[&origin]).upstream(UPSTREAM).start();
+    let weir = server(&[&origin]).upstream(UPSTREAM).start();
     leave(&origin, &weir, |number| get(&format!("/{number}")));
     until("no fill is left", || weir.metric("weir_fills_running") == Some(0.0));
 }
@@ -57,7 +57,7 @@ fn a_page_that_is_awaited_by_nobody_gives_its_connection_back() {
 fn a_request_past_the_cache_ends_with_its_client() {
     let origin = origin();
     origin.otherwise(silent);
-    let weir = house(&[&origin]).upstream(UPSTREAM).start();
+    let weir = server(&[&origin]).upstream(UPSTREAM).start();
     leave(&origin, &weir, |number| {
         format!("POST /{number} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n\r\nx")
     });
@@ -71,7 +71,7 @@ fn a_silent_event_stream_ends_with_its_client() {
             .send("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCache-Control: no-store\r\n\r\n");
         silent(exchange);
     });
-    let weir = house(&[&origin]).upstream(UPSTREAM).start();
+    let weir = server(&[&origin]).upstream(UPSTREAM).start();
     leave(&origin, &weir, |number| get(&format!("/{number}")));
 }
 
@@ -79,7 +79,7 @@ fn a_silent_event_stream_ends_with_its_client() {
 fn who_has_sent_much_ahead_is_seen_to_leave() {
     let origin = origin();
     origin.otherwise(silent);
-    let weir = house(&[&origin]).upstream(UPSTREAM).start();
+    let weir = server(&[&origin]).upstream(UPSTREAM).start();
     // More than is kept while a response is awaited; the rest stays in the kernel.
     leave(&origin, &weir, |number| get(&format!("/{number}")) + &get("/next").repeat(3000));
 }
@@ -96,7 +96,7 @@ fn the_rest_of_a_part_is_awaited_by_nobody_when_its_client_has_left() {
         _ => silent(exchange),
     });
     let site = "range = { chunk = \"256KiB\" }";
-    let weir = house(&[&origin]).upstream(UPSTREAM).site(site).start();
+    let weir = server(&[&origin]).upstream(UPSTREAM).site(site).start();
     let part = |number: usize, range: &str| {
         format!("GET /{number} HTTP/1.1\r\nHost: localhost\r\nRange: bytes={range}\r\n\r\n")
     };
@@ -141,7 +141,7 @@ fn who_ends_its_side_and_reads_on_gets_all_of_it() {
             exchange.send("x");
         }
     });
-    let weir = house(&[&origin]).more("[limits]\nhalf_close = \"1s\"").start();
+    let weir = server(&[&origin]).more("[limits]\nhalf_close = \"1s\"").start();
     let mut client = weir.client();
     client.send(get("/x"));
     client.finish();
@@ -155,7 +155,7 @@ fn without_any_time_for_it_the_end_of_a_side_is_the_end() {
         let left = exchange.peer_left_within(LONG);
         exchange.reply(200, &[], if left { "left" } else { "there" });
     });
-    let weir = house(&[&origin]).more("[limits]\nhalf_close = \"0s\"").start();
+    let weir = server(&[&origin]).more("[limits]\nhalf_close = \"0s\"").start();
     let mut client = weir.client();
     client.send("POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n");
     origin.await_count("/x", 1);

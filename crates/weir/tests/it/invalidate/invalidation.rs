@@ -2,7 +2,7 @@
 
 use weir_testkit::{Client, Gate, Origin, Resource, Weir, pattern};
 
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 /// Beyond so many marks the ledger dropped them, and all that was in flight with them.
 const POSTS: usize = 8400;
@@ -81,7 +81,7 @@ fn an_unsafe_request_outdates_what_is_held_under_every_key() {
         "POST" => drop(exchange.reply(204, &[], "")),
         _ => drop(exchange.reply(200, &[("Cache-Control", "max-age=60")], "page")),
     });
-    let weir = house(&[&origin]).site("key = { headers = [\"X-Country\"] }").start();
+    let weir = server(&[&origin]).site("key = { headers = [\"X-Country\"] }").start();
     let get = |country| weir.get_with("/x", &[("X-Country", country)]);
     for country in ["de", "fr"] {
         assert!(!get(country).is_hit());

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use weir_testkit::{Client, Exchange, Origin, Random, Weir, until};
 
-use crate::house::{house, setup};
+use crate::server::{server, setup};
 
 /// What was counted here, by site and name of the number.
 pub(crate) type Counts = BTreeMap<(String, &'static str), u64>;
@@ -87,7 +87,7 @@ pub(crate) fn config(origin: &Origin, sites: &[&str]) -> String {
         )
     };
     let all: String = sites.iter().map(each).collect();
-    let text = house(&[origin]).more(&all).text();
+    let text = server(&[origin]).more(&all).text();
     // No site for all others: their requests can be entered for nobody.
     let begin = text.find("[[site]]").unwrap();
     let end = text[begin + 1..].find("[[site]]").unwrap() + begin + 1;

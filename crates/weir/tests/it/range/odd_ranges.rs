@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use weir_testkit::{Exchange, Fault, Origin, Resource, Response, Trouble, Weir, pattern, until};
 
 use crate::counted::part;
-use crate::house::house;
+use crate::server::server;
 
 const LENGTH: usize = 3_000_000;
 /// Where the first transfer breaks off, where a part is to be held.
@@ -23,7 +23,7 @@ fn a_content_range_of_a_whole_is_not_kept() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh(pattern(1, 1000)).header("Content-Range", "bytes 500-999/1000"));
     origin.put("/odd", Resource::fresh(pattern(1, 1000)).header("Content-Range", "none"));
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     assert_eq!([weir.get("/x").status(), weir.get("/odd").status()], [200, 200]);
     for (path, fields, status, expect) in [
         ("/x", &[("Range", "bytes=0-9")][..], 206, &["bytes 0-9/1000"][..]),
@@ -238,7 +238,7 @@ const ASKED: [&str; 7] = [
 fn held_in_part(origin: &Origin, body: &[u8]) -> Weir {
     let first = Resource::fresh(body).etag("\"1\"");
     origin.put("/x", first.fault(Fault::Truncate(HELD)));
-    let weir = house(&[origin]).start();
+    let weir = server(&[origin]).start();
     assert!(ask(&weir, "").is_err());
     until("nothing is fetched", || weir.metric("weir_fills_running") == Some(0.0));
     weir
@@ -257,7 +257,7 @@ fn put(origin: &Origin, odd: Odd, body: &Arc<[u8]>) -> Arc<AtomicBool> {
 
 fn meet(odd: Odd, is_held: bool) {
     let (origin, body) = (Origin::start(), Arc::<[u8]>::from(pattern(3, LENGTH)));
-    let weir = if is_held { held_in_part(&origin, &body) } else { house(&[&origin]).start() };
+    let weir = if is_held { held_in_part(&origin, &body) } else { server(&[&origin]).start() };
     let is_odd = put(&origin, odd, &body);
     for range in ASKED {
         let before = origin.count("/x");

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use weir_testkit::{Client, Fault, Gate, Origin, Resource, Response, Weir, pattern, until};
 
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 const LENGTH: usize = 10_000;
 const VOLUME: &str =
@@ -304,7 +304,7 @@ fn parts_are_typed_as_the_route_has_it() {
     let (origin, body) = (Origin::start(), pattern(3, LENGTH));
     origin.put("/x", tagged(&body));
     let weir =
-        house(&[&origin]).site("[site.response_headers]\nset = { Content-Type = \"text/other\" }").start();
+        server(&[&origin]).site("[site.response_headers]\nset = { Content-Type = \"text/other\" }").start();
     weir.get("/x");
     let found = ranged(&weir, "/x", "bytes=0-0,-1");
     assert_eq!(parts(&found, &body, Some("text/other")), [(0, 0), (9999, 9999)]);
@@ -315,7 +315,7 @@ fn several_ranges_of_what_lies_on_the_volume() {
     const LENGTH: usize = 24_000_000;
     let (origin, body) = (Origin::start(), pattern(5, LENGTH));
     origin.put("/x", tagged(&body).ranges());
-    let mut weir = house(&[&origin]).more(VOLUME).start();
+    let mut weir = server(&[&origin]).more(VOLUME).start();
     assert!(weir.get("/x").body == body);
     until("it is on the volume", || weir.get("/x").is_hit());
     weir.signal("TERM");
@@ -333,7 +333,7 @@ fn several_ranges_of_a_part_cost_its_gaps_alone() {
     const LENGTH: usize = 12_000_000;
     let (origin, body) = (Origin::start(), pattern(9, LENGTH));
     origin.put("/x", tagged(&body).ranges().fault(Fault::Truncate(2_000_000)));
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     // What came before it broke off is kept.
     assert!(begin(&weir, "/x").recv().is_err());
     origin.put("/x", tagged(&body).ranges());
@@ -372,7 +372,7 @@ fn a_part_whose_origin_has_changed_is_not_sent_in_parts_of_two_versions() {
     const LENGTH: usize = 12_000_000;
     let (origin, body, newer) = (Origin::start(), pattern(9, LENGTH), pattern(10, LENGTH));
     origin.put("/x", tagged(&body).ranges().fault(Fault::Truncate(2_000_000)));
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     assert!(begin(&weir, "/x").recv().is_err());
     origin.put("/x", tagged(&newer).etag("\"2\"").ranges());
     // The first part is held, the second is not.
@@ -422,7 +422,7 @@ fn parts_behind_what_memory_keeps_of_a_running_fill_are_read_from_the_volume() {
     const LENGTH: usize = 40_000_000;
     let (origin, body, gate) = (Origin::start(), pattern(4, LENGTH), Gate::new());
     origin.put("/x", tagged(&body).ranges().body_gate(30_000_000, &gate));
-    let weir = house(&[&origin]).more(VOLUME).start();
+    let weir = server(&[&origin]).more(VOLUME).start();
     let mut lead = begin(&weir, "/x");
     lead.recv_head_only().unwrap();
     drain(&mut lead, 29_000_000);
@@ -443,7 +443,7 @@ fn parts_behind_what_memory_keeps_of_a_running_fill_are_read_from_the_volume() {
 fn a_part_without_a_validator_may_be_kept_by_itself() {
     let (origin, body, newer) = (Origin::start(), pattern(4, 900_000), pattern(5, 900_000));
     origin.put("/x", Resource::fresh(&body).ranges());
-    let weir = house(&[&origin]).site("range = { without_validator = \"separate\" }").start();
+    let weir = server(&[&origin]).site("range = { without_validator = \"separate\" }").start();
     let first = ranged(&weir, "/x", "bytes=300000-399999");
     assert!(first.status() == 206 && first.body == body[300_000..400_000]);
     assert_eq!(origin.requests("/x")[0].header("range").as_deref(), Some("bytes=300000-399999"));

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use weir_testkit::{Origin, Random, Resource, Weir, until};
 
-use crate::house::{House, house};
+use crate::server::{Server, server};
 
 const VOLUME: &str = "[[cache.volume]]\npath = \"{folder}/volume\"\n";
 
-fn on_disk(origin: &Origin, memory: &str, size: &str) -> House {
-    house(&[origin])
+fn on_disk(origin: &Origin, memory: &str, size: &str) -> Server {
+    server(&[origin])
         .more(&format!("[cache]\nmemory = \"{memory}\"\nadmission = \"always\"\n{VOLUME}size = \"{size}\""))
 }
 
@@ -190,7 +190,7 @@ fn verifying_drops_what_is_wrong_and_nothing_else() {
         assert_eq!(&found.body, body);
         assert_eq!(found.is_hit(), number != 3, "{number}");
     }
-    let without = house(&[&origin]).start().command(&["verify"]);
+    let without = server(&[&origin]).start().command(&["verify"]);
     assert_ne!(without.code, Some(0));
     assert!(without.stderr.contains("no volume"), "{without:?}");
 }
@@ -250,7 +250,7 @@ fn what_an_unsafe_request_invalidates_stays_so_after_a_kill() {
 
 #[test]
 fn a_folder_that_cannot_be_used_is_a_sentence_and_not_a_zero() {
-    let setup = crate::house::setup();
+    let setup = crate::server::setup();
     let blocker = setup.file("blocker", "a file");
     let folder = blocker.join("cache").display().to_string();
     let output = setup.command(&[

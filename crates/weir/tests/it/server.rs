@@ -18,7 +18,7 @@ pub fn before(origin: &Origin) -> Weir {
 }
 
 /// A config of one site for every host, with one upstream named `main`.
-pub struct House {
+pub struct Server {
     top: String,
     origins: String,
     upstream: String,
@@ -27,9 +27,9 @@ pub struct House {
 }
 
 /// A config in front of these origins.
-pub fn house(origins: &[&Origin]) -> House {
+pub fn server(origins: &[&Origin]) -> Server {
     let list: Vec<String> = origins.iter().map(|origin| format!("\"{}\"", origin.url())).collect();
-    House {
+    Server {
         top: String::new(),
         origins: list.join(", "),
         upstream: String::new(),
@@ -38,7 +38,7 @@ pub fn house(origins: &[&Origin]) -> House {
     }
 }
 
-impl House {
+impl Server {
     /// Lines before all tables.
     pub fn top(mut self, lines: &str) -> Self {
         self.top.push_str(lines);
@@ -75,7 +75,7 @@ impl House {
 
     /// The text of the config; its addresses are filled in when Weir starts.
     pub fn text(&self) -> String {
-        let House { top, origins, upstream, site, more } = self;
+        let Server { top, origins, upstream, site, more } = self;
         format!(
             "{top}\n[admin]\nlisten = \"{{admin}}\"\n\n[[listen]]\naddress = \"{{listen}}\"\n\n\
              [upstream.main]\norigins = [{origins}]\n{upstream}\n\
