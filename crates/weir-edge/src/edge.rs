@@ -20,7 +20,7 @@ use crate::plane::{Plane, Running};
 use crate::purge::{self, PurgeOrder};
 use weir_fill::watch::{Leaving, tell_purge};
 use weir_front::listen::{Address, BindError, Bound, Kept, PassedListener, Table, bind, seats};
-use weir_front::worker::{self, JOIN_TIME_MAX, Manner, Order, Start};
+use weir_front::worker::{self, JOIN_TIME_MAX, ListenerMode, Order, Start};
 
 use crate::service;
 use weir_observe::{Observatory, Snapshot};
@@ -54,7 +54,7 @@ pub enum StartError {
 /// The running data plane.
 pub struct Edge {
     pub(crate) plane: Arc<Plane>,
-    pub(crate) workers: Vec<Hand>,
+    pub(crate) workers: Vec<WorkerHandle>,
     /// Counts the workers' connections, those on their way included.
     table: Table,
     pub(crate) state: Mutex<State>,
@@ -65,7 +65,7 @@ pub struct Edge {
 }
 
 /// The edge's side of a worker.
-pub(crate) struct Hand {
+pub(crate) struct WorkerHandle {
     pub(crate) orders: mpsc::UnboundedSender<Order>,
     pub(crate) held: watch::Receiver<usize>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -126,23 +126,23 @@ impl Edge {
         store.watch(Arc::new(Leaving(observatory.clone())));
         let plane = Arc::new(Plane::new(store, workers, running(plan, upstreams), observatory));
         keeper.sweep(plane.store.clone());
-        let manners: Vec<Manner> =
-            listeners.iter().map(|(_, greeting)| Manner { greeting: *greeting }).collect();
-        let mut hands = Vec::with_capacity(workers);
+        let modes: Vec<ListenerMode> =
+            listeners.iter().map(|(_, greeting)| ListenerMode { greeting: *greeting }).collect();
+        let mut handles = Vec::with_capacity(workers);
         let seats = seats(workers);
         let table = seats[0].table();
         for (core, (bound, seat)) in bound.into_iter().zip(seats).enumerate() {
             let (orders, receiver) = mpsc::unbounded_channel();
             let (count, held) = watch::channel(0);
-            let start = Start { core, bound, manners: manners.clone(), seat, orders: receiver, held: count };
+            let start = Start { core, bound, modes: modes.clone(), seat, orders: receiver, held: count };
             let plane = plane.clone();
             let thread =
                 worker::start(start, move || service::of_worker(core, plane)).map_err(StartError::Thread)?;
-            hands.push(Hand { orders, held, thread: Mutex::new(Some(thread)) });
+            handles.push(WorkerHandle { orders, held, thread: Mutex::new(Some(thread)) });
         }
         let state = State { next_listener: listening.len(), listening, settings };
         let state = Mutex::new(state);
-        Ok(Edge { plane, workers: hands, table, state, adopted: AtomicUsize::new(0), keeper })
+        Ok(Edge { plane, workers: handles, table, state, adopted: AtomicUsize::new(0), keeper })
     }
 
     /// Puts a plan in force for all requests that begin from now on. Upstreams whose settings did not
@@ -165,24 +165,24 @@ impl Edge {
         self.plane.running.store(Arc::new(running(plan, upstreams)));
         for Post { number, address, .. } in &state.listening {
             let Some((_, greeting)) = listeners.iter().find(|(kept, _)| kept == address) else { continue };
-            for hand in &self.workers {
-                let _ = hand.orders.send(Order::Greet(*number, Manner { greeting: *greeting }));
+            for worker in &self.workers {
+                let _ = worker.orders.send(Order::Greet(*number, ListenerMode { greeting: *greeting }));
             }
         }
         for (address, greeting, Opened { kept, of_workers }) in added {
             let number = state.next_listener;
             state.next_listener += 1;
-            for (hand, own) in self.workers.iter().zip(of_workers) {
+            for (worker, own) in self.workers.iter().zip(of_workers) {
                 for bound in own {
-                    let _ = hand.orders.send(Order::Listen(number, bound, Manner { greeting }));
+                    let _ = worker.orders.send(Order::Listen(number, bound, ListenerMode { greeting }));
                 }
             }
             state.listening.push(Post { number, address, kept: Some(kept) });
         }
         let gone = |address: &Address| !listeners.iter().any(|(kept, _)| kept == address);
         for post in state.listening.iter().filter(|post| gone(&post.address)) {
-            for hand in &self.workers {
-                let _ = hand.orders.send(Order::Deafen(post.number));
+            for worker in &self.workers {
+                let _ = worker.orders.send(Order::Deafen(post.number));
             }
         }
         state.listening.retain(|post| !gone(&post.address));
@@ -291,8 +291,8 @@ impl Edge {
         let until = weir_clock::mono() + patience;
         let left = || until.saturating_duration_since(weir_clock::mono());
         let (closed, done) = std::sync::mpsc::channel();
-        for hand in &self.workers {
-            let _ = hand.orders.send(Order::Drain(closed.clone()));
+        for worker in &self.workers {
+            let _ = worker.orders.send(Order::Drain(closed.clone()));
         }
         drop(closed);
         // Before that one may still accept a connection.
@@ -304,7 +304,7 @@ impl Edge {
     /// process is left until it is there: who ends before closes it.
     pub(crate) fn await_readers(&self, patience: Duration) {
         let until = weir_clock::mono() + patience;
-        self.keeper.wait(patience, self.workers.iter().map(|hand| hand.held.clone()).collect());
+        self.keeper.wait(patience, self.workers.iter().map(|worker| worker.held.clone()).collect());
         while self.table.held() > 0 && weir_clock::mono() < until {
             std::thread::sleep(LOOK_PAUSE);
         }
@@ -313,13 +313,13 @@ impl Edge {
 
 impl Drop for Edge {
     fn drop(&mut self) {
-        for hand in &mut self.workers {
+        for worker in &mut self.workers {
             let (closed, _) = mpsc::unbounded_channel();
-            hand.orders = closed;
+            worker.orders = closed;
         }
         let until = weir_clock::mono() + JOIN_TIME_MAX;
-        for hand in &self.workers {
-            let Some(thread) = hand.thread.lock().take() else { continue };
+        for worker in &self.workers {
+            let Some(thread) = worker.thread.lock().take() else { continue };
             while !thread.is_finished() && weir_clock::mono() < until {
                 std::thread::sleep(Duration::from_millis(5));
             }

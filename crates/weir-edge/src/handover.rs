@@ -37,8 +37,8 @@ impl Edge {
     /// within the patience; otherwise [`Edge::open`] is to be called. Blocks.
     pub fn shut(&self, patience: Duration) -> bool {
         let (shut, done) = mpsc::channel();
-        for hand in &self.workers {
-            let _ = hand.orders.send(Order::Shut(shut.clone()));
+        for worker in &self.workers {
+            let _ = worker.orders.send(Order::Shut(shut.clone()));
         }
         drop(shut);
         let until = weir_clock::mono() + patience;
@@ -48,8 +48,8 @@ impl Edge {
 
     /// Lets requests begin again after [`Edge::shut`].
     pub fn open(&self) {
-        for hand in &self.workers {
-            let _ = hand.orders.send(Order::Open);
+        for worker in &self.workers {
+            let _ = worker.orders.send(Order::Open);
         }
     }
 
@@ -61,8 +61,8 @@ impl Edge {
                 kept.hand_over_file();
             }
         }
-        for hand in &self.workers {
-            let _ = hand.orders.send(Order::Leave(handover.clone()));
+        for worker in &self.workers {
+            let _ = worker.orders.send(Order::Leave(handover.clone()));
         }
     }
 

@@ -29,7 +29,7 @@ use crate::explain::{self, Explanation, Question};
 use crate::plan::Plan;
 use crate::plane::{Plane, Running};
 use weir_front::listen::{bind, seats};
-use weir_front::worker::{self, Manner, Order, Start};
+use weir_front::worker::{self, ListenerMode, Order, Start};
 
 use crate::service;
 use weir_clock as clock;
@@ -53,17 +53,17 @@ impl Server {
         observatory: Arc<Observatory>,
     ) -> Result<(Server, impl Future<Output = ()> + use<>), StartError> {
         let mut bound = Vec::new();
-        let mut manners = Vec::new();
+        let mut modes = Vec::new();
         for (number, (address, greeting)) in plan.listeners().iter().enumerate() {
             bound.extend(bind(address, 1)?.into_iter().map(|bound| (number, bound)));
-            manners.push(Manner { greeting: *greeting });
+            modes.push(ListenerMode { greeting: *greeting });
         }
         let plane = plane(plan, observatory)?;
         let (orders, receiver) = mpsc::unbounded_channel();
         let (count, held) = watch::channel(0);
         // Invariant: there is one seat for one worker.
         let seat = seats(1).remove(0);
-        let start = Start { core: 0, bound, manners, seat, orders: receiver, held: count };
+        let start = Start { core: 0, bound, modes, seat, orders: receiver, held: count };
         let own = plane.clone();
         let worker = async move { worker::run(start, service::of_worker(0, own)).await };
         Ok((Server { plane, orders, held }, worker))

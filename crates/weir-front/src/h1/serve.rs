@@ -19,7 +19,7 @@ use crate::handover::HandedOver;
 use crate::limits::ClientLimits;
 use crate::listen::{Counted, Peer, Stream, TooMany};
 use crate::message::{Done, PeerInfo, Refused, Request, Service, Trust};
-use crate::worker::{Bidding, Presence, Worker};
+use crate::worker::{ConnectionState, GateState, Worker};
 use weir_clock as clock;
 
 /// What a closing client may still send, and for how long, before the socket is closed (RFC 9112 §9.6).
@@ -40,7 +40,7 @@ pub(crate) async fn serve<S: Service>(
     stream: Stream,
     input: BytesMut,
     peer: Peer,
-    presence: Rc<Presence>,
+    state: Rc<ConnectionState>,
 ) -> Option<HandedOver> {
     let service = worker.service();
     let limits = service.limits();
@@ -54,10 +54,10 @@ pub(crate) async fn serve<S: Service>(
         free_since: clock::mono(),
     };
     loop {
-        worker.set_idle(&presence, conn.socket.input.is_empty().then_some(conn.free_since));
-        let next = conn.next(&worker, &presence).await;
-        worker.set_idle(&presence, None);
-        presence.set_used();
+        worker.set_idle(&state, conn.socket.input.is_empty().then_some(conn.free_since));
+        let next = conn.next(&worker, &state).await;
+        worker.set_idle(&state, None);
+        state.set_used();
         let after = match next {
             Next::Request(request, framed) => conn.answer(service, request, framed).await,
             Next::Refused(why) => conn.refuse(service, &why).await,
@@ -95,10 +95,10 @@ fn counted<S: Service>(
 }
 
 /// Waits until the gate is open or has been left.
-async fn wait_at_gate<S: Service>(worker: &Worker<S>, presence: &Presence) -> Bidding {
-    poll_fn(|cx| match worker.bidding() {
-        Bidding::Wait => {
-            presence.wake_by(cx);
+async fn wait_at_gate<S: Service>(worker: &Worker<S>, state: &ConnectionState) -> GateState {
+    poll_fn(|cx| match worker.gate_state() {
+        GateState::Shut => {
+            state.wake_by(cx);
             Poll::Pending
         }
         other => Poll::Ready(other),
@@ -147,11 +147,12 @@ impl Conn {
     }
 
     /// Waits for the next request's head.
-    async fn next<S: Service>(&mut self, worker: &Worker<S>, presence: &Presence) -> Next {
+    async fn next<S: Service>(&mut self, worker: &Worker<S>, state: &ConnectionState) -> Next {
         let mut until = self.free_since + self.peer.limits.idle_time_max;
         let mut begun = false;
         loop {
-            if worker.bidding() != Bidding::Begin && wait_at_gate(worker, presence).await == Bidding::Leave {
+            if worker.gate_state() != GateState::Open && wait_at_gate(worker, state).await == GateState::Left
+            {
                 return Next::Leave;
             }
             if !self.socket.input.is_empty() {
@@ -168,7 +169,7 @@ impl Conn {
                     until = clock::mono() + self.peer.limits.head_time_max;
                 }
             }
-            match self.read(until, worker, presence).await {
+            match self.read(until, worker, state).await {
                 None | Some(Ok(_)) => {}
                 Some(Err(ClientEnd::TimedOut)) if begun => return Next::Refused(Refused::Late),
                 Some(Err(_)) => return Next::Ended,
@@ -181,16 +182,16 @@ impl Conn {
         &mut self,
         until: Instant,
         worker: &Worker<S>,
-        presence: &Presence,
+        state: &ConnectionState,
     ) -> Option<Result<usize, ClientEnd>> {
         let mut read = pin!(self.socket.read(until));
         poll_fn(|cx| {
-            if worker.bidding() != Bidding::Begin {
+            if worker.gate_state() != GateState::Open {
                 return Poll::Ready(None);
             }
             let read = read.as_mut().poll(cx).map(Some);
             if read.is_pending() {
-                presence.wake_by(cx);
+                state.wake_by(cx);
             }
             read
         })
