@@ -12,8 +12,8 @@ use weir_config::value::HostPattern;
 
 use crate::answer::{self, Answer};
 use crate::control::Control;
+use crate::data_plane::Phase;
 use crate::metrics;
-use crate::plane::Phase;
 use crate::{query, socket};
 
 const INDEX: &str = "\

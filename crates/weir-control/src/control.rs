@@ -11,11 +11,11 @@ use weir_config::value::HostPattern;
 use weir_observe::Snapshot;
 
 use crate::clock;
-use crate::metrics::Seen;
-use crate::plane::{
+use crate::data_plane::{
     DataPlane, Explained, Inventory, ListOrder, Listing, Phase, PurgeOrder, Purged, Question, SwapError,
     UpgradeOrder, Upgraded, Verified,
 };
+use crate::metrics::Seen;
 use crate::sites::{Sites, SitesOrder};
 use crate::status::{LastReload, Status};
 
@@ -75,7 +75,7 @@ pub enum PurgeError {
 
 /// The control plane of one Weir.
 pub struct Control {
-    plane: Arc<dyn DataPlane>,
+    data_plane: Arc<dyn DataPlane>,
     source: Source,
     started: (Instant, SystemTime),
     reloads: Mutex<Reloads>,
@@ -90,9 +90,9 @@ struct Reloads {
 
 impl Control {
     /// The control plane over a running data plane.
-    pub fn new(plane: Arc<dyn DataPlane>, source: Source) -> Arc<Control> {
+    pub fn new(data_plane: Arc<dyn DataPlane>, source: Source) -> Arc<Control> {
         let started = (clock::mono(), clock::wall());
-        Arc::new(Control { plane, source, started, reloads: Mutex::default() })
+        Arc::new(Control { data_plane, source, started, reloads: Mutex::default() })
     }
 
     /// Loads the file again and puts it in force, or says why not; one reload at a time. Blocks.
@@ -118,7 +118,7 @@ impl Control {
         reloads.last = Some(LastReload::at(clock::wall(), refused));
         drop(reloads);
         let warnings = result?;
-        let Inventory { plan, sites, routes, .. } = self.plane.inventory();
+        let Inventory { plan, sites, routes, .. } = self.data_plane.inventory();
         let took = clock::mono().saturating_duration_since(begun);
         let took_ms = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
         Ok(Reloaded { plan, sites, routes, took_ms, warnings })
@@ -129,7 +129,7 @@ impl Control {
         let loaded = weir_config::load(path).map_err(|mistakes| ReloadError::Mistakes {
             mistakes: mistakes.to_string().trim_end().to_owned(),
         })?;
-        Ok(self.plane.swap(loaded)?.warnings)
+        Ok(self.data_plane.swap(loaded)?.warnings)
     }
 
     /// Everything that `weir status` shows.
@@ -153,7 +153,7 @@ impl Control {
     /// # Errors
     /// A sentence, when the question is not a request.
     pub fn explain(&self, question: &Question) -> Result<Explained, String> {
-        self.plane.explain(question)
+        self.data_plane.explain(question)
     }
 
     /// Purges, and says so once that is durable.
@@ -166,7 +166,7 @@ impl Control {
     pub async fn purge(&self, order: PurgeOrder) -> Result<Purged, PurgeError> {
         let (told, done) = oneshot::channel();
         let tell = move |result: Result<u64, String>| drop(told.send(result));
-        self.plane.purge(&order, Box::new(tell)).map_err(PurgeError::Order)?;
+        self.data_plane.purge(&order, Box::new(tell)).map_err(PurgeError::Order)?;
         let mark = match done.await {
             Ok(Ok(mark)) => mark,
             Ok(Err(why)) => return Err(PurgeError::Unwritten(why)),
@@ -181,7 +181,7 @@ impl Control {
     /// # Errors
     /// A sentence.
     pub fn verify(&self) -> Result<Verified, String> {
-        let verified = self.plane.verify()?;
+        let verified = self.data_plane.verify()?;
         tracing::info!(objects = verified.objects, damaged = verified.damaged, "the volume is verified");
         Ok(verified)
     }
@@ -191,7 +191,7 @@ impl Control {
     /// # Errors
     /// Why it did not; then everything is as before.
     pub fn upgrade(&self, order: &UpgradeOrder) -> Result<Upgraded, String> {
-        self.plane.upgrade(order)
+        self.data_plane.upgrade(order)
     }
 
     /// A page of what is cached.
@@ -199,7 +199,7 @@ impl Control {
     /// # Errors
     /// A sentence.
     pub fn list(&self, order: &ListOrder) -> Result<Listing, String> {
-        self.plane.list(order)
+        self.data_plane.list(order)
     }
 
     /// The accounts of sites.
@@ -207,25 +207,25 @@ impl Control {
     /// # Errors
     /// A sentence.
     pub fn sites(&self, order: &SitesOrder) -> Result<Sites, String> {
-        self.plane.sites(order)
+        self.data_plane.sites(order)
     }
 
     /// Whether requests are taken.
     pub fn phase(&self) -> Phase {
-        self.plane.phase()
+        self.data_plane.phase()
     }
 
     /// The names that the admin listener answers to.
     pub(crate) fn admin_hosts(&self) -> Vec<HostPattern> {
-        self.plane.admin_hosts()
+        self.data_plane.admin_hosts()
     }
 
     pub(crate) fn snapshot(&self) -> Snapshot {
-        self.plane.snapshot()
+        self.data_plane.snapshot()
     }
 
     pub(crate) fn inventory(&self) -> Inventory {
-        self.plane.inventory()
+        self.data_plane.inventory()
     }
 
     /// What a scrape of the metrics sees.
@@ -236,7 +236,7 @@ impl Control {
         Seen {
             snapshot: self.snapshot(),
             inventory: self.inventory(),
-            held: self.plane.held(),
+            held: self.data_plane.held(),
             reloads,
             started_s: since_epoch.as_secs_f64(),
             is_serving: self.phase() == Phase::Serving,

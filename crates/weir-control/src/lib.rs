@@ -2,7 +2,7 @@
 //! control socket.
 //!
 //! It runs on a thread and a runtime of its own and asks the data plane through [`DataPlane`]; it may fail or
-//! hang without one request noticing. Rooms: [`plane`] what is asked of the data plane; [`state`] the state
+//! hang without one request noticing. Rooms: [`data_plane`] what is asked of the data plane; [`state`] the state
 //! folder; [`control`] the acts; `metrics` and `status` what is shown; `admin` and `socket` the two servers'
 //! paths; [`serve`] their connections, `places` how many; [`client`] asks a running Weir.
 
@@ -11,7 +11,7 @@
 
 pub mod client;
 pub mod control;
-pub mod plane;
+pub mod data_plane;
 pub mod query;
 pub mod serve;
 pub mod sites;
@@ -28,7 +28,7 @@ mod socket;
 
 pub use client::{AskError, Asked};
 pub use control::{Control, PurgeError, ReloadError, Reloaded, Source};
-pub use plane::{
+pub use data_plane::{
     CacheUse, CachedObject, CatalogueUse, DataPlane, Explained, Inventory, LedgerState, ListOrder, Listing,
     OriginRequest, OriginState, Phase, PurgeDone, PurgeOrder, PurgeScope, Purged, Question, SelectingField,
     Setting, StoredVariant, SwapError, Swapped, UpgradeOrder, Upgraded, UpstreamState, Verified, VolumeUse,

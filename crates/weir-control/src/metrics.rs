@@ -21,7 +21,7 @@ use prometheus_client::registry::Registry;
 use weir_observe::{Latency, Snapshot, bounds_us};
 
 use crate::control::Control;
-use crate::plane::Inventory;
+use crate::data_plane::Inventory;
 use crate::sites::Holding;
 
 /// A form of the text, by what the scraper accepts.

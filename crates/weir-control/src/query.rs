@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::plane::ListOrder;
+use crate::data_plane::ListOrder;
 use crate::sites::SitesOrder;
 
 /// The path.

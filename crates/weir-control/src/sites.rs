@@ -228,7 +228,7 @@ fn field(out: &mut String, value: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plane::{Inventory, Phase};
+    use crate::data_plane::{Inventory, Phase};
     use crate::status::Status;
 
     /// Both counted the share in their own way: `weir sites` left the requests out that go past the cache.

@@ -7,7 +7,7 @@ use http::{HeaderName, HeaderValue, Method, StatusCode, Uri};
 
 use crate::answer::{self, Answer};
 use crate::control::{Control, PurgeError, ReloadError};
-use crate::plane::Question;
+use crate::data_plane::Question;
 use crate::query::{self, Form};
 use crate::sites;
 

@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 use serde::{Deserialize, Serialize};
 use weir_observe::{Count, Latency, Level, Outcome, SiteCount, Snapshot};
 
-use crate::plane::{CacheUse, Inventory, LedgerState, Phase, UpstreamState, VolumeUse};
+use crate::data_plane::{CacheUse, Inventory, LedgerState, Phase, UpstreamState, VolumeUse};
 
 /// A Weir at one moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -77,23 +77,23 @@ impl Edge {
     /// # Errors
     /// It cannot be written; then it stays open.
     pub fn release_ledger(&self) -> Result<(), Unwritten> {
-        self.plane.store.ledger().release()
+        self.shared.store.ledger().release()
     }
 
     /// Takes the ledger's file back after [`Edge::release_ledger`].
     pub fn resume_ledger(&self) {
-        self.plane.store.ledger().resume();
+        self.shared.store.ledger().resume();
     }
 
     /// Gives the marks made since [`Edge::release_ledger`], and those to come, to the process that writes the
     /// ledger now.
     pub fn hand_over_ledger(&self, successor: Box<dyn Successor>) {
-        self.plane.store.ledger().hand_over(successor);
+        self.shared.store.ledger().hand_over(successor);
     }
 
     /// Makes marks of another process; `acknowledge` is called when they are durable.
     pub fn mark(&self, marks: &[Mark], acknowledge: Acknowledge) {
-        self.plane.store.purge(marks, weir_clock::now(), acknowledge);
+        self.shared.store.purge(marks, weir_clock::now(), acknowledge);
     }
 
     /// Goes on with a connection of the process before this one.

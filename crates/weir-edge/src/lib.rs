@@ -27,7 +27,6 @@ mod outgoing;
 mod parts;
 mod pass;
 pub mod plan;
-mod plane;
 mod present;
 mod purge;
 mod response;
@@ -35,6 +34,7 @@ mod revalidate;
 pub mod route;
 mod serve;
 mod service;
+mod shared;
 #[doc(hidden)]
 pub mod simulated;
 mod told;

@@ -1,5 +1,5 @@
 //! One core's worker: a single-threaded runtime with its own listeners, its connections and its bell.
-//! It must not share anything mutable with another worker but what [`Plane`] names.
+//! It must not share anything mutable with another worker but what `weir_edge::shared` names.
 //!
 //! States of its gate: *open* → *shut* while a new process takes over (no request begins) → *left* once it
 //! has (each connection goes to it where a request would begin), or *open* again where it has not.

@@ -175,7 +175,7 @@ const SPAWNERS: &[&str] = &[
     "crates/weir-fill/src/gap/task.rs",
     "crates/weir-fill/src/task.rs",
     "crates/weir-observe/src/events.rs",
-    "crates/weir-observe/src/hub.rs",
+    "crates/weir-observe/src/observatory.rs",
     "crates/weir-edge/src/service.rs",
     "crates/weir-front/src/worker.rs",
     "crates/weir-store/src/ledger/book.rs",

@@ -6,7 +6,7 @@ use std::slice;
 use weir_observe::{Count, Level, Outcome, SiteCount};
 
 use super::{Family, Seen, Series};
-use crate::plane::{CatalogueUse, Inventory, OriginState, VolumeUse};
+use crate::data_plane::{CatalogueUse, Inventory, OriginState, VolumeUse};
 
 /// How a value is read: as a counter, which only grows, or as a level.
 enum Read<T> {
