@@ -91,7 +91,8 @@ pub struct Report {
 pub enum AccountsError {
     /// A file cannot be read.
     #[error(
-        "cannot read the accounts: {file}: {source}; see to the drive of the state folder, or move the file away"
+        "cannot read the accounts: {file}: {source}; see to the drive of the state folder, or move the file \
+         away"
     )]
     Read {
         /// The file.
@@ -331,7 +332,8 @@ impl Keeper {
                 // Told of below, with all others.
                 Some((Ok(_), _)) => {}
                 Some((Err(error), unsound)) => {
-                    tracing::error!(%error, "accounts: {unsound}; it cannot be set aside, and nothing is written in its place");
+                    tracing::error!(%error, "accounts: {unsound}; it cannot be set aside, and nothing is \
+                                             written in its place");
                     keeper.book.lock().sum_unsound(unsound, &told.sheet);
                 }
             }
@@ -486,7 +488,8 @@ impl Keeper {
             }
             (Err(error), before) => {
                 if before.is_none() {
-                    tracing::error!(%error, "cannot write the accounts; they are counted in memory until they can be written: see to the drive of the state folder");
+                    tracing::error!(%error, "cannot write the accounts; they are counted in memory until \
+                                             they can be written: see to the drive of the state folder");
                 }
                 state.failure = Some(error.to_string());
                 state.failed += 1;

@@ -162,7 +162,8 @@ mod tests {
         assert_eq!(
             said(64, 12, 128).as_deref(),
             Some(
-                "`[cache] memory` (64MiB) and what the process and its volumes need beside it come to 145MiB, and it may use \
+                "`[cache] memory` (64MiB) and what the process and its volumes need beside it come to \
+                 145MiB, and it may use \
                  128MiB: it may be killed"
             )
         );

@@ -353,7 +353,8 @@ impl<'a> Resolver<'a> {
             None if layers.site.list_of("route").is_empty() => (layers.site.span, "site"),
             None => return,
         };
-        let help = "name one with `upstream`, here or where it is inherited from; or give the route an `answer` or `redirect`";
+        let help = "name one with `upstream`, here or where it is inherited from; or give the route an \
+                    `answer` or `redirect`";
         self.mistakes.push(Mistake::at(span, format!("this {what} leads to no upstream")).help(help));
     }
 

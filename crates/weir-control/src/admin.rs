@@ -19,7 +19,8 @@ use crate::{query, socket};
 const INDEX: &str = "\
 /metrics       counters and gauges, for Prometheus or as OpenMetrics
 /status        the same and more, JSON
-/sites         the accounts of sites, JSON; ?format=csv a line for each site and day; ?site=NAME, ?since=2026-11, ?days=1
+/sites         the accounts of sites, JSON; ?format=csv a line for each site and day;
+               ?site=NAME, ?since=2026-11, ?days=1
 /health/live   200 while the process answers
 /health/ready  200 while requests are taken, 503 while draining";
 
@@ -88,7 +89,8 @@ fn is_own(host: &str, hosts: &[HostPattern]) -> bool {
 pub(crate) fn misdirected() -> Answer {
     answer::text(
         StatusCode::MISDIRECTED_REQUEST,
-        "this listener answers to its address, to localhost and to the names of `[admin] hosts`; add the name that you asked for there",
+        "this listener answers to its address, to localhost and to the names of `[admin] hosts`; add the \
+         name that you asked for there",
     )
 }
 

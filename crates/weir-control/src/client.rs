@@ -42,7 +42,8 @@ impl Asked {
 pub enum AskError {
     /// None runs there.
     #[error(
-        "no Weir runs with the state folder {}; start one with `weir run`, or name its folder with --state DIR",
+        "no Weir runs with the state folder {}; start one with `weir run`, or name its folder with --state \
+         DIR",
         folder.display()
     )]
     NotRunning {

@@ -48,7 +48,8 @@ pub struct Reloaded {
 pub enum ReloadError {
     /// There is no file.
     #[error(
-        "this Weir was started with flags and has no file to load again; restart it, or start it with --config FILE"
+        "this Weir was started with flags and has no file to load again; restart it, or start it with \
+         --config FILE"
     )]
     NoFile,
     /// The file has mistakes; the text shows them all.

@@ -2,9 +2,9 @@
 //! control socket.
 //!
 //! It runs on a thread and a runtime of its own and asks the data plane through [`DataPlane`]; it may fail or
-//! hang without one request noticing. Rooms: [`data_plane`] what is asked of the data plane; [`state`] the state
-//! folder; [`control`] the acts; `metrics` and `status` what is shown; `admin` and `socket` the two servers'
-//! paths; [`serve`] their connections, `places` how many; [`client`] asks a running Weir.
+//! hang without one request noticing. Rooms: [`data_plane`] what is asked of the data plane; [`state`] the
+//! state folder; [`control`] the acts; `metrics` and `status` what is shown; `admin` and `socket` the two
+//! servers' paths; [`serve`] their connections, `places` how many; [`client`] asks a running Weir.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]

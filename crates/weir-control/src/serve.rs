@@ -58,7 +58,8 @@ pub enum ServeError {
     },
     /// The thread or its runtime cannot be started.
     #[error(
-        "cannot start the control plane's thread: {0}; raise the limits of threads and open files for this user"
+        "cannot start the control plane's thread: {0}; raise the limits of threads and open files for this \
+         user"
     )]
     Thread(#[source] io::Error),
 }
@@ -66,14 +67,19 @@ pub enum ServeError {
 fn hint(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::AddrInUse => {
-            "the address is in use, perhaps by another Weir; stop it or name another address with --admin or [admin] listen"
+            "the address is in use, perhaps by another Weir; stop it or name another address with --admin or \
+             [admin] listen"
                 .to_owned()
         }
         io::ErrorKind::AddrNotAvailable => {
-            "this machine does not have the address; name one it has with --admin or [admin] listen".to_owned()
+            "this machine does not have the address; name one it has with --admin or [admin] \
+             listen"
+                .to_owned()
         }
         io::ErrorKind::PermissionDenied => {
-            "permission denied; name a port above 1023 or a folder you may write to, with --admin or [admin] listen".to_owned()
+            "permission denied; name a port above 1023 or a folder you may write to, with --admin or [admin] \
+             listen"
+                .to_owned()
         }
         _ => format!("{error}; name another address with --admin or [admin] listen"),
     }

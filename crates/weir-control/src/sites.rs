@@ -254,8 +254,8 @@ mod tests {
         let one = SiteAccount { site: "a.example".to_owned(), customer, days, ..SiteAccount::default() };
         let idle = SiteAccount { site: "idle".to_owned(), ..SiteAccount::default() };
         let text = csv(&Sites { sites: vec![one, idle], ..Sites::default() });
-        let expect = "site,customer,day,requests,hits,stale,misses,revalidations,passes,local,refused,client_bytes,\
-             origin_requests,origin_bytes\r\n\
+        let expect = "site,customer,day,requests,hits,stale,misses,revalidations,passes,local,refused,\
+             client_bytes,origin_requests,origin_bytes\r\n\
              a.example,\"Smith, \"\"Jo\"\" & Co\",2024-10,1,1,0,0,0,0,0,0,18446744073709551615,0,0\r\n\
              a.example,\"Smith, \"\"Jo\"\" & Co\",2026-11-22,2,2,0,0,0,0,0,0,18446744073709551615,0,0\r\n";
         assert_eq!(text, expect);

@@ -32,7 +32,8 @@ pub enum StateError {
     #[error("no state folder: neither STATE_DIRECTORY nor HOME is set; name one with --state DIR")]
     Nowhere,
     /// It cannot be made or entered.
-    #[error("cannot use the state folder {}: {source}; make it writable for this user, or name another with --state DIR", path.display())]
+    #[error("cannot use the state folder {}: {source}; make it writable for this user, or name another with \
+             --state DIR", path.display())]
     Unusable {
         /// The folder.
         path: PathBuf,
@@ -41,7 +42,8 @@ pub enum StateError {
     },
     /// It is no folder of its own.
     #[error(
-        "the state folder {} is open to other users (mode {mode:04o}) and holds files that are none of Weir's; close it (chmod 700), or name an empty or new folder \
+        "the state folder {} is open to other users (mode {mode:04o}) and holds files that are none of \
+         Weir's; close it (chmod 700), or name an empty or new folder \
          with --state DIR",
         path.display()
     )]
@@ -52,7 +54,8 @@ pub enum StateError {
         mode: u32,
     },
     /// It belongs to someone else.
-    #[error("the state folder {} belongs to another user (uid {owner}); name one of your own with --state DIR", path.display())]
+    #[error("the state folder {} belongs to another user (uid {owner}); name one of your own with --state \
+             DIR", path.display())]
     Foreign {
         /// The folder.
         path: PathBuf,

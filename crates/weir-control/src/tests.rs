@@ -414,7 +414,8 @@ fn an_occupied_admin_address_is_said() {
     assert_eq!(
         error,
         format!(
-            "cannot listen on {address} for metrics and health: the address is in use, perhaps by another Weir; \
+            "cannot listen on {address} for metrics and health: the address is in use, perhaps by another \
+             Weir; \
              stop it or name another address with --admin or [admin] listen"
         )
     );

@@ -340,7 +340,8 @@ impl Teller {
                 Ok(()) => is_failing = false,
                 Err(error) => {
                     if !is_failing {
-                        tracing::warn!(%error, "events cannot be told; they wait, and those beyond the buffer are lost");
+                        tracing::warn!(%error, "events cannot be told; they wait, and those beyond the \
+                                                buffer are lost");
                     }
                     is_failing = true;
                     if self.shared.generation.load(Ordering::Relaxed) != self.generation {

@@ -51,7 +51,8 @@ impl Formatter for Escaping {
 /// U+FFFF.
 fn steers(c: char) -> bool {
     c.is_control()
-        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}')
+        || matches!(c, '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// The combined format of Apache and nginx, in the zone `zone`.
@@ -155,7 +156,8 @@ impl TerminalLines {
         if facts.storing == Storing::NotStored("no-freshness") && !self.hinted {
             self.hinted = true;
             out.extend_from_slice(
-                b"          hint: the origin names no lifetime for this; --ttl 60s stores such answers for a minute\n",
+                b"          hint: the origin names no lifetime for this; --ttl 60s stores such answers for a \
+                  minute\n",
             );
         }
     }

@@ -69,7 +69,8 @@ pub struct LogSettings {
 pub enum LogError {
     /// The file cannot be opened.
     #[error(
-        "cannot open the access log {}: {source}; make its folder writable for the user that runs weir, or name another file",
+        "cannot open the access log {}: {source}; make its folder writable for the user that runs weir, or \
+         name another file",
         path.display()
     )]
     Open {
@@ -159,7 +160,8 @@ impl Sink {
             match open(path) {
                 Ok(again) => *file = again,
                 Err(error) => {
-                    tracing::error!(path = %path.display(), %error, "cannot reopen the access log; the old file stays in use");
+                    tracing::error!(path = %path.display(), %error, "cannot reopen the access log; the old \
+                                                                     file stays in use");
                 }
             }
         }

@@ -103,7 +103,8 @@ pub const REASONS: &[Reason] = {
         row(
             NotStored,
             "close-delimited",
-            "Its body ends with the connection, so that nobody knows whether it is whole (`close_delimited`).",
+            "Its body ends with the connection, so that nobody knows whether it is whole \
+             (`close_delimited`).",
         ),
         row(NotStored, "method", "Responses to this method are not stored."),
         row(NotStored, "body", "The request had a body, which is in no key."),
@@ -158,7 +159,8 @@ pub const REASONS: &[Reason] = {
         row(
             NotHit,
             "stale-if-unreachable",
-            "The origin gave no answer at all, and what is held went out stale inside `stale.if_unreachable`.",
+            "The origin gave no answer at all, and what is held went out stale inside \
+             `stale.if_unreachable`.",
         ),
         row(
             NotHit,
@@ -412,34 +414,38 @@ pub fn markdown() -> String {
 
 const HEAD: &str = "# Reasons
 
-Why something was not stored, not a hit, refused or cut is said by a word, the same in the access log (`detail`,
-`not_stored`), in `Cache-Status` (`detail`), in `weir status`, in `weir explain` and in the metrics. This page is
-printed from the program's own table (`crates/weir-observe/src/reasons.rs`), and a test fails where a word is missing.
+A *reason* is a word that says why a response was not stored, not a hit, refused or cut. The word is the same in
+the access log (`detail`, `not_stored`), in `Cache-Status` (`detail`), in `weir status`, in `weir explain` and in
+the metrics. This page is printed from the program's own table (`crates/weir-observe/src/reasons.rs`); a test
+fails where a word is missing.
 ";
 
 const SECTIONS: [(ReasonFor, &str, &str); 6] = [
     (
         ReasonFor::NotStored,
         "Not stored",
-        "`not_stored` in the log, `weir_responses_not_stored_total{reason=\"…\"}`, `not stored: …` on a terminal.",
+        "`not_stored` in the log, `weir_responses_not_stored_total{reason=\"…\"}`, `not stored: …` on a \
+         terminal.",
     ),
     (
         ReasonFor::NotHit,
         "Not a hit",
-        "`detail` of a `miss`, `revalidated`, `stale` or `pass` in the log, `weir_request_details_total{detail=\"…\"}`, the reason of a verdict in \
-         `weir explain`.",
+        "`detail` of a `miss`, `revalidated`, `stale` or `pass` in the log,\n\
+         `weir_request_details_total{detail=\"…\"}`, the reason of a verdict in `weir explain`.",
     ),
     (ReasonFor::Local, "Answered by Weir itself", "`detail` of a `local` or `refused` request."),
     (
         ReasonFor::Message,
         "Malformed, or beyond a limit",
-        "`detail` of a `refused` request, whose status is 400 where none is named; of an origin's response, which is answered with 502. \
+        "`detail` of a `refused` request: its status is 400 where the table names none. Also `detail` of an\n\
+         origin's response that Weir cannot use: the client gets 502.\n\
          [Behind nginx, Apache, PHP](behind.md#requests-that-are-refused) says more.",
     ),
     (
         ReasonFor::Origin,
         "The origin failed",
-        "`detail` of a request that is answered with 502, 503 or 504, or `stale`; `weir_errors_total{reason=\"…\"}`.",
+        "`detail` of a request that is answered with 502, 503 or 504, or `stale`; \
+         `weir_errors_total{reason=\"…\"}`.",
     ),
     (
         ReasonFor::Cut,

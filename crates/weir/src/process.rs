@@ -20,7 +20,8 @@ pub(crate) fn warn_of_huge_pages() {
     let is_refused = rustix::thread::transparent_huge_pages_are_disabled().unwrap_or(false);
     if enabled.contains("[always]") && !is_refused {
         tracing::warn!(
-            "the system gives huge pages to every process, and this one cannot refuse them: memory may grow to several times \
+            "the system gives huge pages to every process, and this one cannot refuse them: memory may grow \
+             to several times \
              `[cache] memory`; write `madvise` to /sys/kernel/mm/transparent_hugepage/enabled"
         );
     }

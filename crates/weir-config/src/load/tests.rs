@@ -96,7 +96,8 @@ fn the_environment_fills_texts_and_numbers() {
         "environment",
         &[(
             "weir.toml",
-            "[upstream.a]\norigins = [\"http://${NAME:-a.example}:${PORT}\"]\nretries = \"${COUNT}\"\n[[site]]\nhosts = [\"*\"]\nupstream = \"a\"\ndescription = \"$${NAME} ${EMPTY}.\"\n",
+            "[upstream.a]\norigins = [\"http://${NAME:-a.example}:${PORT}\"]\nretries = \"${COUNT}\"\n\
+             [[site]]\nhosts = [\"*\"]\nupstream = \"a\"\ndescription = \"$${NAME} ${EMPTY}.\"\n",
         )],
     );
     let config = folder.good().config;
@@ -126,12 +127,14 @@ fn secrets_and_pages_come_from_files_beside() {
         &[
             (
                 "weir.toml",
-                "include = [\"in/site.toml\"]\n[state]\npath = \"state\"\n[log]\npath = \"logs/access.log\"\n",
+                "include = [\"in/site.toml\"]\n[state]\npath = \"state\"\n\
+                 [log]\npath = \"logs/access.log\"\n",
             ),
             (
                 "in/site.toml",
                 &format!(
-                    "{SITE}request_headers = {{ set = {{ X-Token = {{ file = \"token\" }} }} }}\nerror_pages = {{ \"503\" = {{ file = \"busy.html\" }} }}\n"
+                    "{SITE}request_headers = {{ set = {{ X-Token = {{ file = \"token\" }} }} }}\n\
+                     error_pages = {{ \"503\" = {{ file = \"busy.html\" }} }}\n"
                 ),
             ),
             ("in/token", "s3cret\r\n"),

@@ -5,7 +5,8 @@ use crate::sample::{expect, good};
 /// An upstream and a site around what is tested.
 fn site(inner: &str) -> String {
     format!(
-        "[upstream.app]\norigins = [\"http://127.0.0.1:1\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"app\"\n{inner}"
+        "[upstream.app]\norigins = [\"http://127.0.0.1:1\"]\n[[site]]\nhosts = [\"*\"]\nupstream = \"app\"\n\
+         {inner}"
     )
 }
 
@@ -16,7 +17,8 @@ fn names_lead_somewhere() {
     expect("", &[(0, "there is no `[[site]]`, so every request would be answered 421")]);
     expect("[[site]]\nhosts = [\"*\"]", &[(1, "this site leads to no upstream")]);
     expect(
-        "[[site]]\nhosts = [\"*\"]\n[[site.route]]\nprefix = \"/a\"\n[[site.route]]\nprefix = \"/b\"\nanswer = {}",
+        "[[site]]\nhosts = [\"*\"]\n[[site.route]]\nprefix = \"/a\"\n[[site.route]]\nprefix = \"/b\"\nanswer \
+         = {}",
         &[(3, "this route leads to no upstream")],
     );
     good("[[site]]\nhosts = [\"*\"]\n[[site.route]]\nredirect = \"https://{host}{uri}\"");
@@ -27,24 +29,28 @@ fn nothing_stands_twice() {
     let two = "[upstream.app]\norigins = [\"http://127.0.0.1:1\"]\n[defaults]\nupstream = \"app\"\n";
     expect(
         &format!(
-            "{two}[[site]]\nhosts = [\"a.example\", \"A.example.\"]\n[[site]]\nhosts = [\"*.b.example\", \"a.example\"]"
+            "{two}[[site]]\nhosts = [\"a.example\", \"A.example.\"]\n[[site]]\nhosts = [\"*.b.example\", \
+             \"a.example\"]"
         ),
         &[(6, "the host `a.example` stands twice"), (8, "the host `a.example` stands twice")],
     );
     expect(
         &format!(
-            "{two}[[site]]\nhosts = [\"*\"]\n[admin]\nlisten = \"127.0.0.1:80\"\n[[listen]]\naddress = \"127.0.0.1:80\""
+            "{two}[[site]]\nhosts = [\"*\"]\n[admin]\nlisten = \"127.0.0.1:80\"\n[[listen]]\naddress = \
+             \"127.0.0.1:80\""
         ),
         &[(10, "`127.0.0.1:80` is listened on twice")],
     );
     expect(
         &format!(
-            "{two}[[site]]\nhosts = [\"*\"]\n[[listen]]\naddress = \"unix:/a\"\n[[listen]]\naddress = \"unix:/a?mode=0600\""
+            "{two}[[site]]\nhosts = [\"*\"]\n[[listen]]\naddress = \"unix:/a\"\n[[listen]]\naddress = \
+             \"unix:/a?mode=0600\""
         ),
         &[(10, "`unix:/a?mode=0600` is listened on twice")],
     );
     good(&format!(
-        "{two}[[site]]\nhosts = [\"*\"]\n[[listen]]\naddress = \"127.0.0.1:0\"\n[[listen]]\naddress = \"127.0.0.1:0\""
+        "{two}[[site]]\nhosts = [\"*\"]\n[[listen]]\naddress = \"127.0.0.1:0\"\n[[listen]]\naddress = \
+         \"127.0.0.1:0\""
     ));
 }
 
@@ -123,7 +129,8 @@ fn upstreams() {
         expect(&format!("[upstream.app]\n{inner}{after}"), &[(line, sentence)]);
     }
     good(&format!(
-        "[upstream.app]\norigins = [\"http://a\", {{ url = \"http://a\", backup = true }}]\nhost = \"origin\"{after}"
+        "[upstream.app]\norigins = [\"http://a\", {{ url = \"http://a\", backup = true }}]\nhost = \
+         \"origin\"{after}"
     ));
 }
 

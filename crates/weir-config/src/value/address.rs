@@ -29,7 +29,8 @@ pub enum ListenAddress {
 text_value!(
     ListenAddress,
     "weir-listen",
-    "an address with a port, or a unix socket: `0.0.0.0:80`, `[::]:80`, `unix:/run/weir/http.sock`, `unix:/run/weir/http.sock?mode=0600`"
+    "an address with a port, or a unix socket: `0.0.0.0:80`, `[::]:80`, `unix:/run/weir/http.sock`, \
+     `unix:/run/weir/http.sock?mode=0600`"
 );
 
 impl ListenAddress {
@@ -64,7 +65,8 @@ impl FromStr for ListenAddress {
             && port.parse::<u16>().is_ok()
         {
             return Err(format!(
-                "a port without an address: write `127.0.0.1:{port}` for this machine, `0.0.0.0:{port}` or `[::]:{port}` for all"
+                "a port without an address: write `127.0.0.1:{port}` for this machine, `0.0.0.0:{port}` or \
+                 `[::]:{port}` for all"
             ));
         }
         if let Some(port) = text.strip_prefix("localhost:") {

@@ -381,7 +381,8 @@ fn sites(seen: &Seen) -> Vec<Family<'_>> {
     let labels: &[&str] = &["site", "tier"];
     families.push(Family {
         name: "weir_site_held_objects",
-        help: "Objects that are held of a site, in memory, on volumes, and in total with each once; purged ones on volumes until swept.",
+        help: "Objects that are held of a site, in memory, on volumes, and in total with each once; purged \
+               ones on volumes until swept.",
         labels,
         series: Series::Levels(objects.collect()),
     });

@@ -45,7 +45,8 @@ impl Upgrade {
 fn show(upgraded: &Upgraded) -> String {
     let Upgraded { pid, version, old_pid, took_ms, paused_ms } = upgraded;
     format!(
-        "upgraded in {took_ms} ms, of which requests waited for {paused_ms} ms: weir {version} (pid {pid}) has taken \
+        "upgraded in {took_ms} ms, of which requests waited for {paused_ms} ms: weir {version} (pid {pid}) \
+         has taken \
          over from pid {old_pid}, which finishes its requests\n"
     )
 }

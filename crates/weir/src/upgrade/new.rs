@@ -112,7 +112,8 @@ impl UpgradeOffer {
         let is_same = wanted.canonicalize().is_ok_and(|wanted| wanted == self.state);
         if !is_same {
             bail!(
-                "the running Weir's state folder is {}, and this one is to use {}; stop the running one to change it",
+                "the running Weir's state folder is {}, and this one is to use {}; stop the running one to \
+                 change it",
                 self.state.display(),
                 wanted.display()
             );

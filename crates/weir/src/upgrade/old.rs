@@ -192,7 +192,8 @@ impl Upgrader {
         }
         let (told, taken) = mpsc::channel();
         if let Err(error) = attend_answers(link.clone(), told) {
-            tracing::error!(%error, "no thread for the ledger; what is marked here is in force until the end only");
+            tracing::error!(%error, "no thread for the ledger; what is marked here is in force until the end \
+                                     only");
         }
         self.server.hand_over_ledger(Box::new(Marker { link: link.clone(), taken }));
     }

@@ -27,7 +27,8 @@ fn sites_are_chosen_by_host() {
     }
     let more = format!(
         "[upstream.a]\norigins = [\"{}\"]\n[upstream.b]\norigins = [\"{}\"]\n\
-         [[site]]\nhosts = [\"a.example\"]\nupstream = \"a\"\n[[site]]\nhosts = [\"*.a.example\"]\nupstream = \"b\"\n",
+         [[site]]\nhosts = [\"a.example\"]\nupstream = \"a\"\n[[site]]\nhosts = [\"*.a.example\"]\nupstream \
+         = \"b\"\n",
         a.url(),
         b.url()
     );
@@ -82,7 +83,8 @@ fn answers_and_redirects_need_no_origin() {
     let setup = setup();
     let page = setup.file("page.html", "<p>hello</p>");
     let routes = format!(
-        "[[site.route]]\npath = \"/teapot\"\nanswer = {{ status = 418, body = \"short\", headers = {{ X-A = \"b\" }} }}\n\
+        "[[site.route]]\npath = \"/teapot\"\nanswer = {{ status = 418, body = \"short\", headers = {{ X-A = \
+         \"b\" }} }}\n\
          [[site.route]]\npath = \"/page\"\nanswer = {{ body_file = \"{}\" }}\n\
          [[site.route]]\npath = \"/old/**\"\nredirect = \"https://{{host}}{{uri}}\"\n\
          [[site.route]]\npath = \"/moved\"\nredirect = {{ to = \"/new?{{query}}\", status = 307 }}\n",
@@ -207,8 +209,10 @@ fn fields_are_set_and_removed_both_ways() {
     let setup = setup();
     let secret = setup.file("secret", "s3cret\n");
     let site = format!(
-        "[site.request_headers]\nremove = [\"Accept-Language\"]\nset = {{ X-Secret = {{ file = \"{}\" }}, X-Fixed = \"1\" }}\n\
-         [site.response_headers]\nremove = [\"Server\"]\nset = {{ X-Frame-Options = \"DENY\", X-Origin = \"hidden\" }}\n",
+        "[site.request_headers]\nremove = [\"Accept-Language\"]\nset = {{ X-Secret = {{ file = \"{}\" }}, \
+         X-Fixed = \"1\" }}\n\
+         [site.response_headers]\nremove = [\"Server\"]\nset = {{ X-Frame-Options = \"DENY\", X-Origin = \
+         \"hidden\" }}\n",
         secret.display()
     );
     let weir = server(&[&origin]).site(&site).start_in(setup);
@@ -254,7 +258,8 @@ fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
         origin.put(&format!("/said/{status}"), resource.clone().header("Cache-Control", control));
         origin.put(&format!("/none/{status}"), resource);
     }
-    let site = "ttl = \"365d\"\n[[site.route]]\nprefix = \"/said/\"\nttl_override = \"365d\"\nbrowser_ttl = \"365d\"\n";
+    let site = "ttl = \"365d\"\n[[site.route]]\nprefix = \"/said/\"\nttl_override = \"365d\"\nbrowser_ttl = \
+                \"365d\"\n";
     let weir = server(&[&origin]).site(site).start();
     let year = 365 * 24 * 3600;
     for (path, told_s, ttl_s) in [
@@ -339,7 +344,11 @@ fn environment_and_included_files_are_read() {
     let origin = echo();
     let setup = setup().env("WEIR_IT_UPSTREAM", "main");
     std::fs::create_dir(setup.folder().join("sites")).unwrap();
-    setup.file("sites/a.toml", "[[site]]\nhosts = [\"a.example\"]\nupstream = \"${WEIR_IT_UPSTREAM}\"\n[site.response_headers]\nset = { X-Site = \"a\" }\n");
+    setup.file(
+        "sites/a.toml",
+        "[[site]]\nhosts = [\"a.example\"]\nupstream = \"${WEIR_IT_UPSTREAM}\"\n\
+                                [site.response_headers]\nset = { X-Site = \"a\" }\n",
+    );
     let weir = server(&[&origin]).top("include = [\"sites/*.toml\"]").start_in(setup);
     assert_eq!(ask(&weir, "a.example", "/", &[]).header("x-site").as_deref(), Some("a"));
     assert_eq!(ask(&weir, "b.example", "/", &[]).header("x-site"), None);

@@ -161,7 +161,8 @@ fn report(config: &str, rows: &BTreeMap<String, Row>) {
     };
     let (required, optimal, checks) = (count("required"), count("optimal"), count("check"));
     let line = format!(
-        "conformance {config}: {required} required and {optimal} optional tests pass; {checks} checks say yes\n"
+        "conformance {config}: {required} required and {optimal} optional tests pass; {checks} checks say \
+         yes\n"
     );
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

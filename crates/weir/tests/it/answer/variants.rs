@@ -295,9 +295,12 @@ impl Nginx {
             .map(|kind| format!("{kind}_temp_path {at}/{kind};\n"))
             .collect();
         let text = format!(
-            "daemon off;\nmaster_process off;\nworker_processes 1;\npid {at}/pid;\nerror_log {at}/error.log;\n\
-             events {{ worker_connections 64; }}\nhttp {{\ntypes {{ text/css css; }}\naccess_log off;\n{temporary}\
-             server {{\nlisten 127.0.0.1:{port};\nroot {at}/www;\ngzip on;\ngzip_types text/css;\n{lines}\n}}\n}}\n"
+            "daemon off;\nmaster_process off;\nworker_processes 1;\npid {at}/pid;\nerror_log \
+             {at}/error.log;\n\
+             events {{ worker_connections 64; }}\nhttp {{\ntypes {{ text/css css; }}\naccess_log off;\n\
+             {temporary}\
+             server {{\nlisten 127.0.0.1:{port};\nroot {at}/www;\ngzip on;\ngzip_types text/css;\n{lines}\n\
+             }}\n}}\n"
         );
         std::fs::write(folder.join("nginx.conf"), text).unwrap();
         let mut command = Command::new(program);

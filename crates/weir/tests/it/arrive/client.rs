@@ -269,7 +269,8 @@ fn a_web_socket_is_tunnelled_both_ways() {
         let upgrade = exchange.request.header("upgrade").unwrap_or_default();
         let key = exchange.request.header("sec-websocket-key").unwrap_or_default();
         exchange.send(format!(
-            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: {upgrade}\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {key}\r\n\r\nwelcome"
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: {upgrade}\r\nConnection: Upgrade\r\n\
+             Sec-WebSocket-Accept: {key}\r\n\r\nwelcome"
         ));
         loop {
             let piece = exchange.read_some();
@@ -415,7 +416,8 @@ fn a_request_trailer_is_not_taken_for_a_field() {
     let (origin, weir) = echoing();
     let mut client = weir.client();
     client.send(
-        "POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, X-Forwarded-For\r\n\r\n\
+        "POST /x HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum, \
+         X-Forwarded-For\r\n\r\n\
          5\r\nhello\r\n0\r\nX-Sum: 1\r\nX-Forwarded-For: 192.0.2.1\r\n\r\n",
     );
     assert_eq!(client.recv().unwrap().text(), "POST /x hello");

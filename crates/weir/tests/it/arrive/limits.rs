@@ -17,7 +17,8 @@ fn origin() -> Origin {
 }
 
 fn small(origin: &Origin) -> Weir {
-    let limits = "[limits]\nline = \"1KiB\"\nhead = \"4KiB\"\nfields = 20\nbody = \"10KiB\"\nhead_time = \"400ms\"\n\
+    let limits = "[limits]\nline = \"1KiB\"\nhead = \"4KiB\"\nfields = 20\nbody = \"10KiB\"\nhead_time = \
+                  \"400ms\"\n\
                   idle = \"600ms\"\nbody_rate = \"1KiB\"\nsend_stall = \"700ms\"";
     server(&[origin]).more(limits).start()
 }

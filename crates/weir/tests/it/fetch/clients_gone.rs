@@ -10,7 +10,8 @@ use crate::server::{before, server};
 /// Longer than any scenario waits.
 const LONG: Duration = Duration::from_secs(120);
 const CONNECTIONS: usize = 3;
-const UPSTREAM: &str = "connections = 3\nqueue_wait = \"200ms\"\nfirst_byte = \"5m\"\nbetween_bytes = \"5m\"\neject = { failures = 0 }";
+const UPSTREAM: &str = "connections = 3\nqueue_wait = \"200ms\"\nfirst_byte = \"5m\"\nbetween_bytes = \
+                        \"5m\"\neject = { failures = 0 }";
 
 /// An origin whose `/ok` must be asked for each time.
 fn origin() -> Origin {

@@ -82,7 +82,8 @@ fn response(exchange: &Exchange<'_>) -> Vec<u8> {
 pub(crate) fn config(origin: &Origin, sites: &[&str]) -> String {
     let each = |name: &&str| {
         format!(
-            "[[site]]\nhosts = [\"{name}\", \"*.{name}\"]\nupstream = \"main\"\ncustomer = \"{name}, \\\"Inc\\\"\"\n\
+            "[[site]]\nhosts = [\"{name}\", \"*.{name}\"]\nupstream = \"main\"\ncustomer = \
+             \"{name}, \\\"Inc\\\"\"\n\
              description = \"of {name}\"\n[[site.route]]\npath = \"/own\"\nanswer = {{ body = \"own\" }}\n"
         )
     };

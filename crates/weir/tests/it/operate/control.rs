@@ -134,7 +134,8 @@ fn explain_names_what_the_log_and_cache_status_name() {
     origin.on("/private", |exchange| {
         exchange.reply(200, &[("Cache-Control", "private")], "yours");
     });
-    let rules = "ttl = \"5m\"\nshow_key = true\nkey = { query = { drop = [\"utm_*\"] } }\n[site.bypass]\ncookies = [\"session*\"]";
+    let rules = "ttl = \"5m\"\nshow_key = true\nkey = { query = { drop = [\"utm_*\"] } }\n[site.bypass]\n\
+                 cookies = [\"session*\"]";
     let weir = server(&[&origin]).site(rules).start();
     let explain = |path: &str, more: &[&str]| {
         let url = format!("http://localhost{path}");
@@ -200,7 +201,8 @@ fn a_thousand_sites_of_ten_routes_reload() {
             })
             .collect();
         format!(
-            "[[site]]\nhosts = [\"s{number}.example\", \"*.s{number}.example\"]\nupstream = \"main\"\n{routes}"
+            "[[site]]\nhosts = [\"s{number}.example\", \"*.s{number}.example\"]\nupstream = \"main\"\n\
+             {routes}"
         )
     };
     let text = |word: &str| {

@@ -117,7 +117,8 @@ fn a_part_of_which_two_things_are_said_is_not_believed() {
                     lines.push_str(&format!("Content-Range: bytes 0-{}/{LENGTH}\r\n", count - 1));
                 }
                 exchange.send(format!(
-                    "HTTP/1.1 206 Part\r\n{tags}{lines}Cache-Control: max-age=60\r\nContent-Length: {count}\r\n\r\n"
+                    "HTTP/1.1 206 Part\r\n{tags}{lines}Cache-Control: max-age=60\r\nContent-Length: \
+                     {count}\r\n\r\n"
                 ));
                 exchange.send(vec![b'!'; count as usize]);
             }

@@ -32,7 +32,8 @@ fn a_limit_of_file_size_ends_nothing() {
         origin.put(&format!("/{number}"), Page::fresh(body.clone()));
     }
     let text = server(&[&origin]).more(
-        "[cache]\nmemory = \"32MiB\"\nadmission = \"always\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"",
+        "[cache]\nmemory = \"32MiB\"\nadmission = \"always\"\n[[cache.volume]]\npath = \"{folder}/volume\"\n\
+         size = \"64MiB\"",
     );
     // Longer than what a start writes, and shorter than a segment.
     let mut weir = limited(256).run_config(&text.text());

@@ -109,8 +109,10 @@ fn sockets_of_the_manager_are_taken_by_their_address() {
     let unix = UnixListener::bind(&path).unwrap();
     let own = free_port();
     let text = format!(
-        "[admin]\nlisten = \"127.0.0.1:{}\"\n[[listen]]\naddress = \"unix:{}\"\n[[listen]]\naddress = \"{at}\"\n\
-         [[listen]]\naddress = \"127.0.0.1:{own}\"\n[upstream.main]\norigins = [\"{}\"]\n[[site]]\nhosts = [\"*\"]\n\
+        "[admin]\nlisten = \"127.0.0.1:{}\"\n[[listen]]\naddress = \"unix:{}\"\n[[listen]]\naddress = \
+         \"{at}\"\n\
+         [[listen]]\naddress = \"127.0.0.1:{own}\"\n[upstream.main]\norigins = [\"{}\"]\n[[site]]\nhosts = \
+         [\"*\"]\n\
          upstream = \"main\"\n",
         free_port(),
         path.display(),

@@ -8,7 +8,8 @@ use crate::server::{Server, server};
 
 fn over(origin: &Origin, cache: &str, volume: &str) -> Server {
     server(&[origin]).more(&format!(
-        "[cache]\nmemory = \"32MiB\"\n{cache}\n[[cache.volume]]\npath = \"{{folder}}/volume\"\nsize = \"256MiB\"\n{volume}"
+        "[cache]\nmemory = \"32MiB\"\n{cache}\n[[cache.volume]]\npath = \"{{folder}}/volume\"\nsize = \
+         \"256MiB\"\n{volume}"
     ))
 }
 

@@ -721,7 +721,8 @@ fn parts() -> Vec<Row> {
 fn lying_head(exchange: &mut Exchange<'_>) {
     if exchange.request.method == "HEAD" {
         exchange.send(
-            "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nX-Evil: evil\r\nContent-Length: 9\r\nContent-Type: evil/evil\r\n\r\n",
+            "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nX-Evil: evil\r\nContent-Length: 9\r\n\
+             Content-Type: evil/evil\r\n\r\n",
         );
     } else {
         exchange.reply(200, &[("Cache-Control", "max-age=600"), ("Content-Type", "text/plain")], "whole one");
@@ -733,7 +734,8 @@ fn personal_head(exchange: &mut Exchange<'_>) {
     let own = exchange.request.header("cookie").unwrap_or_default();
     if exchange.request.method == "HEAD" {
         exchange.send(format!(
-            "HTTP/1.1 200 OK\r\nCache-Control: private\r\nX-User: {own}\r\nContent-Length: 9\r\nETag: \"1\"\r\n\r\n"
+            "HTTP/1.1 200 OK\r\nCache-Control: private\r\nX-User: {own}\r\nContent-Length: 9\r\nETag: \
+             \"1\"\r\n\r\n"
         ));
     } else if exchange.request.header("if-none-match").is_some() {
         exchange.send("HTTP/1.1 304 Not Modified\r\nCache-Control: max-age=600\r\nETag: \"1\"\r\n\r\n");
@@ -829,7 +831,8 @@ fn confirms_with_private_field(exchange: &mut Exchange<'_>) {
 fn confirms_with_content(exchange: &mut Exchange<'_>) {
     confirms(
         exchange,
-        "Content-Length: 4\r\nContent-Encoding: evil\r\nContent-Range: bytes 0-3/evil\r\nCache-Control: max-age=600\r\n",
+        "Content-Length: 4\r\nContent-Encoding: evil\r\nContent-Range: bytes 0-3/evil\r\nCache-Control: \
+         max-age=600\r\n",
     );
 }
 
@@ -890,13 +893,15 @@ fn freshening() -> Vec<Row> {
 fn decodes(exchange: &mut Exchange<'_>) {
     let target = exchange.request.target.replace("%0d%0a", "\r\n").replace("%0a", "\n").replace("%0d", "\r");
     exchange.send(format!(
-        "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nX-Target: {target}\r\nContent-Length: 9\r\n\r\nwhole one"
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=600\r\nX-Target: {target}\r\nContent-Length: 9\r\n\r\n\
+         whole one"
     ));
 }
 
 /// Responses split by what an origin decodes: nothing of it becomes another object's response.
 fn splitting() -> Vec<Row> {
-    let second = "Content-Length:%200%0d%0a%0d%0aHTTP/1.1%20200%20OK%0d%0aCache-Control:max-age=9%0d%0aContent-Length:4%0d%0a%0d%0aevil";
+    let second = "Content-Length:%200%0d%0a%0d%0aHTTP/1.1%20200%20OK%0d%0a\
+                  Cache-Control:max-age=9%0d%0aContent-Length:4%0d%0a%0d%0aevil";
     [
         format!("/y?%0d%0a{second}"),
         format!("/y?x%0d%0aX-A:1%0d%0a{second}"),

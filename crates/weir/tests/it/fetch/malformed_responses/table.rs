@@ -176,7 +176,8 @@ fn framing() -> Vec<Row> {
             "an interim response with content",
             BadGateway,
             Close,
-            "HTTP/1.1 103 Early Hints\r\nContent-Length: 6\r\n\r\nSECRETHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+            "HTTP/1.1 103 Early Hints\r\nContent-Length: 6\r\n\r\nSECRETHTTP/1.1 200 OK\r\nContent-Length: \
+             0\r\n\r\n",
         ),
     ]
 }

@@ -8,7 +8,8 @@ use crate::server::server;
 fn weir_on(origin: &Origin, drive: &Drive) -> Weir {
     let volume = drive.path().join("volume").display().to_string();
     let more = format!(
-        "[cache]\nmemory = \"2MiB\"\nadmission = \"always\"\n[[cache.volume]]\npath = \"{volume}\"\nsize = \"16MiB\"\n"
+        "[cache]\nmemory = \"2MiB\"\nadmission = \"always\"\n[[cache.volume]]\npath = \"{volume}\"\nsize = \
+         \"16MiB\"\n"
     );
     server(&[origin]).more(&more).start()
 }

@@ -30,7 +30,8 @@ fn weir_on(origin: &Origin, drive: &Path, size: usize) -> Weir {
     server(&[origin])
         .site(ALLOWED)
         .more(&format!(
-            "[cache]\nmemory = \"{memory}\"\n[[cache.volume]]\npath = \"{drive}/volume\"\nsize = \"{size}B\"\n\
+            "[cache]\nmemory = \"{memory}\"\n[[cache.volume]]\npath = \"{drive}/volume\"\nsize = \
+             \"{size}B\"\n\
              [state]\npath = \"{drive}/state\"\n"
         ))
         .start()
