@@ -20,7 +20,7 @@ pub fn markdown() -> String {
     let definitions = schema.get("$defs").and_then(Json::as_object).cloned().unwrap_or_default();
     let mut page = Page { definitions: &definitions, out: String::new() };
     page.out.push_str(HEAD);
-    page.table("", "The uppermost keys", schema);
+    page.table("", "Top-level keys", schema);
     page.text_values();
     page.out
 }

@@ -355,7 +355,7 @@ impl<'a> Resolver<'a> {
         };
         let help = "name one with `upstream`, here or where it is inherited from; or give the route an \
                     `answer` or `redirect`";
-        self.mistakes.push(Mistake::at(span, format!("this {what} leads to no upstream")).help(help));
+        self.mistakes.push(Mistake::at(span, format!("this {what} has no upstream")).help(help));
     }
 
     fn answer(&mut self, answer: &Answer, layers: Layers<'a>) -> Action {

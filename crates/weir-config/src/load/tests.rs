@@ -84,8 +84,8 @@ fn a_key_stands_in_one_file_only() {
         sentences,
         [
             "the file `weir.toml` is included twice",
-            "`head` stands in two files",
-            "`origins` stands in two files"
+            "`head` appears in two files",
+            "`origins` appears in two files"
         ]
     );
 }
@@ -111,8 +111,8 @@ fn a_bad_use_of_the_environment_is_a_mistake() {
     for (text, sentence) in [
         ("${NO_SUCH}", "the environment variable `NO_SUCH` is not set"),
         ("${", "`${` without `}`"),
-        ("${a b}", "`a b` is no name of an environment variable"),
-        ("${}", "`` is no name of an environment variable"),
+        ("${a b}", "`a b` is not the name of an environment variable"),
+        ("${}", "`` is not the name of an environment variable"),
     ] {
         let folder = Folder::new("bad-environment", &[("weir.toml", &format!("{SITE}ttl = \"{text}\"\n"))]);
         let sentences = folder.load().unwrap_err().sentences();

@@ -49,9 +49,7 @@ impl FromStr for ByteRate {
             ));
         }
         match size.parse::<Size>()? {
-            Size(0) => {
-                Err("a rate of 0 would never end: leave it out where nothing is to be held back".into())
-            }
+            Size(0) => Err("a rate of 0 would never end: leave the key out to send at full speed".into()),
             Size(bytes) => Ok(ByteRate(bytes)),
         }
     }
