@@ -32,8 +32,8 @@ This page is printed from the program's own model by its tests. The same model g
 file at once. `weir check --show FILE` shows each route with what it inherits.
 
 `${NAME}` in a text stands for an environment variable, and `${NAME:-default}` for one that may be missing.
-`$${` is a literal `${`. Paths are relative to the file that names them. A site inherits from `[defaults]`, and
-a route from its site.
+`$${` is a literal `${`. Paths are relative to the file that names them. A site inherits from `[defaults]`,
+and a route from its site.
 
 ";
 
