@@ -1,4 +1,4 @@
-//! The acts of the control plane: reload, status, explain, purge.
+//! The commands of the control plane: reload, status, explain, purge.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub enum Source {
     Flags,
 }
 
-/// A reload that was done.
+/// A reload that succeeded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reloaded {
     /// The number of the plan now in force.
@@ -39,11 +39,11 @@ pub struct Reloaded {
     pub routes: usize,
     /// How long it took.
     pub took_ms: u64,
-    /// What is not in force until a restart, and other things to know.
+    /// What needs a restart to be in force, and other warnings.
     pub warnings: Vec<String>,
 }
 
-/// A reload that was not done; the old configuration is still in force.
+/// A reload that failed. The old configuration is still in force.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
     /// There is no file.
@@ -58,19 +58,19 @@ pub enum ReloadError {
         /// The mistakes, rendered.
         mistakes: String,
     },
-    /// The file is right and cannot be put in force.
+    /// The file has no mistakes and cannot be put in force.
     #[error(transparent)]
     Swap(#[from] SwapError),
 }
 
-/// A purge that was not done, or not for good.
+/// A purge that failed, or will not outlast a restart.
 #[derive(Debug, thiserror::Error)]
 pub enum PurgeError {
-    /// It names nothing that there could be.
+    /// The order makes no sense.
     #[error("{0}")]
     Order(String),
     /// It is in force, but not on disk.
-    #[error("purged until a restart only: {0}; see to the state folder's disk and purge again")]
+    #[error("purged until a restart only: {0}; mend the disk of the state folder and purge again")]
     Unwritten(String),
 }
 
@@ -96,7 +96,7 @@ impl Control {
         Arc::new(Control { data_plane, source, started, reloads: Mutex::default() })
     }
 
-    /// Loads the file again and puts it in force, or says why not; one reload at a time. Blocks.
+    /// Loads the file again and puts it in force. One reload at a time. Blocks.
     ///
     /// # Errors
     /// When there is no file, it has mistakes or cannot be put in force; then the old configuration stays.
@@ -112,7 +112,7 @@ impl Control {
             }
             Err(error) => {
                 reloads.refused += 1;
-                tracing::error!("configuration not reloaded, the old one stays in force:\n{error}");
+                tracing::error!("configuration not reloaded; the old one stays in force:\n{error}");
             }
         }
         let refused = result.as_ref().err().map(ToString::to_string);
@@ -157,13 +157,13 @@ impl Control {
         self.data_plane.explain(question)
     }
 
-    /// Purges, and says so once that is durable.
+    /// Purges, and returns once the purge is durable.
     ///
     /// # Errors
     /// See [`PurgeError`].
     ///
     /// # Cancel safety
-    /// What was purged stays so.
+    /// What was purged stays purged.
     pub async fn purge(&self, order: PurgeOrder) -> Result<Purged, PurgeError> {
         let (told, done) = oneshot::channel();
         let tell = move |result: Result<u64, String>| drop(told.send(result));
@@ -183,14 +183,14 @@ impl Control {
     /// A sentence.
     pub fn verify(&self) -> Result<Verified, String> {
         let verified = self.data_plane.verify()?;
-        tracing::info!(objects = verified.objects, damaged = verified.damaged, "the volume is verified");
+        tracing::info!(objects = verified.objects, damaged = verified.damaged, "volumes verified");
         Ok(verified)
     }
 
-    /// Has a new process take over. Blocks.
+    /// Upgrades: a new process takes over. Blocks.
     ///
     /// # Errors
-    /// Why it did not; then everything is as before.
+    /// Why it failed. Then everything is as before.
     pub fn upgrade(&self, order: &UpgradeOrder) -> Result<Upgraded, String> {
         self.data_plane.upgrade(order)
     }
