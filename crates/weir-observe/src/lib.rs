@@ -1,8 +1,9 @@
-//! What is seen of Weir's work: a record of each finished request, counters per worker, the access log.
+//! What Weir shows of its work: a record of each finished request, counters for each worker, the access log,
+//! events.
 //!
-//! The data plane hands values in and never asks a question back. Nothing in here waits: a counter is a plain
-//! store to a cell that one worker alone writes, a record goes into a bounded queue and is counted as lost
-//! when that is full. Formatting and writing happen on the thread `weir-log`.
+//! The data plane hands values in and never asks anything back. Nothing here waits: a counter is a plain
+//! store to a cell that only one worker writes. A record goes into a bounded queue, and is counted as dropped
+//! when the queue is full. The thread `weir-log` formats and writes.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
