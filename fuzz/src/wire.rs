@@ -1,5 +1,5 @@
 //! Promises of the codec that hold for any bytes: no panic, limits kept, nothing taken beyond the message,
-//! the same result however the bytes arrive, and what is taken reads the same once it is printed anew.
+//! the same result however the bytes arrive, and what is taken reads the same once it is printed again.
 
 use bytes::BytesMut;
 use http::Method;
@@ -45,7 +45,7 @@ pub fn chunked_body(data: &[u8]) {
     print::last_chunk(&mut printed, trailers.as_ref());
     let again = content([&printed[..]], printed.len());
     if printed.len() < LIMITS.head_bytes_max {
-        assert_eq!(again, (bytes, Some(Ok(trailers))), "printed anew");
+        assert_eq!(again, (bytes, Some(Ok(trailers))), "printed again");
     }
 }
 
@@ -104,9 +104,9 @@ fn check_request(head: &RequestHead) {
     let mut buf = BytesMut::from(&printed[..]);
     let roomy = Limits { line_bytes_max: 1000, head_bytes_max: 4000, fields_max: 20 };
     let again = RequestReader::new(roomy).read(&mut buf);
-    let Ok(Some(again)) = again else { panic!("printed anew it is {again:?}: {}", printed.escape_ascii()) };
+    let Ok(Some(again)) = again else { panic!("printed again it is {again:?}: {}", printed.escape_ascii()) };
     let again = RequestHead { head_bytes: head.head_bytes, ..again };
-    assert_eq!(format!("{again:?}"), format!("{head:?}"), "printed anew");
+    assert_eq!(format!("{again:?}"), format!("{head:?}"), "printed again");
 }
 
 /// All heads until one is malformed, each as text.
@@ -149,9 +149,9 @@ fn check_response(head: &ResponseHead, to: &Method) {
     print::end(&mut printed);
     let mut buf = BytesMut::from(&printed[..]);
     let again = ResponseReader::new(Limits::origin()).read(&mut buf, to);
-    let Ok(Some(again)) = again else { panic!("printed anew it is {again:?}: {}", printed.escape_ascii()) };
+    let Ok(Some(again)) = again else { panic!("printed again it is {again:?}: {}", printed.escape_ascii()) };
     let again = ResponseHead { head_bytes: head.head_bytes, ..again };
-    assert_eq!(format!("{again:?}"), format!("{head:?}"), "printed anew");
+    assert_eq!(format!("{again:?}"), format!("{head:?}"), "printed again");
 }
 
 /// What came of chunked content: its bytes, and its end where it came to one.

@@ -82,7 +82,7 @@ impl Book {
         self.open.contains_key(&month)
     }
 
-    /// Opens a month with what its file says; that is written anew, as nobody knows whether it was synced.
+    /// Opens a month with what its file says; that is written again, as nobody knows whether it was synced.
     pub(crate) fn open(&mut self, month: Month, sheet: Sheet) {
         self.unwritten.extend(sheet.rows.keys().map(|(id, day)| (month, *id, *day)));
         self.open.insert(month, sheet);

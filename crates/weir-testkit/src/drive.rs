@@ -209,7 +209,7 @@ impl Drive {
 
     fn remount(&self, how: &str) {
         run("mount", ["-o", how].map(OsStr::new), &[&self.path()])
-            .unwrap_or_else(|why| panic!("mounting a drive anew: {why}"));
+            .unwrap_or_else(|why| panic!("mounting a drive again: {why}"));
     }
 
     /// Cuts the power: what was not synced is lost, and from now on every read and write fails until it is

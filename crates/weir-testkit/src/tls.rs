@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
 
-/// An authority that issues certificates; made anew for each test.
+/// An authority that issues certificates; made again for each test.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pem: String,

@@ -182,7 +182,7 @@ impl Setup {
 
 impl Weir {
     /// Starts it in its folder, with what it was started with, and waits until it takes connections; one that
-    /// runs is waited for first. Its outputs begin anew.
+    /// runs is waited for first. Its outputs begin again.
     pub fn start_again(&mut self) {
         if let Err(said) = self.try_start_again() {
             panic!("weir has not started:\n{said}");
@@ -340,7 +340,7 @@ impl Weir {
         pid
     }
 
-    /// Ends the process that has the state folder now and all before it, waits for that, and starts anew.
+    /// Ends the process that has the state folder now and all before it, waits for that, and starts again.
     pub fn restart(&mut self) {
         let pid = self.main_pid();
         if let Some(pid) = i32::try_from(pid).ok().and_then(rustix::process::Pid::from_raw) {

@@ -1,4 +1,4 @@
-//! Events as the configuration wants them told, and how volumes and origins stand for who wants to know.
+//! Events as the configuration asks for them, and the states of volumes and origins for their readers.
 
 use std::sync::{Arc, Weak};
 
@@ -7,7 +7,7 @@ use weir_observe::{EventKind, EventSettings, EventTarget};
 
 use crate::wire_up::Server;
 
-/// How a configuration wants events told; none where it does not.
+/// The delivery of events that a configuration asks for; `None` without events.
 pub(crate) fn settings(events: &model::Events) -> Option<EventSettings> {
     let target = match (&events.file, &events.socket) {
         (Some(file), _) => EventTarget::File(file.0.clone()),
@@ -29,7 +29,7 @@ pub(crate) fn settings(events: &model::Events) -> Option<EventSettings> {
     Some(EventSettings { target, buffer, kinds })
 }
 
-/// Lets the events say how volumes and origins stand.
+/// Gives the events the states of volumes and origins.
 pub(crate) fn watch(server: &Arc<Server>) {
     let weak = Arc::downgrade(server);
     server.observatory.events.watch(Box::new(move || states(&weak)));

@@ -27,7 +27,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-/// Many short-lived small pieces on several threads: a third of a miss was the C library's allocator.
+/// A miss makes many small short-lived allocations on several threads: a third of it was the C library's
+/// allocator.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 

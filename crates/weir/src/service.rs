@@ -1,5 +1,5 @@
-//! What the service manager is told (`sd_notify(3)`) and what it gives (`sd_listen_fds(3)`). Nothing of it is
-//! needed: without a manager nobody is told, and every socket is bound here.
+//! The service manager: what Weir tells it (`sd_notify(3)`) and gets from it (`sd_listen_fds(3)`). All of it
+//! is optional: without a manager Weir tells nobody, and binds every socket itself.
 
 use std::io;
 use std::net::TcpListener;
@@ -28,7 +28,7 @@ impl Service {
             _ => SocketAddr::from_pathname(&name),
         };
         let address =
-            address.inspect_err(|error| tracing::warn!(%error, ?name, "NOTIFY_SOCKET is no socket"));
+            address.inspect_err(|error| tracing::warn!(%error, ?name, "NOTIFY_SOCKET is not a socket"));
         Service(address.ok())
     }
 
@@ -66,7 +66,7 @@ impl Service {
 /// The listening sockets that the service manager has made for this process.
 ///
 /// # Errors
-/// A sentence, where one of them is no listening stream socket.
+/// A sentence, where one of them is not a listening stream socket.
 pub(crate) fn listeners() -> anyhow::Result<Vec<PassedListener>> {
     let mut given = ListenFd::from_env();
     (0..given.len()).map(|at| listener(&mut given, at)).collect()

@@ -1,7 +1,7 @@
 //! `weir run`: starts everything, then waits for signals.
 //!
-//! The order at the start is that of the mistakes: configuration, state folder, admin address, logs and
-//! listeners; only when nothing can fail any more is a client's connection accepted.
+//! The start goes in the order of possible mistakes: configuration, state folder, admin address, logs,
+//! listeners. Weir accepts a client's connection only when nothing can fail any more.
 
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixListener;
@@ -30,26 +30,25 @@ use crate::upgrade::new::{OldProcess, UpgradeOffer};
 use crate::upgrade::old::{Invocation, Upgrader};
 use crate::wire_up::{Handover, Server};
 
-/// How long is waited at the end for what is still to be written.
+/// How long the end waits for what is still to be written.
 const WRITE_PATIENCE: Duration = Duration::from_secs(2);
-/// Signals after which a process that has been replaced does not finish its requests.
+/// How many signals make a replaced process end before its requests have finished.
 const SIGNALS_TO_END_AT_ONCE: usize = 2;
 
 /// The command line of `weir run`.
 #[derive(Debug, Args)]
 #[command(group(ArgGroup::new("origins").required(true).args(["origin", "config", "demo"])))]
 pub(crate) struct Run {
-    /// Stand in front of this origin: `https://www.example.com`, `http://127.0.0.1:3000`,
-    /// `unix:/run/app.sock`.
+    /// Run in front of this origin: `https://www.example.com`, `http://127.0.0.1:3000`, `unix:/run/app.sock`.
     #[arg(long, value_name = "URL")]
     origin: Option<String>,
-    /// Do what this file says (see `weir check`).
+    /// Use this configuration file (see `weir check`).
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Stand in front of a built-in origin with sample pages.
+    /// Run in front of a built-in origin with sample pages.
     #[arg(long)]
     demo: bool,
-    /// Where clients connect, any number of times [default: 127.0.0.1:8080].
+    /// Where clients connect; may be given several times [default: 127.0.0.1:8080].
     #[arg(long, value_name = "ADDRESS", conflicts_with = "config")]
     listen: Vec<String>,
     /// Where metrics and health are [default: 127.0.0.1:9180].
@@ -58,7 +57,7 @@ pub(crate) struct Run {
     /// The ceiling of the cache's memory [default: 256MiB, or a quarter of what the cgroup's limit leaves].
     #[arg(long, value_name = "SIZE", conflicts_with = "config")]
     memory: Option<String>,
-    /// Keep responses on disk as well, in DIR/volume, and what must be remembered in DIR/state.
+    /// Keep responses on disk as well, in DIR/volume, and the state folder in DIR/state.
     #[arg(long, value_name = "DIR", conflicts_with = "config")]
     cache: Option<PathBuf>,
     /// The ceiling of what is on disk [default: 10GiB, or a quarter of what is free there].
@@ -80,7 +79,7 @@ pub(crate) struct Run {
     log: Option<LogChoice>,
 }
 
-/// What runs and is not yet told to anybody.
+/// What has started and is not yet reachable.
 struct Begun {
     server: Arc<Server>,
     state: StateFolder,
@@ -134,7 +133,7 @@ impl Run {
             new_process: Mutex::default(),
             coming: Mutex::default(),
         });
-        // The folder is left when this function ends, whoever still has the server.
+        // The folder is released when this function ends, whoever still has the server.
         let weak = Arc::downgrade(&upgrader);
         server.upgrade_by(move |order| match weak.upgrade() {
             Some(upgrader) => upgrader.upgrade(order),
@@ -154,13 +153,13 @@ impl Run {
         server.finish_store(WRITE_PATIENCE);
         server.finish_logs(WRITE_PATIENCE);
         upgrader.control.finish(WRITE_PATIENCE);
-        // Blocking acts that a second signal left behind are not waited for.
+        // Blocking work that a second signal left behind is not waited for.
         runtime.shutdown_background();
         Ok(code)
     }
 
-    /// Starts everything but the control plane; `None` where the configuration has mistakes, which are said
-    /// then.
+    /// Starts everything but the control plane. `None` where the configuration has mistakes, which are
+    /// printed.
     fn begin(&self, offer: &mut Option<UpgradeOffer>) -> anyhow::Result<Option<Begun>> {
         let before = self.before()?;
         let loaded = match self.load(&before) {
@@ -194,7 +193,8 @@ impl Run {
             .enable_all()
             .build()
             .context("cannot start the main runtime")?;
-        // Signals are listened to before anything is accepted, so that none can hit the defaults meanwhile.
+        // Weir listens to signals before it accepts anything, so that none can take its default effect
+        // meanwhile.
         let signals = runtime.block_on(async { Signals::new() })?;
         let choice = self.log.clone().unwrap_or_default();
         let until_ledger_is_free = || offer.as_ref().map_or(Ok(()), UpgradeOffer::prepared);
@@ -277,7 +277,7 @@ impl Start {
             Start::Program { line, admin } => tracing::info!(admin, "{}", line.trim_end()),
         }
         if let Some(old_pid) = old_pid {
-            tracing::info!(old_pid, "taken over from the process before this one");
+            tracing::info!(old_pid, "taken over from the old process");
         }
         Ok(())
     }
@@ -290,8 +290,8 @@ enum Hangup {
     Ends,
 }
 
-/// Goes on with what comes from the process before this one, on a thread of its own; told when that one has
-/// ended.
+/// Handles what comes from the old process, on a thread of its own. The channel tells when the old process
+/// has ended.
 fn attend_old_process(old_process: OldProcess, server: &Arc<Server>) -> anyhow::Result<Receiver<()>> {
     old_process.settled();
     let (ends, ended) = oneshot::channel();
@@ -299,24 +299,24 @@ fn attend_old_process(old_process: OldProcess, server: &Arc<Server>) -> anyhow::
     let thread = std::thread::Builder::new().name("weir-old-link".to_owned());
     let attending = thread.spawn(move || {
         old_process.attend(&server);
-        // Who does not wait for it need not know.
+        // Nobody may be waiting.
         let _ = ends.send(());
     });
     attending.context("cannot start a thread for what the old process still has")?;
     Ok(ended)
 }
 
-/// A Weir that runs.
+/// A running Weir.
 struct Running<'a> {
     upgrader: &'a Arc<Upgrader>,
     control: &'a Arc<Control>,
     hangup: Hangup,
-    /// The process before this one, while it finishes its requests.
+    /// The old process, while it finishes its requests.
     old_process: Option<Receiver<()>>,
 }
 
 impl Running<'_> {
-    /// Does what signals ask until the end; the code is that of the process.
+    /// Obeys signals until the end; returns the exit code of the process.
     async fn attend(mut self, mut signals: Signals) -> ExitCode {
         let handed_over = self.upgrader.handed_over.clone();
         loop {
@@ -326,12 +326,11 @@ impl Running<'_> {
             };
             match wish {
                 Wish::ReopenLogs => self.upgrader.server.reopen_logs(),
-                // A terminal that is closed sends the same signal; without a file there is nothing else it
-                // could mean.
+                // Closing a terminal sends the same signal; without a file it can mean nothing else.
                 Wish::Reload if self.hangup == Hangup::Ends => return self.drain(signals).await,
                 Wish::Reload => {
                     let (control, service) = (self.control.clone(), self.upgrader.service.clone());
-                    // Its result is logged by the act itself; the next signal does not wait for it.
+                    // The command logs its own result; the next signal does not wait for it.
                     drop(tokio::task::spawn_blocking(move || {
                         service.reloading();
                         let how = if control.reload().is_ok() { "reloaded" } else { "a reload was refused" };
@@ -350,7 +349,7 @@ impl Running<'_> {
         }
     }
 
-    /// Lets the requests under way finish; a second signal does not.
+    /// Lets the requests under way finish, unless a second signal comes.
     async fn drain(self, mut signals: Signals) -> ExitCode {
         let server = &self.upgrader.server;
         self.upgrader.service.stopping();
@@ -370,8 +369,8 @@ impl Running<'_> {
         }
     }
 
-    /// Another process has taken over: lets the requests under way finish, and those of the process before
-    /// this one.
+    /// Another process has taken over: lets the requests under way finish, and those of the old process
+    /// before this one.
     async fn leave(&mut self, mut signals: Signals) -> ExitCode {
         let server = &self.upgrader.server;
         let patience = server.patience();
@@ -386,8 +385,8 @@ impl Running<'_> {
             tokio::select! {
                 _ = &mut left => break,
                 wish = signals.next() => match wish {
-                    // The service manager tells all processes of the service: the first is meant for the new
-                    // one.
+                    // The service manager signals all processes of the service; the first signal is meant for
+                    // the new one.
                     Wish::End if signals_left > 1 => signals_left -= 1,
                     Wish::End => return ExitCode::FAILURE,
                     Wish::ReopenLogs => server.reopen_logs(),
@@ -396,7 +395,7 @@ impl Running<'_> {
             }
         }
         if let Some(old_process) = self.old_process.take() {
-            // What that one still gives away goes through this process.
+            // What the old process still hands over goes through this process.
             let _ = tokio::time::timeout(patience, old_process).await;
         }
         ExitCode::SUCCESS

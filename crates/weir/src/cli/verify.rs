@@ -1,4 +1,4 @@
-//! `weir verify`: goes through all that the running Weir's volume holds.
+//! `weir verify`: checks all that the running Weir's volumes hold.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -24,7 +24,7 @@ impl Verify {
     pub(super) fn run(self) -> anyhow::Result<ExitCode> {
         let asked = self.find.ask_for(Method::POST, "/verify", Vec::new(), PATIENCE)?;
         let code = self.find.answer(&asked, show)?;
-        // Who is billed by what is held wants to know.
+        // Bills depend on what is held.
         let is_miscounted =
             serde_json::from_slice(&asked.body).is_ok_and(|found: Verified| found.counts_corrected > 0);
         Ok(if is_miscounted { ExitCode::FAILURE } else { code })

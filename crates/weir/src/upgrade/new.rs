@@ -1,4 +1,5 @@
-//! The new process's side: it takes what the old one offers, says how far it is, and goes on with what comes.
+//! The new process's side: it takes what the old one offers, reports its progress, and handles what the old
+//! one still sends.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,12 +23,12 @@ use super::message::{Message, PROTOCOL};
 use super::{BY_STDIN, VARIABLE};
 use crate::wire_up::Server;
 
-/// How long the old process may take for each of its steps, of which none waits for a client.
+/// How long the old process may take for each of its steps. None of them waits for a client.
 const STEP_TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Why nothing is taken over.
+/// The error when the old process was told to end.
 const ENDS: &str = "the running Weir was told to end";
-/// How long an old process that says nothing any more may take to end.
+/// How long an old process that has gone silent may take to end.
 const END_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// What the old process offers.
@@ -43,13 +44,13 @@ pub(crate) struct UpgradeOffer {
     listeners: Vec<PassedListener>,
 }
 
-/// The link to the old process, once all is this one's.
+/// The link to the old process, once everything belongs to this one.
 pub(crate) struct OldProcess {
     link: Link,
 }
 
 impl UpgradeOffer {
-    /// What the process that has started this one offers; `None` where nobody does.
+    /// What the process that has started this one offers; `None` where there is no offer.
     pub(crate) fn offered() -> anyhow::Result<Option<UpgradeOffer>> {
         if std::env::var_os(VARIABLE).is_none_or(|value| value != BY_STDIN) {
             return Ok(None);
@@ -57,10 +58,10 @@ impl UpgradeOffer {
         let stdin = io::stdin().as_fd().try_clone_to_owned()?;
         let is_link = rustix::net::sockopt::socket_type(&stdin) == Ok(rustix::net::SocketType::SEQPACKET);
         if !is_link {
-            // Started by what was itself started to take over.
+            // The parent was itself started to take over, and left the variable.
             return Ok(None);
         }
-        // The link ends with this process's own handle of it.
+        // The link closes when this process drops its own handle.
         rustix::stdio::dup2_stdin(std::fs::File::open("/dev/null")?)?;
         UpgradeOffer::receive(Link::over(stdin)?).map(Some).context("cannot take over from the running Weir")
     }
@@ -74,7 +75,10 @@ impl UpgradeOffer {
         let (admin, listeners, old) = (None, Vec::new(), Living::of(pid));
         let mut offered = UpgradeOffer { link, pid, old, state, lock, control, admin, listeners };
         if protocol != PROTOCOL {
-            let why = format!("it speaks form {protocol} of a take-over, and this version form {PROTOCOL}");
+            let why = format!(
+                "it speaks version {protocol} of the handover, and this program version \
+                               {PROTOCOL}"
+            );
             offered.fail(&why);
             bail!(why);
         }
@@ -124,7 +128,7 @@ impl UpgradeOffer {
         Ok((StateFolder::inherit(wanted, lock)?, control.into()))
     }
 
-    /// The admin listener, where it is to be at the same address.
+    /// The admin listener, if the new address is the same.
     pub(crate) fn admin(&mut self, wanted: &ListenAddress) -> Option<AdminListener> {
         let (_, socket) = self.admin.take_if(|(address, _)| *address == wanted.to_string())?;
         Some(AdminListener::inherit(wanted, socket))
@@ -135,7 +139,7 @@ impl UpgradeOffer {
         std::mem::take(&mut self.listeners)
     }
 
-    /// Says that all is prepared, and waits until the ledger is closed.
+    /// Reports that this process is prepared, and waits until the ledger is closed.
     pub(crate) fn prepared(&self) -> anyhow::Result<()> {
         match self.ask(&Message::Prepared { version: env!("CARGO_PKG_VERSION").to_owned() })? {
             Some(Message::Released) | None => Ok(()),
@@ -144,31 +148,36 @@ impl UpgradeOffer {
         }
     }
 
-    /// Says that connections are taken, and waits until all is this process's.
+    /// Reports that this process takes connections, and waits until everything belongs to it.
     pub(crate) fn ready(self) -> anyhow::Result<OldProcess> {
         match self.ask(&Message::Ready)? {
             Some(Message::Yours) | None => Ok(OldProcess { link: self.link }),
             Some(Message::Ends) => bail!(ENDS),
-            _ => bail!("the running Weir did not give way"),
+            _ => bail!("the running Weir did not hand over"),
         }
     }
 
-    /// Says how far this process is, and hears what the old one does; nothing where that one has ended. It
-    /// has offered all that there is: what it leaves is this process's, as after a kill.
+    /// Reports the progress of this process, and waits for the old one's next message; `None` where the old
+    /// one has ended. It has offered everything by then: what it leaves belongs to this process, as after a
+    /// kill.
     fn ask(&self, told: &Message) -> anyhow::Result<Option<Message>> {
         let answered = match self.link.say(told) {
             Err(error) if !is_gone(&error) => return Err(error.into()),
-            // It may have spoken before it ended.
+            // It may have sent something before it ended.
             _ => self.link.receive(Some(STEP_TIME_MAX))?,
         };
         if let Some(received) = answered {
             return Ok(Some(received.message));
         }
-        // One that takes everything back ends this process first: but it may have been unable to.
+        // An old process that takes everything back ends this one first, but it may have been unable to.
         if !self.old.ends_within(END_TIME_MAX) {
             bail!("the running Weir has taken it back");
         }
-        tracing::warn!(old_pid = self.pid, "the old process ended before it had given way; this one goes on");
+        tracing::warn!(
+            old_pid = self.pid,
+            "the old process ended before the handover was complete; this one \
+                                            goes on"
+        );
         Ok(None)
     }
 }
@@ -183,24 +192,24 @@ fn next(link: &Link) -> anyhow::Result<Received> {
 }
 
 impl OldProcess {
-    /// Says that commands are answered here.
+    /// Reports that this process answers commands.
     pub(crate) fn settled(&self) {
         if let Err(error) = self.link.say(&Message::Settled) {
-            tracing::warn!(%error, "the old process does not hear that it has been replaced");
+            tracing::warn!(%error, "cannot tell the old process that it has been replaced");
         }
     }
 
-    /// Goes on with what comes from the old process until that has ended; blocks.
+    /// Handles what comes from the old process until that has ended. Blocks.
     pub(crate) fn attend(&self, server: &Arc<Server>) {
         loop {
             let received = match self.link.receive(None) {
                 Ok(Some(received)) => received,
                 Ok(None) => {
-                    // Whether it could say so or not.
+                    // Also where it could not say that it has closed them.
                     server.take_volumes();
                     return tracing::info!("the old process has ended");
                 }
-                Err(error) => return tracing::error!(%error, "the old process is not understood"),
+                Err(error) => return tracing::error!(%error, "cannot read the old process's messages"),
             };
             self.heed(server, received);
         }
@@ -216,7 +225,7 @@ impl OldProcess {
             Message::Marks => {
                 let failure = mark(server, &bytes).err();
                 if let Err(error) = self.link.say(&Message::Taken { failure }) {
-                    tracing::warn!(%error, "the old process does not hear that its marks are durable");
+                    tracing::warn!(%error, "cannot tell the old process that its marks are durable");
                 }
             }
             Message::Volumes => server.take_volumes(),
@@ -235,7 +244,7 @@ fn mark(server: &Server, bytes: &[u8]) -> Result<(), String> {
     let marks = Mark::of_bytes(bytes).ok_or("marks that are none")?;
     let (done, durable) = mpsc::channel();
     let acknowledge = move |written: Result<_, weir_store::Unwritten>| {
-        // Who does not wait any more need not know.
+        // A caller that no longer waits need not know.
         let _ = done.send(written.map(|_| ()).map_err(|error| error.to_string()));
     };
     server.mark(&marks, Box::new(acknowledge));

@@ -1,4 +1,4 @@
-//! What a server does when it goes from one process to the next.
+//! What a server does in an upgrade, as the old or the new process.
 
 use std::io;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::print::sentence;
 use crate::wire_up::Server;
 
 impl Server {
-    /// Says how a new process takes over; once.
+    /// Sets how to upgrade. Called once.
     pub(crate) fn upgrade_by(
         &self,
         upgrader: impl Fn(&UpgradeOrder) -> Result<Upgraded, String> + Send + Sync + 'static,
@@ -26,29 +26,29 @@ impl Server {
         self.edge.copy_listeners()
     }
 
-    /// Lets no request begin; whether it is so. Blocks.
+    /// Lets no request begin. Returns whether that succeeded. Blocks.
     pub(crate) fn shut(&self, patience: Duration) -> bool {
         self.edge.shut(patience)
     }
 
-    /// Closes the ledger, with all that was marked in it, and leaves the accounts to the new process. Blocks.
+    /// Closes the ledger with all its marks, and leaves the accounts to the new process. Blocks.
     pub(crate) fn release_ledger(&self) -> Result<(), String> {
         self.accounts.step_aside()?;
         self.edge.release_ledger().map_err(|error| sentence(&error.into()))
     }
 
-    /// Goes on after [`Server::shut`] and [`Server::release_ledger`].
+    /// Resumes after [`Server::shut`] and [`Server::release_ledger`].
     pub(crate) fn resume(&self) {
         self.edge.resume_ledger();
         self.edge.open();
     }
 
-    /// Marks go to another process from now on.
+    /// Sends marks to the new process from now on.
     pub(crate) fn hand_over_ledger(&self, successor: Box<dyn Successor>) {
         self.edge.hand_over_ledger(successor);
     }
 
-    /// Connections go to another process from now on, each where its next request would begin.
+    /// Sends connections to the new process from now on, each where its next request would begin.
     pub(crate) fn leave(&self, handover: &HandoverSender) {
         self.edge.leave(handover);
     }
@@ -58,23 +58,23 @@ impl Server {
         self.edge.finish_requests(patience);
     }
 
-    /// Goes on with a connection of another process.
+    /// Continues a connection of the old process.
     pub(crate) fn adopt(&self, handed_over: HandedOver) {
         self.edge.adopt(handed_over);
     }
 
-    /// Makes marks of another process.
+    /// Makes marks of the old process.
     pub(crate) fn mark(&self, marks: &[Mark], acknowledge: Acknowledge) {
         self.edge.mark(marks, acknowledge);
     }
 
-    /// Closes the volumes, for another process; what memory holds is served on. Blocks, for as long as the
-    /// drives do, and no longer than `patience`.
+    /// Closes the volumes for the new process; memory still serves what it holds. Blocks for as long as the
+    /// drives do, at most `patience`.
     pub(crate) fn close_volumes(&self, patience: Duration) {
         self.drives.release(patience);
     }
 
-    /// Opens the volumes that another process has closed.
+    /// Opens the volumes that the old process has closed.
     pub(crate) fn take_volumes(&self) {
         self.drives.take();
     }

@@ -117,9 +117,9 @@ fn error_pages_replace_weirs_own() {
     let site =
         format!("[site.error_pages]\n\"502\" = {{ file = \"{}\" }}\n\"*\" = \"other\"", page.display());
     let weir = server(&[]).origins(&format!("\"{url}\"")).site(&site).start_in(setup);
-    let down = ask(&weir, "x", "/", &[]);
-    assert_eq!((down.status(), down.text().as_str()), (502, "<h1>back soon</h1>"));
-    assert!(down.header("content-type").unwrap().starts_with("text/html"));
+    let failed = ask(&weir, "x", "/", &[]);
+    assert_eq!((failed.status(), failed.text().as_str()), (502, "<h1>back soon</h1>"));
+    assert!(failed.header("content-type").unwrap().starts_with("text/html"));
     assert_eq!(ask(&weir, "x", "/", &[("Cache-Control", "only-if-cached")]).text(), "other");
 }
 

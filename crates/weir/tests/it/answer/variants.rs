@@ -49,7 +49,7 @@ fn check_coding(found: &Response, taken: Option<&str>, why: &str) {
 }
 
 const VARY: &[(&str, &str)] = &[("Vary", "Accept-Encoding")];
-const ANEW: &[(&str, &str)] = &[("Cache-Control", "no-cache")];
+const AGAIN: &[(&str, &str)] = &[("Cache-Control", "no-cache")];
 
 #[test]
 fn no_client_gets_a_coding_that_it_does_not_take() {
@@ -59,7 +59,7 @@ fn no_client_gets_a_coding_that_it_does_not_take() {
     for (at, first) in TAKEN.into_iter().enumerate() {
         for (other, second) in TAKEN.into_iter().enumerate() {
             let path = format!("/{at}-{other}");
-            for more in [&[][..], &[], ANEW, &[]] {
+            for more in [&[][..], &[], AGAIN, &[]] {
                 for taken in [first, second] {
                     check_coding(&get(&weir, &path, taken, more), taken, &format!("{path} {more:?}"));
                 }
@@ -119,7 +119,7 @@ fn a_304_for_one_client_leaves_the_fields_of_others() {
     get("https://evil.example", &[]);
     assert!(get("https://shop.example", &[]).is_hit());
     // One of two that are held is asked about.
-    get("https://evil.example", ANEW);
+    get("https://evil.example", AGAIN);
     assert!(get("https://shop.example", &[]).is_hit());
     assert!(get("https://evil.example", &[]).is_hit());
 }
@@ -153,7 +153,7 @@ fn what_is_coded_varies_whatever_the_origin_forgot() {
     for (at, first) in TAKEN.into_iter().enumerate() {
         for (other, second) in TAKEN.into_iter().enumerate() {
             let path = format!("/{at}-{other}");
-            for more in [&[][..], &[], ANEW, &[]] {
+            for more in [&[][..], &[], AGAIN, &[]] {
                 for taken in [first, second] {
                     let found = get(&weir, &path, taken, more);
                     check_coding(&found, taken, &format!("{path} {more:?}"));
@@ -341,7 +341,7 @@ fn check_pairs(weir: &Weir) {
     for (at, first) in TAKEN.into_iter().enumerate() {
         for (other, second) in TAKEN.into_iter().enumerate() {
             let path = format!("/x.css?{at}-{other}");
-            for more in [&[][..], &[], ANEW, &[]] {
+            for more in [&[][..], &[], AGAIN, &[]] {
                 for taken in [first, second] {
                     let found = get(weir, &path, taken, more);
                     assert_eq!(found.status(), 200);

@@ -188,7 +188,7 @@ fn a_purge_before_the_head_of_a_fill_counts_for_who_comes_after_it() {
         origin.put("/x", tagged("new"));
         let mut second = ask(&weir, "/x");
         if args.contains(&"--tag") {
-            // Nobody knows yet which tags the first will bear: the second waits with it, and asks anew then;
+            // Nobody knows yet which tags the first will bear: the second waits with it, and asks again then;
             // or the mark has been swept away by now, and with it all that was asked for before.
             until("both wait, or the second has asked by itself", || {
                 let is_waiting = weir.metric("weir_requests_running").is_some_and(|now| now >= 2.0);

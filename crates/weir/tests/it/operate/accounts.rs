@@ -425,7 +425,7 @@ fn a_file_that_is_not_whole_is_told_of_and_kept_and_counting_goes_on() {
     own(&weir, 4);
     until("all is counted", || requests(&weir) == 4);
     for (round, emptied) in [true, false].into_iter().enumerate() {
-        // A restart writes the file anew as a whole: its last byte is of the only frame.
+        // A restart writes the file again as a whole: its last byte is of the only frame.
         weir.signal("TERM");
         weir.start_again();
         weir.signal("TERM");

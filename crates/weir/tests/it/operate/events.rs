@@ -92,7 +92,7 @@ fn what_begins_as_a_part_is_told_once_it_is_whole() {
 }
 
 #[test]
-fn a_reload_begins_and_ends_the_telling_and_a_rotation_opens_anew() {
+fn a_reload_begins_and_ends_the_telling_and_a_rotation_opens_again() {
     let origin = Origin::start();
     for name in ["/a", "/b", "/c", "/d"] {
         origin.put(name, Resource::fresh("hello"));
@@ -106,7 +106,7 @@ fn a_reload_begins_and_ends_the_telling_and_a_rotation_opens_anew() {
     let file = weir.folder().join("events.json");
     std::fs::rename(&file, weir.folder().join("events.1")).unwrap();
     weir.signal("USR1");
-    until("the file is made anew", || file.exists());
+    until("the file is made again", || file.exists());
     weir.get("/c");
     until("c is told", || has(&weir, "stored", "/c"));
     weir.rewrite_config(&server(&[&origin]).text());
@@ -183,7 +183,7 @@ fn what_has_to_leave_a_volume_is_told_object_by_object() {
             assert_eq!(client.get(host, &format!("/{number}"), &[]).status(), 200);
             asked.insert(format!("http://{host}/{number}"));
         }
-        // One is asked for all the time, so that some are written anew.
+        // One is asked for all the time, so that some are written again.
         assert_eq!(client.get("localhost", "/0", &[]).status(), 200);
     }
     let left = |why: &str| {

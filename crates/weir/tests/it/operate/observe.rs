@@ -162,7 +162,7 @@ fn a_request_that_ends_with_its_client_says_so() {
 }
 
 #[test]
-fn usr1_opens_the_log_anew() {
+fn usr1_opens_the_log_again() {
     let origin = origin();
     let mut weir = logged(&origin, "json");
     let (path, moved) = (weir.folder().join("access.log"), weir.folder().join("access.log.1"));
@@ -170,7 +170,7 @@ fn usr1_opens_the_log_anew() {
     assert_eq!(lines(&path, 1).len(), 1);
     std::fs::rename(&path, &moved).unwrap();
     weir.signal("USR1");
-    until("the log is opened anew", || path.exists());
+    until("the log is opened again", || path.exists());
     weir.get("/x");
     assert_eq!((lines(&path, 1).len(), lines(&moved, 1).len()), (1, 1));
     assert!(weir.runs());

@@ -318,11 +318,11 @@ fn grows(tag: &str) {
 }
 
 #[test]
-fn a_file_that_grows_under_a_new_tag_is_fetched_anew() {
+fn a_file_that_grows_under_a_new_tag_is_fetched_again() {
     grows("\"2\"");
 }
 
 #[test]
-fn a_file_that_grows_under_its_old_tag_is_fetched_anew() {
+fn a_file_that_grows_under_its_old_tag_is_fetched_again() {
     grows("\"1\"");
 }

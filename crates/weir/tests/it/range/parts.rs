@@ -50,7 +50,7 @@ fn starts(origin: &Origin, path: &str) -> Vec<u64> {
         .collect()
 }
 
-/// A Weir that holds the first part of `/x` on its volume and has just been started anew.
+/// A Weir that holds the first part of `/x` on its volume and has just been started again.
 fn interrupted(origin: &Origin, body: &[u8], tag: &str) -> Weir {
     let gate = Gate::new();
     origin.put("/x", resource(body, tag).body_gate(STOP, &gate));
@@ -70,7 +70,7 @@ fn interrupted(origin: &Origin, body: &[u8], tag: &str) -> Weir {
 }
 
 #[test]
-fn what_a_kill_interrupted_is_completed_and_not_fetched_anew() {
+fn what_a_kill_interrupted_is_completed_and_not_fetched_again() {
     let (origin, body) = (Origin::start(), pattern(7, LENGTH));
     let weir = interrupted(&origin, &body, "\"1\"");
     let found = weir.get("/x");
@@ -283,7 +283,7 @@ fn a_slow_reader_does_not_hold_up_what_the_volume_keeps() {
 }
 
 #[test]
-fn what_was_found_damaged_is_sent_whole_and_stored_anew() {
+fn what_was_found_damaged_is_sent_whole_and_stored_again() {
     let origin = Origin::start();
     let bodies: Vec<Vec<u8>> =
         (0..4).map(|number| pattern(number, 100_000 + 50_000 * number as usize)).collect();
@@ -312,7 +312,7 @@ fn what_was_found_damaged_is_sent_whole_and_stored_anew() {
     weir.start_again();
     (0..4).for_each(|number| assert!(get(&weir, number).is_hit()));
     assert!((0..4).all(|number| origin.count(&format!("/{number}")) == 2), "nothing was damaged");
-    until("all is stored anew", || (0..4).all(|number| get(&weir, number).is_hit()));
+    until("all is stored again", || (0..4).all(|number| get(&weir, number).is_hit()));
     until("all is on the volume", || weir.metric("weir_volume_objects") == Some(4.0));
     weir.signal("TERM");
     assert!(weir.wait(Duration::from_secs(30)).is_some());

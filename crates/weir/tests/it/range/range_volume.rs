@@ -59,7 +59,7 @@ fn asked(origin: &Origin) -> Vec<String> {
 const SCOPES: [&[&str]; 2] = [&["purge", "http://localhost/x"], &["purge", "--tag", "red"]];
 
 #[test]
-fn a_part_that_is_purged_while_its_gap_comes_is_fetched_anew() {
+fn a_part_that_is_purged_while_its_gap_comes_is_fetched_again() {
     for scope in SCOPES {
         let (origin, body, newer) = (Origin::start(), pattern(1, LENGTH), pattern(2, LENGTH));
         origin.put("/x", tagged(&body, "\"1\""));

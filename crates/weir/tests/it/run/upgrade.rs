@@ -199,7 +199,7 @@ fn a_signal_upgrades_as_well() {
     let old = weir.main_pid();
     weir.signal("USR2");
     until("a new process is in charge", || weir.main_pid() != old);
-    weir.await_stderr("taken over from the process before this one");
+    weir.await_stderr("taken over from the old process");
     assert_eq!(weir.get("/a").body, pattern(1, 3000));
 }
 

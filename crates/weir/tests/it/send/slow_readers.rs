@@ -73,7 +73,7 @@ fn sixteen_slow_readers_hold_up_no_other_client() {
         let body = pattern(300 + number as u64, sizes(number));
         origin.put(&format!("/tiny/{number}"), Resource::fresh(body));
     }
-    // Who reads nothing is not cut before the end of this.
+    // A client that reads nothing is not cut before the end of this.
     let limits = "[limits]\nsend_stall = \"10m\"\n[cache]\nmemory = \"64MiB\"";
     let weir = server(&[&origin]).more(limits).start();
     let mut slow: Vec<Client> = Vec::new();

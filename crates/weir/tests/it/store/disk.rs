@@ -206,7 +206,7 @@ fn a_volume_that_is_lost_is_a_cold_cache() {
     std::fs::remove_dir_all(volume(&weir).join("index")).unwrap();
     weir.start_again();
     let found = weir.get("/x");
-    assert!(found.is_hit() && found.body == body, "the index is made anew: {:?}", found.head);
+    assert!(found.is_hit() && found.body == body, "the index is made again: {:?}", found.head);
     weir.signal("TERM");
     assert!(weir.wait(Duration::from_secs(30)).is_some());
     std::fs::remove_dir_all(volume(&weir)).unwrap();

@@ -164,7 +164,7 @@ fn volumes_come_are_emptied_and_go_under_load_and_nothing_is_lost() {
     let fetched = shelf.sent_all();
     let load = Load::begin(&shelf, &weir, 7);
     assert!(there("/a") >= 300 && (90..=210).contains(&there("/b")), "{} {}", there("/a"), there("/b"));
-    // Resized, weighed anew and emptied.
+    // Resized, weighed again and emptied.
     reload(
         &weir,
         &origin,
@@ -195,7 +195,7 @@ fn a_volume_that_is_taken_out_and_put_back_is_asked_about() {
     until("a is gone", || told(&weir, "/a").is_null());
     weir.signal("TERM");
     weir.wait(Duration::from_secs(30));
-    // What was on a is fetched anew, newer, and stored on b.
+    // What was on a is fetched again, newer, and stored on b.
     weir.start_again();
     shelf.version.store(2, Ordering::SeqCst);
     let versions = shelf.ask(&weir, 0..100);
@@ -292,7 +292,7 @@ fn a_file_system_that_dies_under_load_costs_no_request() {
         shelf.ask(&weir, 0..400);
         told(&weir, "/b")["objects"].as_u64() >= Some(395)
     });
-    assert!(shelf.sent_all() - before < 400, "what was on the other one is not fetched anew");
+    assert!(shelf.sent_all() - before < 400, "what was on the other one is not fetched again");
 }
 
 #[test]
