@@ -420,8 +420,8 @@ const HEAD: &str = "# Reasons
 
 A *reason* is a word that says why a response was not stored, not a hit, refused or cut. The word is the same
 in the access log (`detail`, `not_stored`), in `Cache-Status` (`detail`), in `weir status`, in `weir explain`
-and in the metrics. This page is printed from the program's own table (`crates/weir-observe/src/reasons.rs`); a test
-fails where a word is missing.
+and in the metrics. This page is printed from the program's own table
+(`crates/weir-observe/src/reasons.rs`); a test fails where a word is missing.
 ";
 
 const SECTIONS: [(ReasonFor, &str, &str); 6] = [

@@ -10,8 +10,8 @@ const HEAD: &str = "# Metrics
 
 `/metrics` on the admin listener answers in the text format of Prometheus, or as OpenMetrics where the scraper
 names that in `Accept`. Each worker counts by itself, and a scrape adds the workers up. Counters start at 0
-with the process. A metric without a series yet is left out. This page is printed from the program's own tables
-(`weir-observe/src/counts.rs`, `weir-control/src/metrics/table.rs`).
+with the process. A metric without a series yet is left out. This page is printed from the program's own
+tables (`weir-observe/src/counts.rs`, `weir-control/src/metrics/table.rs`).
 
 A *reason* or *detail* is one of the [page of reasons](reasons.md). An *outcome* is one of the
 [glossary](glossary.md).
