@@ -18,7 +18,7 @@ use super::sweeping::{SweepCounts, SweepUsage, SweeperThread};
 use crate::budget::Charge;
 use crate::catalogue::{Catalogue, Recounted, Rows};
 use crate::ledger::Stamp;
-use crate::volume::{PutStatus, Health, Named, ReadError, Verified, Volume, VolumeUsage, codec, key};
+use crate::volume::{Health, Named, PutStatus, ReadError, Verified, Volume, VolumeUsage, codec, key};
 use crate::volume_state::VolumeState;
 
 /// How often, and how far apart, the rest of a body is offered to a volume that has no room for it.
