@@ -29,7 +29,8 @@ fn sites_are_chosen_by_host() {
     }
     let more = format!(
         "[upstream.a]\norigins = [\"{}\"]\n[upstream.b]\norigins = [\"{}\"]\n\
-         [[site]]\nhosts = [\"a.example\"]\nupstream = \"a\"\n[[site]]\nhosts = [\"*.a.example\"]\nupstream = \"b\"\n",
+         [[site]]\nhosts = [\"a.example\"]\nupstream = \"a\"\n\
+         [[site]]\nhosts = [\"*.a.example\"]\nupstream = \"b\"\n",
         a.url(),
         b.url()
     );
@@ -82,7 +83,8 @@ fn answers_and_redirects_need_no_origin() {
     let setup = setup();
     let page = setup.file("page.html", "<p>hello</p>");
     let routes = format!(
-        "[[site.route]]\npath = \"/teapot\"\nanswer = {{ status = 418, body = \"short\", headers = {{ X-A = \"b\" }} }}\n\
+        "[[site.route]]\npath = \"/teapot\"\n\
+         answer = {{ status = 418, body = \"short\", headers = {{ X-A = \"b\" }} }}\n\
          [[site.route]]\npath = \"/page\"\nanswer = {{ body_file = \"{}\" }}\n\
          [[site.route]]\npath = \"/old/**\"\nredirect = \"https://{{host}}{{uri}}\"\n\
          [[site.route]]\npath = \"/moved\"\nredirect = {{ to = \"/new?{{query}}\", status = 307 }}\n",
@@ -115,9 +117,9 @@ fn error_pages_replace_weirs_own() {
     let site =
         format!("[site.error_pages]\n\"502\" = {{ file = \"{}\" }}\n\"*\" = \"other\"", page.display());
     let weir = house(&[]).origins(&format!("\"{url}\"")).site(&site).start_in(setup);
-    let down = ask(&weir, "x", "/", &[]);
-    assert_eq!((down.status(), down.text().as_str()), (502, "<h1>back soon</h1>"));
-    assert!(down.header("content-type").unwrap().starts_with("text/html"));
+    let unreachable = ask(&weir, "x", "/", &[]);
+    assert_eq!((unreachable.status(), unreachable.text().as_str()), (502, "<h1>back soon</h1>"));
+    assert!(unreachable.header("content-type").unwrap().starts_with("text/html"));
     assert_eq!(ask(&weir, "x", "/", &[("Cache-Control", "only-if-cached")]).text(), "other");
 }
 
@@ -207,8 +209,10 @@ fn fields_are_set_and_removed_both_ways() {
     let setup = setup();
     let secret = setup.file("secret", "s3cret\n");
     let site = format!(
-        "[site.request_headers]\nremove = [\"Accept-Language\"]\nset = {{ X-Secret = {{ file = \"{}\" }}, X-Fixed = \"1\" }}\n\
-         [site.response_headers]\nremove = [\"Server\"]\nset = {{ X-Frame-Options = \"DENY\", X-Origin = \"hidden\" }}\n",
+        "[site.request_headers]\nremove = [\"Accept-Language\"]\n\
+         set = {{ X-Secret = {{ file = \"{}\" }}, X-Fixed = \"1\" }}\n\
+         [site.response_headers]\nremove = [\"Server\"]\n\
+         set = {{ X-Frame-Options = \"DENY\", X-Origin = \"hidden\" }}\n",
         secret.display()
     );
     let weir = house(&[&origin]).site(&site).start_in(setup);
@@ -254,7 +258,8 @@ fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
         origin.put(&format!("/said/{status}"), resource.clone().header("Cache-Control", control));
         origin.put(&format!("/none/{status}"), resource);
     }
-    let site = "ttl = \"365d\"\n[[site.route]]\nprefix = \"/said/\"\nttl_override = \"365d\"\nbrowser_ttl = \"365d\"\n";
+    let site = "ttl = \"365d\"\n[[site.route]]\nprefix = \"/said/\"\n\
+                ttl_override = \"365d\"\nbrowser_ttl = \"365d\"\n";
     let weir = house(&[&origin]).site(site).start();
     let year = 365 * 24 * 3600;
     for (path, told_s, ttl_s) in [
