@@ -1,12 +1,12 @@
 //! The test kit: a scripted origin, a raw client and the real Weir as a child process.
 //!
-//! It knows no other room: what it says about HTTP is written a second time and strictly, so that a mistake
-//! of the codec cannot hide in the tests that judge it. It runs on plain threads and blocking sockets, reads
-//! the real clock, and panics where a test would have to: it is linked into tests alone.
+//! It knows no other crate. Its HTTP is written a second time, and strictly, so that a mistake of the codec
+//! cannot hide in the tests that judge it. It runs on plain threads and blocking sockets, reads the real
+//! clock, and panics where a test would. Only tests link it.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
-// The kit measures the real world and fails by panicking, as the tests do that it is written for.
+// The kit measures the real world and fails by panicking, as the tests do that use it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used)]
 
 mod byteranges;

@@ -1,10 +1,10 @@
-//! Ports for servers that cannot say which one they were given.
+//! Ports for servers that cannot report a port of the kernel's choice.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::Mutex;
 
-/// Below the range from which the system takes clients' ports, so that no connection of a test sits on one.
+/// Below the range of ports for clients, so that no connection of a test uses one.
 const FIRST: u16 = 10_000;
 /// Blocks of ports, each for one process at a time.
 const BLOCKS: u16 = 200;

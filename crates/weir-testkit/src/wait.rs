@@ -1,4 +1,4 @@
-//! Waiting for something to become true, with an end.
+//! Waits for a condition, for a bounded time.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
@@ -21,7 +21,7 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A gate: those who pass wait until it is opened; it then stays open.
+/// A gate: [`Gate::pass`] waits until it is opened, and it stays open.
 #[derive(Clone, Default)]
 pub struct Gate(Arc<(Mutex<bool>, Condvar)>);
 
@@ -31,7 +31,7 @@ impl Gate {
         Self::default()
     }
 
-    /// Lets everybody through, now and later.
+    /// Opens the gate, for good.
     pub fn open(&self) {
         *self.0.0.lock().unwrap() = true;
         self.0.1.notify_all();

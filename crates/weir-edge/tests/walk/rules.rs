@@ -29,8 +29,8 @@ fn sites_are_chosen_by_host() {
     }
     let more = format!(
         "[upstream.a]\norigins = [\"{}\"]\n[upstream.b]\norigins = [\"{}\"]\n\
-         [[site]]\nhosts = [\"a.example\"]\nupstream = \"a\"\n\
-         [[site]]\nhosts = [\"*.a.example\"]\nupstream = \"b\"\n",
+         [[site]]\nhosts = [\"a.example\"]\nupstream = \"a\"\n[[site]]\nhosts = [\"*.a.example\"]\n\
+         upstream = \"b\"\n",
         a.url(),
         b.url()
     );
@@ -83,8 +83,8 @@ fn answers_and_redirects_need_no_origin() {
     let setup = setup();
     let page = setup.file("page.html", "<p>hello</p>");
     let routes = format!(
-        "[[site.route]]\npath = \"/teapot\"\n\
-         answer = {{ status = 418, body = \"short\", headers = {{ X-A = \"b\" }} }}\n\
+        "[[site.route]]\npath = \"/teapot\"\nanswer = {{ status = 418, body = \"short\", headers = {{ X-A = \
+        \"b\" }} }}\n\
          [[site.route]]\npath = \"/page\"\nanswer = {{ body_file = \"{}\" }}\n\
          [[site.route]]\npath = \"/old/**\"\nredirect = \"https://{{host}}{{uri}}\"\n\
          [[site.route]]\npath = \"/moved\"\nredirect = {{ to = \"/new?{{query}}\", status = 307 }}\n",
@@ -117,9 +117,9 @@ fn error_pages_replace_weirs_own() {
     let site =
         format!("[site.error_pages]\n\"502\" = {{ file = \"{}\" }}\n\"*\" = \"other\"", page.display());
     let weir = house(&[]).origins(&format!("\"{url}\"")).site(&site).start_in(setup);
-    let unreachable = ask(&weir, "x", "/", &[]);
-    assert_eq!((unreachable.status(), unreachable.text().as_str()), (502, "<h1>back soon</h1>"));
-    assert!(unreachable.header("content-type").unwrap().starts_with("text/html"));
+    let failed = ask(&weir, "x", "/", &[]);
+    assert_eq!((failed.status(), failed.text().as_str()), (502, "<h1>back soon</h1>"));
+    assert!(failed.header("content-type").unwrap().starts_with("text/html"));
     assert_eq!(ask(&weir, "x", "/", &[("Cache-Control", "only-if-cached")]).text(), "other");
 }
 
@@ -174,7 +174,7 @@ fn fields_and_cookies_can_be_part_of_the_key() {
 }
 
 #[test]
-fn what_bypasses_is_neither_answered_from_the_cache_nor_stored() {
+fn a_bypassing_request_is_neither_answered_from_the_cache_nor_stored() {
     let origin = echo();
     let site = "[site.bypass]\ncookies = [\"session*\"]\nheaders = [\"X-Preview\"]\npaths = [\"/admin/**\"]";
     let weir = house(&[&origin]).site(site).start();
@@ -210,9 +210,9 @@ fn fields_are_set_and_removed_both_ways() {
     let secret = setup.file("secret", "s3cret\n");
     let site = format!(
         "[site.request_headers]\nremove = [\"Accept-Language\"]\n\
-         set = {{ X-Secret = {{ file = \"{}\" }}, X-Fixed = \"1\" }}\n\
-         [site.response_headers]\nremove = [\"Server\"]\n\
-         set = {{ X-Frame-Options = \"DENY\", X-Origin = \"hidden\" }}\n",
+        set = {{ X-Secret = {{ file = \"{}\" }}, X-Fixed = \"1\" }}\n\
+         [site.response_headers]\nremove = [\"Server\"]\nset = {{ X-Frame-Options = \"DENY\", X-Origin = \
+         \"hidden\" }}\n",
         secret.display()
     );
     let weir = house(&[&origin]).site(&site).start_in(setup);
@@ -228,7 +228,7 @@ fn fields_are_set_and_removed_both_ways() {
 }
 
 #[test]
-fn lifetimes_are_given_overridden_and_told() {
+fn lifetimes_are_set_overridden_and_sent_to_browsers() {
     let origin = Origin::start();
     origin.put("/none", Resource::new("x"));
     origin.put("/short", Resource::new("x").header("Cache-Control", "max-age=0"));
@@ -248,7 +248,7 @@ fn lifetimes_are_given_overridden_and_told() {
     assert!(!ask(&weir, "x", "/never", &[]).is_hit());
 }
 
-/// A 404 of a file that comes a moment later was kept for a year, here and in browsers.
+/// Before, a 404 for a file that appeared a moment later was kept for a year, here and in browsers.
 #[test]
 fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
     let origin = Origin::start();
@@ -258,8 +258,8 @@ fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
         origin.put(&format!("/said/{status}"), resource.clone().header("Cache-Control", control));
         origin.put(&format!("/none/{status}"), resource);
     }
-    let site = "ttl = \"365d\"\n[[site.route]]\nprefix = \"/said/\"\n\
-                ttl_override = \"365d\"\nbrowser_ttl = \"365d\"\n";
+    let site = "ttl = \"365d\"\n[[site.route]]\nprefix = \"/said/\"\nttl_override = \"365d\"\n\
+    browser_ttl = \"365d\"\n";
     let weir = house(&[&origin]).site(site).start();
     let year = 365 * 24 * 3600;
     for (path, told_s, ttl_s) in [
@@ -285,7 +285,7 @@ fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
         }
         let told = second.header("cache-control").map(|told| number_behind(&told, "max-age=").unwrap());
         assert_eq!(told.is_some(), told_s.is_some(), "{path}");
-        // Browsers take the age off that a response comes with.
+        // Browsers subtract the age that a response has on arrival.
         let expect_s = told_s.unwrap_or_default();
         assert!((expect_s..expect_s + 5).contains(&told.unwrap_or_default()), "{path}: {told:?}");
     }
@@ -295,7 +295,7 @@ fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
     assert!(told_s >= year, "{told_s}");
 }
 
-/// The number that stands behind a word.
+/// The number behind a word.
 fn number_behind(text: &str, word: &str) -> Option<i64> {
     let (_, rest) = text.split_once(word)?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()

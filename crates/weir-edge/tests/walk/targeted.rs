@@ -1,5 +1,5 @@
 //! What is newer than the public suite's release: targeted cache control (RFC 9213) and interim responses
-//! around the store (RFC 9110 §15.2, RFC 8297); and what of the suite Weir reads otherwise.
+//! around the store (RFC 9110 §15.2, RFC 8297). Also what Weir reads differently from the suite.
 
 use std::time::Duration;
 
@@ -7,17 +7,17 @@ use weir_testkit::{Origin, Resource, Response, until};
 
 use crate::kit::{Weir, before};
 
-/// What must become of a response.
+/// What must happen to a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Becomes {
-    /// It is stored, and fresh for so many seconds more, give or take ten.
+    /// It is stored, and fresh for this many seconds more, give or take ten.
     Fresh(i64),
-    /// It goes out again only once the origin was asked.
+    /// It is sent again only after the origin was asked.
     Asked,
 }
 use Becomes::{Asked, Fresh};
 
-/// Fields of the response, and what becomes of it.
+/// Fields of a response, and what must happen to it.
 const TARGETED: [(&str, Becomes); 39] = [
     ("CDN-Cache-Control: max-age=3600", Fresh(3600)),
     ("CDN-Cache-Control: max-age=3600\nCache-Control: max-age=1", Fresh(3600)),
@@ -148,7 +148,7 @@ fn a_condition_by_date_counts_from_the_date_of_the_response() {
 /// Status and fields of an interim response.
 type Interim = (u16, &'static [(&'static str, &'static str)]);
 
-/// A response after interim ones, stored for an hour.
+/// A response behind interim ones, stored for an hour.
 fn announced(interim: &[Interim]) -> Resource {
     let resource = Resource::fresh("hello").etag("\"1\"");
     interim.iter().fold(resource, |resource, (status, fields)| resource.interim(*status, fields))
@@ -181,7 +181,7 @@ fn interim_responses_come_before_a_miss_and_not_before_a_hit() {
 }
 
 #[test]
-fn what_an_interim_response_says_is_not_stored() {
+fn fields_of_an_interim_response_are_not_stored() {
     const FIELDS: &[(&str, &str)] = &[
         ("Cache-Control", "no-store"),
         ("Set-Cookie", "session=secret"),

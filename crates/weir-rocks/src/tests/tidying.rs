@@ -1,4 +1,4 @@
-//! What is not wanted leaves, and what tidying up costs is told and bounded.
+//! Unwanted rows are removed, and the cost of compactions is reported and bounded.
 
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
@@ -9,9 +9,9 @@ use super::*;
 
 /// Rows that are put.
 const ROWS: u32 = 20_000;
-/// Of a row's value.
+/// The length of a row's value in bytes.
 const VALUE_BYTES: usize = 128;
-/// What all values are together.
+/// The bytes of all values together.
 const FILLED_BYTES: u64 = ROWS as u64 * VALUE_BYTES as u64;
 /// What an opening tidies up in the background it has, on an idle machine, by then.
 const TIDIED_WITHIN: Duration = Duration::from_secs(5);
@@ -61,7 +61,7 @@ fn unwanted_rows_leave_and_give_their_room_back() {
 }
 
 #[test]
-fn who_panics_when_asked_keeps_the_row() {
+fn a_panic_of_the_judge_keeps_the_row() {
     let folder = Folder::new();
     let asked = Arc::new(AtomicU32::new(0));
     let wanted: Wanted = {
@@ -80,7 +80,7 @@ fn who_panics_when_asked_keeps_the_row() {
 }
 
 #[test]
-fn what_rows_take_is_told_and_memory_bounded() {
+fn usage_is_reported_and_memory_bounded() {
     let folder = Folder::new();
     let rows = opened(&folder.0);
     let before = rows.usage();

@@ -2,7 +2,8 @@
 
 use weir_testkit::{Origin, Setup, Weir};
 
-/// A Weir of the binary under test, not yet started. `WEIR_BINARY` names another build, such as the release.
+/// A Weir of the binary under test that is not started yet. `WEIR_BINARY` names another build, such as the
+/// release.
 pub fn setup() -> Setup {
     Setup::new(binary())
 }

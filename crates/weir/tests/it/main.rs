@@ -30,8 +30,8 @@ mod arrive {
     mod slow;
 }
 
-/// What is answered from the store and what is not, with which fields: the rules of the RFCs, of sites and of
-/// routes.
+/// What is answered from the store and what is not, and with which fields: the rules of the RFCs, of sites
+/// and of routes.
 mod answer {
     mod cache;
     mod conformance;
@@ -44,7 +44,7 @@ mod answer {
     mod variants;
 }
 
-/// What is asked of origins, shared among readers, and what becomes of everybody when it fails.
+/// What is fetched from origins and shared among readers, and what happens when an origin fails.
 mod fetch {
     mod chain;
     mod crowd;
@@ -96,7 +96,7 @@ mod invalidate {
     mod sweeping;
 }
 
-/// What the operator is told of a running Weir, and tells it.
+/// What the operator learns from a running Weir, and tells it.
 mod operate {
     pub(crate) mod accounts;
     mod control;

@@ -24,7 +24,8 @@ fn hop_by_hop_fields_are_neither_stored_nor_forwarded() {
     let origin = Origin::start();
     origin.raw_kept(
         "/x",
-        "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nConnection: X-Hop\r\nX-Hop: 1\r\nKeep-Alive: timeout=9\r\n\
+        "HTTP/1.1 200 OK\r\nCache-Control: max-age=60\r\nConnection: X-Hop\r\nX-Hop: 1\r\n\
+        Keep-Alive: timeout=9\r\n\
          Proxy-Authenticate: Basic\r\nX-End: 2\r\nContent-Length: 1\r\n\r\nx",
     );
     let weir = before(&origin);

@@ -15,7 +15,7 @@ fn echo() -> Origin {
     origin
 }
 
-/// What the origin saw of a field.
+/// The value of a field as the origin saw it.
 fn seen(text: &str, name: &str) -> Option<String> {
     let lines = text.lines().filter_map(|line| line.split_once(':'));
     let values: Vec<String> =

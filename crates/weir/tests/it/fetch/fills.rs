@@ -1,4 +1,4 @@
-//! The bounds of fills, and what becomes of one whose origin breaks off in the middle.
+//! The bounds of fills, and what happens to one whose origin breaks off in the middle.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use weir_testkit::{Client, Exchange, Gate, Origin, Resource, Shape, Trouble, Wei
 
 use crate::house::{before, house};
 
-/// Fills at one origin at a time.
+/// The most fills at one origin at a time.
 const FILLS_MAX: usize = 128;
 
 fn ask(weir: &Weir, target: &str) -> Client {
@@ -16,7 +16,7 @@ fn ask(weir: &Weir, target: &str) -> Client {
 }
 
 #[test]
-fn who_joins_a_fill_without_a_head_asks_by_itself_in_the_end() {
+fn a_request_that_joined_a_headless_fill_fetches_by_itself_in_the_end() {
     let (origin, gate) = (Origin::start(), Gate::new());
     origin.put("/x", Resource::fresh("hello").head_gate(&gate));
     let weir = before(&origin);
@@ -37,7 +37,7 @@ fn more_fills_than_an_origin_may_have_pass() {
     }
     let weir = before(&origin);
     let mut clients: Vec<Client> = paths.iter().map(|path| ask(&weir, path)).collect();
-    // Each has its place, or has none and asks all the same.
+    // Some have a fill, and some have none and fetch all the same.
     until("all are under way", || origin.total() == paths.len());
     gate.open();
     for client in &mut clients {
@@ -59,7 +59,7 @@ enum Break {
     Stall,
 }
 
-/// Sends the first bytes under the tag `"1"` and breaks off; a Range is answered by `rest` with its start.
+/// Sends the first bytes under the tag `"1"` and breaks off. `rest` answers a Range, with its start.
 fn breaking(
     origin: &Origin,
     (shape, how): (Shape, Break),
@@ -102,7 +102,7 @@ fn part(exchange: &mut Exchange<'_>, tag: &str, start: usize, body: &[u8]) {
 }
 
 #[test]
-fn what_breaks_off_goes_on_for_all_who_read_it() {
+fn a_broken_transfer_goes_on_for_all_readers() {
     let body = pattern(1, BODY_BYTES);
     for shape in [Shape::Length, Shape::Chunked(0)] {
         for how in [Break::Close, Break::Reset, Break::Stall] {
@@ -126,7 +126,7 @@ fn what_breaks_off_goes_on_for_all_who_read_it() {
 }
 
 #[test]
-fn what_breaks_off_goes_on_without_its_leader() {
+fn a_broken_transfer_goes_on_without_its_leader() {
     let (origin, gate) = (Origin::start(), Gate::new());
     let inner = gate.clone();
     breaking(&origin, (Shape::Length, Break::Close), "\"1\"", move |exchange, start, body| {
@@ -171,7 +171,7 @@ fn two_versions_of_a_body_are_never_put_together() {
     ];
     for shape in [Shape::Length, Shape::Chunked(0)] {
         for (name, tag, rest) in cases {
-            // Where the length is not known before, any will do.
+            // If the length was not known before, any other will do.
             if name == "another length" && shape != Shape::Length {
                 continue;
             }

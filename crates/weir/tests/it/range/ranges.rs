@@ -1,5 +1,5 @@
-//! Ranges of what is held: one, several, those that are not answered, and on which condition (RFC 9110
-//! §13.1.5, §14).
+//! Ranges of stored responses: one, several, those that are not answered, and conditions (RFC 9110 §13.1.5,
+//! §14).
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const LENGTH: usize = 10_000;
 const VOLUME: &str =
     "[cache]\nmemory = \"16MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"";
 
-/// A Weir that holds `/x`, and what `/x` is.
+/// A Weir that has stored `/x`, and the body of `/x`.
 fn holding(resource: impl FnOnce(&[u8]) -> Resource) -> (Origin, Weir, Vec<u8>) {
     let (origin, body) = (Origin::start(), pattern(3, LENGTH));
     origin.put("/x", resource(&body));
@@ -47,7 +47,7 @@ fn head_knows_no_ranges() {
         assert_eq!((found.status(), found.header("content-range")), (200, None), "{range}");
         assert_eq!(found.header("content-length").as_deref(), Some("10000"));
         assert_eq!(found.header("content-type").as_deref(), Some("text/x-bytes"));
-        // The connection is good for another request.
+        // The connection can take another request.
         let status = client.get("localhost", "/x", &[("Range", range)]).status();
         assert_eq!(status, if range == "bytes=10000-" { 416 } else { 206 });
     }
@@ -85,10 +85,10 @@ fn several_ranges_of_a_part_cost_its_gaps_alone() {
     let (origin, body) = (Origin::start(), pattern(9, LENGTH));
     origin.put("/x", tagged(&body).ranges().fault(Fault::Truncate(2_000_000)));
     let weir = house(&[&origin]).start();
-    // What came before it broke off is kept.
+    // What came before it broke off is stored.
     assert!(begin(&weir, "/x").recv().is_err());
     origin.put("/x", tagged(&body).ranges());
-    // What was asked for on behalf of the one that was cut comes first.
+    // What was fetched for the request that was cut comes first.
     until("nothing more is asked for", || {
         let before = origin.count("/x");
         std::thread::sleep(Duration::from_millis(300));
@@ -109,7 +109,7 @@ fn several_ranges_of_a_part_cost_its_gaps_alone() {
         asked(before)
     );
     let now = origin.count("/x");
-    // It is held by now.
+    // It is stored by now.
     let found = ranged(&weir, "/x", "bytes=9000000-9099999,500-599");
     assert_eq!(parts(&found, &body, Some("text/x-bytes")), [(9_000_000, 9_099_999), (500, 599)]);
     assert!(found.is_hit(), "{}", found.cache_status());
@@ -126,7 +126,7 @@ fn a_part_whose_origin_has_changed_is_not_sent_in_parts_of_two_versions() {
     let weir = house(&[&origin]).start();
     assert!(begin(&weir, "/x").recv().is_err());
     origin.put("/x", tagged(&newer).etag("\"2\"").ranges());
-    // The first part is held, the second is not.
+    // The first part is stored, the second is not.
     let found = ranged(&weir, "/x", "bytes=0-99,11000000-11000099");
     assert_eq!(found.header("etag").as_deref(), Some("\"2\""));
     match found.status() {
@@ -151,14 +151,14 @@ fn parts_ahead_of_a_running_fill_are_waited_for() {
     assert_eq!(origin.count("/x"), 1);
 }
 
-/// Asks for the whole.
+/// Requests the whole.
 fn begin(weir: &Weir, path: &str) -> Client {
     let mut client = weir.client();
     client.send_get("localhost", path, &[]);
     client
 }
 
-/// Reads so many bytes of a body.
+/// Reads `count` bytes of a body.
 fn drain(client: &mut Client, count: usize) {
     let mut left = count;
     while left > 0 {
@@ -169,7 +169,7 @@ fn drain(client: &mut Client, count: usize) {
 }
 
 #[test]
-fn parts_behind_what_memory_keeps_of_a_running_fill_are_read_from_the_volume() {
+fn parts_of_a_running_fill_beyond_memory_are_read_from_the_volume() {
     const LENGTH: usize = 40_000_000;
     let (origin, body, gate) = (Origin::start(), pattern(4, LENGTH), Gate::new());
     origin.put("/x", tagged(&body).ranges().body_gate(30_000_000, &gate));

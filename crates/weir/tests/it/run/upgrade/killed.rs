@@ -1,4 +1,4 @@
-//! The old process is killed in the middle of an upgrade: the new one, which has been offered everything,
+//! The old process is killed in the middle of an upgrade. The new one, which has been offered everything,
 //! goes on by itself.
 
 use std::fs;
@@ -9,14 +9,14 @@ use weir_testkit::{Resource, Weir, pattern, until};
 use super::origin;
 use super::volumes::{await_volume, filled, on_disk};
 
-/// A thread of the new process, by whose being there it is known how far it is.
+/// Threads of the new process. The existence of each shows how far the process has come.
 const MOMENTS: [&str; 3] = ["weir-accounts", "weir-ledger", "weir-worker-0"];
 
 fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(i32::try_from(pid).unwrap()).unwrap(), signal).unwrap();
 }
 
-/// The process that another one has started.
+/// The process that another has started.
 fn child_of(pid: u32) -> Option<u32> {
     let parent = format!("PPid:\t{pid}\n");
     fs::read_dir("/proc").unwrap().flatten().find_map(|entry| {
@@ -45,12 +45,12 @@ fn begun(weir: &mut Weir) -> u32 {
 }
 
 #[test]
-fn whoever_has_everything_goes_on_when_the_old_process_is_killed() {
+fn the_new_process_goes_on_when_the_old_one_is_killed() {
     for moment in MOMENTS {
         let origin = origin();
         let mut weir = on_disk(&origin, "64MiB").start();
         let paths = filled(&origin, &weir);
-        // It lies on the volume: what is in memory alone goes with its process.
+        // It lies on the volume: what is only in memory ends with its process.
         weir.signal("TERM");
         weir.wait(std::time::Duration::from_secs(20)).unwrap();
         weir.start_again();
@@ -64,7 +64,7 @@ fn whoever_has_everything_goes_on_when_the_old_process_is_killed() {
                 weir.stderr()
             );
         }
-        // It says nothing any more until the old one has ended.
+        // The new process says nothing more until the old one has ended.
         signal(new, Signal::STOP);
         weir.signal("KILL");
         weir.wait(std::time::Duration::from_secs(20)).unwrap();
@@ -83,13 +83,13 @@ fn whoever_has_everything_goes_on_when_the_old_process_is_killed() {
         assert!(!weir.get(&paths[4]).is_hit(), "{moment}");
         let status = weir.command(&["status", "--json"]);
         assert!(status.stdout.contains(&format!("\"pid\": {new}")), "{moment}: {status:?}");
-        // And it can be followed in its turn.
+        // The new process can be upgraded in its turn.
         super::upgraded(&mut weir, &[]);
     }
 }
 
 #[test]
-fn one_that_is_told_to_end_takes_the_new_one_with_it() {
+fn an_old_process_that_ends_early_ends_the_new_one() {
     let origin = origin();
     let mut weir = on_disk(&origin, "64MiB").start();
     let old = weir.main_pid();
