@@ -220,7 +220,7 @@ impl Edge {
 
     /// Fills under way.
     pub fn fills(&self) -> usize {
-        self.plane.desk.running()
+        self.plane.inflight.running()
     }
 
     /// The upstreams of the plan in force.

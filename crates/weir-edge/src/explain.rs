@@ -173,8 +173,9 @@ fn judge(
         Dropped::Parameters(names) => names,
         Dropped::Order => vec!["the order of the parameters".into()],
     };
-    explanation.not_stored = plane.desk.memory.declined(digest, now.mono).map(weir_policy::NotStored::word);
-    explanation.failed = plane.desk.memory.failed(digest, now.mono).map(|failure| failure.word);
+    explanation.not_stored =
+        plane.inflight.memory.declined(digest, now.mono).map(weir_policy::NotStored::word);
+    explanation.failed = plane.inflight.memory.failed(digest, now.mono).map(|failure| failure.word);
     let selects = |stored: &Stored| matches(&stored.variant, view.headers);
     let found = ready(|| plane.store.find(digest, &key, site, &selects));
     let mut generations = plane.store.variants(digest, &key);
@@ -211,7 +212,7 @@ fn judge(
     };
     explanation.asked = Some(asked(route, request, &target, Towards::Fill(validated)));
     let mut explanation = conclude(explanation, &ask, &judged);
-    let outage = route.upstream.as_deref().and_then(|name| plane.desk.upstreams.outage(name, now.mono));
+    let outage = route.upstream.as_deref().and_then(|name| plane.inflight.upstreams.outage(name, now.mono));
     if let (Decision::Revalidate(why), Some(held), Some(failure)) = (&judged, validated, outage)
         && let Some((reusable, word)) = in_an_outage(failure, &ask, held, &route.rules.stale, now)
     {

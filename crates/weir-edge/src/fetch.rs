@@ -1,4 +1,4 @@
-//! Fetching what is not held: lead a fill, join one, or go past the cache, as the desk says; and what a
+//! Fetching what is not held: lead a fill, join one, or go past the cache, as the inflight table says; and what a
 //! fill's head means to each request that waits for it. RFC 9111 §4 (collapsed requests), §4.2.4.
 
 mod range;
@@ -26,11 +26,11 @@ use crate::told::Told;
 use crate::upload::Upload;
 use crate::{outgoing, pass, serve};
 use weir_clock as clock;
-use weir_fill::again::Again;
-use weir_fill::desk::{self, Plan};
+use weir_fill::inflight::{self, Plan};
+use weir_fill::refetch::Refetch;
 use weir_fill::task::{self, Handed, Sharing};
 use weir_fill::witness::Witness;
-use weir_fill::{Concern, FillHead, OriginFailure, Seat, SharedResponse, is_windowed};
+use weir_fill::{Concern, FillHead, OriginFailure, ReaderGuard, SharedResponse, is_windowed};
 use weir_front::message;
 use weir_observe::Outcome;
 
@@ -83,22 +83,22 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
     let mut have_failed = false;
     let who = (job.core.number, job.witness());
     for _ in 0..PLANS_MAX {
-        let (desk, ledger) = (&job.core.plane.desk, job.core.plane.store.ledger());
+        let (inflight, ledger) = (&job.core.plane.inflight, job.core.plane.store.ledger());
         let plan = match job.ask.is_authenticated() {
-            true => Plan::Lead(desk.alone(who, (&key, ledger), job.now.mono)),
-            false => desk.plan(who, (&key, ledger), want, &job.request.headers, clock::mono()),
+            true => Plan::Lead(inflight.alone(who, (&key, ledger), job.now.mono)),
+            false => inflight.plan(who, (&key, ledger), want, &job.request.headers, clock::mono()),
         };
         match plan {
             Plan::Lead(place) => {
                 let place = joinable(job.exchange, place, who, &key);
                 return lead(job, place).await;
             }
-            Plan::Join(seat) => match join(job, seat).await {
+            Plan::Join(guard) => match join(job, guard).await {
                 Joined::Answered(response) => return *response,
                 Joined::Again => job.told = told,
                 Joined::Failed => (job.told, have_failed) = (told, true),
                 Joined::Own(held) => {
-                    let place = desk.alone(who, (&key, ledger), clock::mono());
+                    let place = inflight.alone(who, (&key, ledger), clock::mono());
                     (job.validating, job.told) = (Some(held), told);
                     return lead(job, place).await;
                 }
@@ -121,7 +121,7 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
         // Others' failures are not this request's: it asks for itself, and who waits for nobody gets an
         // answer of its own.
         let ledger = job.core.plane.store.ledger();
-        let place = job.core.plane.desk.alone(who, (&key, ledger), clock::mono());
+        let place = job.core.plane.inflight.alone(who, (&key, ledger), clock::mono());
         return lead(job, place).await;
     }
     passed(job).await
@@ -140,59 +140,59 @@ async fn passed(job: &mut Job<'_, '_, '_>) -> Response {
 }
 
 /// Sends the fill's request and waits for its head.
-async fn lead(job: &mut Job<'_, '_, '_>, place: desk::Lead) -> Response {
+async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
     if let Some((generation, reusable)) = published(job) {
         drop(place);
         return held_by_now(job, generation, reusable).await;
     }
     let sharing = Sharing::of(&job.ask);
-    let Some(again) = outgoing::again(job.exchange, job.route) else {
+    let Some(refetch) = outgoing::refetch(job.exchange, job.route) else {
         return local::no_upstream(job.exchange);
     };
     // A client that has its share leads no fill: others would join it, and wait for that share with it.
-    let is_spent = again.upstream.is_spent(again.client);
-    let Some(among) = outgoing::place_among_fills(job.exchange, &again).filter(|_| !is_spent) else {
+    let is_spent = refetch.upstream.is_spent(refetch.client);
+    let Some(among) = outgoing::place_among_fills(job.exchange, &refetch).filter(|_| !is_spent) else {
         drop(place);
         return match stale_instead(job, Failure::Slow) {
             Some(after) => after,
             None => passed(job).await,
         };
     };
-    let mut errand = outgoing::errand(job.exchange, job.route, sharing, (again.clone(), among));
-    errand.validating.clone_from(&job.validating);
-    errand.cold = cold(job, &lookup::key(job.exchange, job.route));
-    let asked_for = if errand.cold.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
-    let Some(seat) = place.begin() else { return local::internal(job.exchange, "no-seat") };
-    let kept = errand.seat.clone();
+    let mut fill_request = outgoing::fill_request(job.exchange, job.route, sharing, (refetch.clone(), among));
+    fill_request.validating.clone_from(&job.validating);
+    fill_request.cold = cold(job, &lookup::key(job.exchange, job.route));
+    let asked_for = if fill_request.cold.is_some() { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
+    let Some(guard) = place.begin() else { return local::internal(job.exchange, "no-seat") };
+    let parked = fill_request.parked.clone();
     let (interim, mut interims) = mpsc::unbounded_channel();
     let mut handed =
-        task::start(errand, seat.fill().clone(), outgoing::interim_sender(job.exchange, interim));
-    let slow_at = slow_at(job, seat.fill());
-    let mut waited = wait_head(job.exchange, &seat, &mut interims, slow_at).await;
+        task::start(fill_request, guard.fill().clone(), outgoing::interim_sender(job.exchange, interim));
+    let slow_at = slow_at(job, guard.fill());
+    let mut waited = wait_head(job.exchange, &guard, &mut interims, slow_at).await;
     if let Waited::Late = waited {
         if let Some(instead) = usable(job, Failure::Slow) {
             // The fill goes on as one of the background.
-            *kept.lock() = Some(seat);
-            drop((kept, handed));
+            *parked.lock() = Some(guard);
+            drop((parked, handed));
             return stale_out(job, instead);
         }
-        waited = wait_head(job.exchange, &seat, &mut interims, None).await;
+        waited = wait_head(job.exchange, &guard, &mut interims, None).await;
     }
     let Waited::Head(head) = waited else { return job.left() };
-    job.origin = seat.fill().origin().cloned();
+    job.origin = guard.fill().origin().cloned();
     match head {
         FillHead::Declined(reason, status) => declined(job, (reason, status), handed).await,
         FillHead::Part(generation) => {
             job.own_fields = own_fields(&mut handed).map(Box::new);
             job.told = job.told.answered(asked_for);
-            in_part(job, generation, seat).await
+            in_part(job, generation, guard).await
         }
         FillHead::New(generation) => {
             job.own_fields = own_fields(&mut handed).map(Box::new);
             job.told = job.told.answered(generation.head().stored.status);
-            filled(job, generation, (seat, again))
+            filled(job, generation, (guard, refetch))
         }
-        head => settled(job, head, &seat).await,
+        head => settled(job, head, &guard).await,
     }
 }
 
@@ -241,7 +241,11 @@ fn own_fields(handed: &mut oneshot::Receiver<Handed>) -> Option<HeaderMap> {
 }
 
 /// Serves a generation that a fill is bringing, and tells for how long it is stored.
-fn filled(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, from: (Seat, Arc<Again>)) -> Response {
+fn filled(
+    job: &mut Job<'_, '_, '_>,
+    generation: Arc<Generation>,
+    from: (ReaderGuard, Arc<Refetch>),
+) -> Response {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
     job.told = job.told.stored(freshness.left_s(), freshness.source.word());
     serve::filled(job, generation, from)
@@ -267,10 +271,10 @@ fn is_fresher(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
 }
 
 /// Waits for a running fill's head.
-async fn join(job: &mut Job<'_, '_, '_>, seat: Seat) -> Joined {
+async fn join(job: &mut Job<'_, '_, '_>, guard: ReaderGuard) -> Joined {
     job.core.observer.counters().collapsed();
     job.told = job.told.collapsed();
-    let head = match join_head(job, &seat).await {
+    let head = match join_head(job, &guard).await {
         Waited::Head(head) => head,
         Waited::Gone => return Joined::answered(job.left()),
         Waited::Late => {
@@ -279,18 +283,18 @@ async fn join(job: &mut Job<'_, '_, '_>, seat: Seat) -> Joined {
             return stale.map_or(Joined::Again, Joined::answered);
         }
     };
-    job.origin = seat.fill().origin().cloned();
+    job.origin = guard.fill().origin().cloned();
     let ledger = job.core.plane.store.ledger();
     match head {
         FillHead::New(generation) | FillHead::Unchanged(generation) | FillHead::Part(generation)
             if !answers(job.exchange, &generation)
-                || desk::is_overtaken(seat.fill(), &generation, ledger) =>
+                || inflight::is_overtaken(guard.fill(), &generation, ledger) =>
         {
             Joined::Again
         }
         FillHead::Part(generation) => {
             match joined(&job.ask, &generation.head().stored, job.now, clock::now()) {
-                Some(_) => Joined::answered(in_part(job, generation, seat).await),
+                Some(_) => Joined::answered(in_part(job, generation, guard).await),
                 None => Joined::Pass,
             }
         }
@@ -300,12 +304,12 @@ async fn join(job: &mut Job<'_, '_, '_>, seat: Seat) -> Joined {
             if may.is_none() && generation.is_whole() {
                 return Joined::Own(generation);
             }
-            let again = outgoing::again(job.exchange, job.route)
+            let refetch = outgoing::refetch(job.exchange, job.route)
                 .filter(|_| may.is_some() && !is_windowed(&generation));
-            let Some(again) = again else { return Joined::Pass };
-            Joined::answered(match range::way(job, &generation, &seat) {
-                Way::Fill => filled(job, generation, (seat, again)),
-                Way::Apart => in_part(job, generation, seat).await,
+            let Some(refetch) = refetch else { return Joined::Pass };
+            Joined::answered(match range::way(job, &generation, &guard) {
+                Way::Fill => filled(job, generation, (guard, refetch)),
+                Way::Apart => in_part(job, generation, guard).await,
                 Way::Pass => return Joined::Pass,
             })
         }
@@ -313,14 +317,14 @@ async fn join(job: &mut Job<'_, '_, '_>, seat: Seat) -> Joined {
             if joined(&job.ask, &generation.head().stored, job.now, clock::now()).is_none() {
                 return Joined::Own(generation.clone());
             }
-            Joined::answered(settled(job, head, &seat).await)
+            Joined::answered(settled(job, head, &guard).await)
         }
         FillHead::Failed(ref failure) if failure.concern == Concern::Lead => Joined::Failed,
         FillHead::Shared(ref response) if response.concern == Concern::Lead => Joined::Failed,
         FillHead::Shared(ref response) if !matches(&response.variant, &job.request.headers) => Joined::Pass,
         FillHead::Declined(_, status) => stale_or_pass(job, Failure::Status(status)),
         FillHead::Withdrawn => Joined::Again,
-        head => Joined::answered(settled(job, head, &seat).await),
+        head => Joined::answered(settled(job, head, &guard).await),
     }
 }
 
@@ -333,15 +337,15 @@ fn stale_or_pass(job: &mut Job<'_, '_, '_>, failure: Failure) -> Joined {
 
 /// A joiner's wait: until what is stale may go out, and no longer than
 /// [`HEAD_WAIT_MAX`](weir_fill::HEAD_WAIT_MAX).
-async fn join_head(job: &mut Job<'_, '_, '_>, seat: &Seat) -> Waited {
+async fn join_head(job: &mut Job<'_, '_, '_>, guard: &ReaderGuard) -> Waited {
     let (_, mut none) = mpsc::unbounded_channel();
-    let longest = seat.fill().late_at();
-    let slow_at = slow_at(job, seat.fill());
+    let longest = guard.fill().late_at();
+    let slow_at = slow_at(job, guard.fill());
     let until = slow_at.map_or(longest, |slow_at| slow_at.min(longest));
-    let waited = wait_head(job.exchange, seat, &mut none, Some(until)).await;
+    let waited = wait_head(job.exchange, guard, &mut none, Some(until)).await;
     let is_early = until < longest && usable(job, Failure::Slow).is_none();
     match waited {
-        Waited::Late if is_early => wait_head(job.exchange, seat, &mut none, Some(longest)).await,
+        Waited::Late if is_early => wait_head(job.exchange, guard, &mut none, Some(longest)).await,
         waited => waited,
     }
 }
@@ -352,7 +356,7 @@ fn answers(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
 }
 
 /// What any reader does with a head that brings no new body.
-async fn settled(job: &mut Job<'_, '_, '_>, head: FillHead, seat: &Seat) -> Response {
+async fn settled(job: &mut Job<'_, '_, '_>, head: FillHead, guard: &ReaderGuard) -> Response {
     match head {
         FillHead::Unchanged(generation) if answers(job.exchange, &generation) => {
             job.told = job.told.answered(StatusCode::NOT_MODIFIED);
@@ -363,7 +367,7 @@ async fn settled(job: &mut Job<'_, '_, '_>, head: FillHead, seat: &Seat) -> Resp
                 }
                 Confirmed::Left => return job.left(),
             }
-            serve::confirmed(job, generation, seat)
+            serve::confirmed(job, generation, guard)
         }
         FillHead::Shared(response) => shared(job, &response),
         FillHead::Failed(failure) => failed(job, &failure),
@@ -409,7 +413,7 @@ fn failed(job: &mut Job<'_, '_, '_>, failure: &OriginFailure) -> Response {
 /// Waits for the head until then, or for as long as its fill does.
 async fn wait_head(
     exchange: &mut Exchange<'_, '_>,
-    seat: &Seat,
+    guard: &ReaderGuard,
     interims: &mut mpsc::UnboundedReceiver<Interim>,
     until: Option<Instant>,
 ) -> Waited {
@@ -427,7 +431,7 @@ async fn wait_head(
                     return Waited::Gone;
                 }
             }
-            head = seat.fill().wait_head(seat.core()) => return Waited::Head(head),
+            head = guard.fill().wait_head(guard.core()) => return Waited::Head(head),
             () = &mut late => return Waited::Late,
             () = message::gone(&mut *exchange.client) => {
                 return Waited::Gone;
@@ -440,16 +444,16 @@ async fn wait_head(
 /// join: else it could have all of them wait for one hung request after another.
 fn joinable(
     exchange: &Exchange<'_, '_>,
-    place: desk::Lead,
+    place: inflight::Lead,
     who: (usize, Witness),
     key: &CacheKey,
-) -> desk::Lead {
+) -> inflight::Lead {
     let (plane, now) = (&exchange.core.plane, clock::mono());
-    if exchange.sharer().is_none() || !plane.desk.memory.was_late(key.digest, who.1, now) {
+    if exchange.sharer().is_none() || !plane.inflight.memory.was_late(key.digest, who.1, now) {
         return place;
     }
     drop(place);
-    plane.desk.alone(who, (key, plane.store.ledger()), now)
+    plane.inflight.alone(who, (key, plane.store.ledger()), now)
 }
 
 /// A short error response of the origin, shared by those who waited for it.

@@ -12,10 +12,10 @@ use weir_upstream::InterimSender;
 use crate::exchange::{Exchange, forwarded};
 use crate::plan::Route;
 use crate::transform::request;
-use weir_fill::again::Again;
+use weir_fill::refetch::Refetch;
 use weir_fill::settings::Settings;
 use weir_fill::tally;
-use weir_fill::task::{Errand, Sharing};
+use weir_fill::task::{FillRequest, Sharing};
 use weir_fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place, PlacesMax};
 
 /// The fields of a request that is passed.
@@ -60,8 +60,8 @@ pub(crate) fn interim_sender(exchange: &Exchange<'_, '_>, sender: InterimSender)
 
 /// How this request asks the origin for a whole representation; none when the route's upstream does not
 /// exist.
-pub(crate) fn again(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option<Arc<Again>> {
-    Some(Arc::new(Again {
+pub(crate) fn refetch(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option<Arc<Refetch>> {
+    Some(Arc::new(Refetch {
         upstream: exchange.running.upstream(route)?.clone(),
         target: forwarded(route, exchange.path_and_query()).into_owned(),
         headers: for_fill(exchange, route),
@@ -72,24 +72,24 @@ pub(crate) fn again(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option<A
 }
 
 /// A place among the fills at the upstream.
-pub(crate) fn place_among_fills(exchange: &Exchange<'_, '_>, again: &Again) -> Option<Place> {
-    let upstream = &again.upstream;
+pub(crate) fn place_among_fills(exchange: &Exchange<'_, '_>, refetch: &Refetch) -> Option<Place> {
+    let upstream = &refetch.upstream;
     let all = FILLS_PER_ORIGIN_MAX * upstream.origins().len();
     let most = PlacesMax { all, of_client: upstream.client_max(all) };
-    exchange.core.plane.desk.upstreams.place(upstream.name(), again.client, most)
+    exchange.core.plane.inflight.upstreams.place(upstream.name(), refetch.client, most)
 }
 
 /// What the fill has to know.
-pub(crate) fn errand(
+pub(crate) fn fill_request(
     exchange: &Exchange<'_, '_>,
     route: &Arc<Route>,
     shared: Sharing,
-    (again, place): (Arc<Again>, Place),
-) -> Errand {
-    Errand {
+    (refetch, place): (Arc<Refetch>, Place),
+) -> FillRequest {
+    FillRequest {
         means: exchange.core.means.clone(),
         settings: route.clone(),
-        again,
+        refetch,
         scheme: exchange.scheme,
         host: exchange.request.host.as_str().into(),
         path_and_query: exchange.path_and_query().to_owned(),
@@ -98,7 +98,7 @@ pub(crate) fn errand(
         validating: None,
         shared,
         cold: None,
-        seat: Arc::default(),
+        parked: Arc::default(),
         _place: place,
     }
 }

@@ -13,10 +13,10 @@ use crate::decide;
 use crate::exchange::Exchange;
 use crate::outgoing;
 use crate::plan::Route;
-use weir_fill::again::{ReadOver, strong};
 use weir_fill::cold::ASK_BYTES_MAX;
-use weir_fill::gap::task::Errand;
+use weir_fill::gap::task::GapRequest;
 pub(crate) use weir_fill::reader::refill::Refill;
+use weir_fill::refetch::{ReadOver, strong};
 use weir_front::message;
 
 /// What confirming came to.
@@ -84,15 +84,15 @@ pub(crate) fn refill(
 ) -> Option<Box<Refill>> {
     strong(&generation.head().stored.headers).filter(|_| !generation.is_alone())?;
     generation.length()?;
-    let again = outgoing::again(exchange, route)?;
-    let errand = Errand {
+    let refetch = outgoing::refetch(exchange, route)?;
+    let request = GapRequest {
         means: exchange.core.means.clone(),
-        again: again.in_nobodys_name(),
+        refetch: refetch.in_nobodys_name(),
         settings: route.clone(),
         over: ReadOver::Little,
     };
     // Who wants the whole reads on; who asks for the rest of it, as players do, often leaves soon.
     let ask_bytes_max = if exchange.request.headers.contains_key(RANGE) { ASK_BYTES_MAX } else { u64::MAX };
     let chunk_bytes = chunk_bytes(&exchange.request.headers, route, Some(generation));
-    Some(Box::new(Refill::new(errand, again, ask_bytes_max, chunk_bytes)))
+    Some(Box::new(Refill::new(request, refetch, ask_bytes_max, chunk_bytes)))
 }

@@ -31,8 +31,8 @@ use crate::plan::Route;
 use crate::response::{self, Response};
 use crate::told::Told;
 use crate::upload::Upload;
-use weir_fill::again::strong;
 use weir_fill::judge::strip_of_part;
+use weir_fill::refetch::strong;
 use weir_fill::tally;
 use weir_fill::{Concern, NO_ANSWER, OriginFailure};
 
@@ -84,7 +84,7 @@ pub(crate) async fn try_pass(
     exchange.asked = Some(exchange.core.plane.store.ledger().current());
     Ok(match ask(exchange, route, &upstream).await {
         Asked::Answered(mut response, upload) => {
-            exchange.core.plane.desk.upstreams.answered(upstream.name());
+            exchange.core.plane.inflight.upstreams.answered(upstream.name());
             invalidate(exchange, route, &response);
             match response.upgraded.take() {
                 Some(tunnel) => switched(exchange, route, &response, tunnel, told),
@@ -301,7 +301,7 @@ fn learn(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginRespo
         let judged = storable(&exchange.view(), status, &headers, end, exchange.now, now, &route.rules);
         let digest = lookup::key(exchange, route).digest;
         if judged.is_ok() && told.is_of_memory() {
-            plane.desk.memory.accept(digest, now.mono);
+            plane.inflight.memory.accept(digest, now.mono);
         }
         let is_authenticated = exchange.request.headers.contains_key(AUTHORIZATION);
         if judged.is_ok()
@@ -309,7 +309,7 @@ fn learn(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &OriginRespo
             && response.status == StatusCode::PARTIAL_CONTENT
             && !is_authenticated
         {
-            plane.desk.memory.has_parts(digest);
+            plane.inflight.memory.has_parts(digest);
         }
     }
 }
@@ -368,7 +368,7 @@ fn invalidate(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &Origin
         // Marks are for what there is: else anybody could make so many that they concern everything.
         let plane = &exchange.core.plane;
         let can_tell = key.headers.is_empty() && key.cookies.is_empty();
-        if !can_tell || plane.desk.is_bringing(digest) || plane.store.may_hold(digest, &url, site) {
+        if !can_tell || plane.inflight.is_bringing(digest) || plane.store.may_hold(digest, &url, site) {
             plane.store.invalidate(Scope::Url { site, digest }, clock::now());
         }
     }

@@ -14,7 +14,7 @@ use crate::lookup;
 use crate::outgoing;
 use crate::response::Response;
 use crate::told::Told;
-use weir_fill::desk::Plan;
+use weir_fill::inflight::Plan;
 use weir_fill::task::{self, Sharing};
 
 /// Asks before anything goes out.
@@ -45,24 +45,24 @@ pub(crate) fn in_background(job: &Job<'_, '_, '_>) {
     let (core, now) = (job.core, job.now.mono);
     let key = (generation.key(), core.plane.store.ledger());
     let who = (core.number, job.witness());
-    let Plan::Lead(lead) = core.plane.desk.plan(who, key, whole, headers, now) else { return };
+    let Plan::Lead(lead) = core.plane.inflight.plan(who, key, whole, headers, now) else { return };
     let found = lookup::at_hand(job, job.route).generation;
     if found.is_none_or(|found| !Arc::ptr_eq(&found, generation) || is_fresh(job, &found)) {
         return;
     }
-    let Some(again) = outgoing::again(job, job.route) else { return };
-    let Some(place) = outgoing::place_among_fills(job, &again) else { return };
-    if !core.plane.desk.upstreams.may_try(again.upstream.name(), now) {
+    let Some(refetch) = outgoing::refetch(job, job.route) else { return };
+    let Some(place) = outgoing::place_among_fills(job, &refetch) else { return };
+    if !core.plane.inflight.upstreams.may_try(refetch.upstream.name(), now) {
         return;
     }
-    let mut errand = outgoing::errand(job, job.route, Sharing::Shared, (again, place));
-    errand.validating = Some(generation.clone());
+    let mut fill_request = outgoing::fill_request(job, job.route, Sharing::Shared, (refetch, place));
+    fill_request.validating = Some(generation.clone());
     if generation.is_part() {
         // Where it has changed, the part that is wanted of it is enough.
-        errand.cold = fetch::cold(job, generation.key());
+        fill_request.cold = fetch::cold(job, generation.key());
     }
-    if let Some(seat) = lead.begin() {
-        task::start_in_background(errand, seat);
+    if let Some(guard) = lead.begin() {
+        task::start_in_background(fill_request, guard);
     }
 }
 

@@ -76,7 +76,7 @@ impl House {
 
     /// Fills under way.
     pub fn fills(&self) -> usize {
-        self.plane.desk.running()
+        self.plane.inflight.running()
     }
 
     /// Connections of clients.

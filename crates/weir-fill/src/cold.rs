@@ -8,7 +8,7 @@ use weir_store::BLOCK_BYTES;
 use weir_upstream::Length;
 use weir_upstream::OriginResponse;
 
-use super::again::{only, part_of};
+use super::refetch::{only, part_of};
 
 const BLOCK: u64 = BLOCK_BYTES as u64;
 /// The most that is asked for at a time, but for the rest of a chunk: 16 MiB.

@@ -1,6 +1,6 @@
 //! Gaps: what is missing of a generation that is held in part. One origin transfer brings a gap, however many
 //! read it; what has come is kept. [`list`] says who brings what, [`task`] does it. It must not mix two
-//! versions of a body: [`Again::part`](super::again::Again::part) asks for the same one.
+//! versions of a body: [`Refetch::part`](super::refetch::Refetch::part) asks for the same one.
 
 pub mod list;
 pub mod task;
@@ -11,9 +11,9 @@ use std::time::Instant;
 use weir_policy::Interval;
 use weir_store::{Generation, Piece, Read, Writer};
 
-use super::again::ReadOver;
 use super::cold::chunk_end;
 use super::machine::{AHEAD_BYTES_MAX, End, Event, Machine, REST_BYTES_MAX, State};
+use super::refetch::ReadOver;
 use super::transfer::Transfer;
 use super::waiters::Bells;
 use weir_clock as clock;
@@ -95,13 +95,13 @@ impl Gap {
     }
 }
 
-/// A reader's seat at a gap.
-pub struct GapSeat {
+/// A reader's guard at a gap.
+pub struct GapGuard {
     gap: Arc<Gap>,
     core: usize,
 }
 
-/// What a reader finds at its seat.
+/// What a reader finds at its guard.
 pub enum Seen {
     /// Bytes from its offset on.
     Piece(Piece),
@@ -109,10 +109,10 @@ pub enum Seen {
     Look(Option<End>),
 }
 
-impl GapSeat {
-    fn of(gap: &Arc<Gap>, core: usize) -> GapSeat {
+impl GapGuard {
+    fn of(gap: &Arc<Gap>, core: usize) -> GapGuard {
         gap.transfer.apply(Event::Joined);
-        GapSeat { gap: gap.clone(), core }
+        GapGuard { gap: gap.clone(), core }
     }
 
     /// Whether nothing of what it brings lies at or after an offset.
@@ -192,7 +192,7 @@ impl GapSeat {
     }
 }
 
-impl Drop for GapSeat {
+impl Drop for GapGuard {
     fn drop(&mut self) {
         self.gap.transfer.apply(Event::Left);
     }

@@ -13,13 +13,13 @@ use weir_store::{Generation, NotAdmitted, Retirement, Writer};
 use weir_upstream::Length;
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
 
-use super::again::{Part, ReadOver, is_coded_alike, strong};
 use super::cold::{Cold, Kept, placed_alone};
 use super::gap;
 use super::gap::list::Begun;
 use super::machine::Event;
 use super::memory::Manner;
-use super::task::{Errand, Give, Handed, Sharing};
+use super::refetch::{Part, ReadOver, is_coded_alike, strong};
+use super::task::{FillRequest, Give, Handed, Sharing};
 use super::{Concern, Fill, FillHead, OriginFailure, SharedResponse, complete};
 use crate::watch;
 use weir_clock as clock;
@@ -34,31 +34,31 @@ const ALONE_BYTES_MAX: u64 = 1 << 20;
 /// How long they wait for the body of one.
 const SHARED_TIME_MAX: Duration = Duration::from_secs(5);
 
-impl Errand {
+impl FillRequest {
     /// No response.
     pub(super) fn fail(&self, fill: &Fill, error: &OriginError) {
         let mut failure = OriginFailure::of(error);
         self.means.counters().error(failure.word);
-        let (desk, upstream, now) = (&self.means.desk, self.again.upstream.name(), clock::mono());
+        let (inflight, upstream, now) = (&self.means.inflight, self.refetch.upstream.name(), clock::mono());
         match failure.concern {
-            Concern::All if error.blame() == Blame::Origin => desk.upstreams.failed(upstream, now),
+            Concern::All if error.blame() == Blame::Origin => inflight.upstreams.failed(upstream, now),
             // What one client may have is its own affair, and no failure.
             Concern::All => {}
             Concern::Lead if error.blame() == Blame::Local => {}
             Concern::Lead => {
-                desk.upstreams.suspected(upstream, self.client, failure.kind, now);
+                inflight.upstreams.suspected(upstream, self.client, failure.kind, now);
                 failure.concern = self.concern(fill, now);
             }
         }
         if failure.concern == Concern::All && failure.status != StatusCode::SERVICE_UNAVAILABLE {
-            desk.memory.fail(fill.key().digest, now, failure.clone());
+            inflight.memory.fail(fill.key().digest, now, failure.clone());
         }
         self.end(fill, FillHead::Failed(failure), Event::Failed);
     }
 
     /// Whom a failure concerns that the request may have caused.
     fn concern(&self, fill: &Fill, now: Instant) -> Concern {
-        match self.means.desk.memory.witnessed(fill.key().digest, self.client, now) {
+        match self.means.inflight.memory.witnessed(fill.key().digest, self.client, now) {
             true => Concern::All,
             false => Concern::Lead,
         }
@@ -106,7 +106,7 @@ impl Errand {
                     }
                     Ok((generation, writer)) => {
                         generation.set_maker(response.origin.name_shared());
-                        self.means.desk.memory.accept(fill.key().digest, clock::mono());
+                        self.means.inflight.memory.accept(fill.key().digest, clock::mono());
                         if let Some(fields) =
                             self.for_lead(&response.headers, &generation.head().stored.headers)
                         {
@@ -127,9 +127,9 @@ impl Errand {
 
     /// Notes that there is an answer, and whose.
     fn note(&self, fill: &Fill, response: &OriginResponse) {
-        self.means.desk.upstreams.answered(self.again.upstream.name());
+        self.means.inflight.upstreams.answered(self.refetch.upstream.name());
         if !response.status.is_server_error() {
-            self.means.desk.memory.answered(fill.key().digest);
+            self.means.inflight.memory.answered(fill.key().digest);
         }
         let _ = fill.origin.set(response.origin.name().into());
         fill.had_age.store(response.headers.contains_key(AGE), Ordering::Relaxed);
@@ -167,7 +167,7 @@ impl Errand {
             Ok(storable) => self.begin_part(fill, kept, storable, response, give),
             Err(reason) => {
                 if self.shared == Sharing::Shared && reason.is_of_response() {
-                    let memory = &self.means.desk.memory;
+                    let memory = &self.means.inflight.memory;
                     memory.decline(fill.key().digest, clock::mono(), reason, response.status);
                 } else {
                     self.handle(fill, Manner::Pass);
@@ -218,7 +218,7 @@ impl Errand {
     /// Remembers how ranges of the key are to be fetched: those of who asks alone, if it does.
     fn handle(&self, fill: &Fill, manner: Manner) {
         let digest = self.shared.digest_of_ranges(fill.key());
-        self.means.desk.memory.handle(digest, clock::mono(), manner);
+        self.means.inflight.memory.handle(digest, clock::mono(), manner);
     }
 
     fn begin_part(
@@ -248,20 +248,20 @@ impl Errand {
         give: Give,
     ) -> bool {
         generation.set_maker(maker);
-        self.means.desk.memory.accept(fill.key().digest, clock::mono());
+        self.means.inflight.memory.accept(fill.key().digest, clock::mono());
         if let Some(fields) = self.for_lead(headers, &generation.head().stored.headers) {
             let _ = give.send(Handed::Fields(fields));
         }
-        let errand = gap::task::Errand {
+        let request = gap::task::GapRequest {
             means: self.means.clone(),
-            again: self.again.in_nobodys_name(),
+            refetch: self.refetch.in_nobodys_name(),
             settings: self.settings.clone(),
             over: ReadOver::Little,
         };
         let (asked, is_whole) = (fill.begun(), self.cold.is_none());
-        errand.start_with(Begun { writer, part, asked, is_whole });
-        complete::start(&errand, &generation);
-        self.end(fill, FillHead::Part(generation), Event::Parted);
+        request.start_with(Begun { writer, part, asked, is_whole });
+        complete::start(&request, &generation);
+        self.end(fill, FillHead::Part(generation), Event::HandedToGaps);
         true
     }
 
@@ -290,7 +290,7 @@ impl Errand {
             && self.validating.is_none()
             && strong(&response.headers).is_some()
             && response.headers.get(ACCEPT_RANGES).is_some_and(is_of_bytes)
-            && self.means.desk.memory.manner(digest, clock::mono()).is_none()
+            && self.means.inflight.memory.manner(digest, clock::mono()).is_none()
     }
 
     /// Whether the whole that a part is of may be stored; `headers` are without what a part says of itself.
@@ -326,7 +326,7 @@ impl Errand {
     /// The lead keeps its stream; joiners are told to pass.
     fn decline(&self, fill: &Fill, reason: NotStored, response: OriginResponse, give: Give) -> bool {
         if self.shared == Sharing::Shared && reason.is_of_response() && !response.status.is_server_error() {
-            let memory = &self.means.desk.memory;
+            let memory = &self.means.inflight.memory;
             memory.decline(fill.key().digest, clock::mono(), reason, response.status);
         }
         self.supersede(reason, response.status);
@@ -418,7 +418,7 @@ impl Errand {
             let events = self.means.events();
             watch::tell(events, EventKind::Revalidated, generation, "304");
         }
-        self.means.desk.memory.accept(fill.key().digest, clock::mono());
+        self.means.inflight.memory.accept(fill.key().digest, clock::mono());
         self.end(fill, FillHead::Unchanged(generation.clone()), Event::Unchanged);
         true
     }

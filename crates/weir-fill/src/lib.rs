@@ -1,22 +1,22 @@
 //! Fills: one origin transfer into one generation, however many read it. [`transfer`] is what fills and gaps
-//! share, [`machine`] says what happens, [`task`] does it, `judge` reads heads, [`desk`] knows which fills
+//! share, [`machine`] says what happens, [`task`] does it, `judge` reads heads, [`inflight`] knows which fills
 //! run, [`upstreams`] how the asked do, [`witness`] whose failures count, [`reader`] reads what comes and
 //! what is held, [`waiters`] wakes the readers. It must not decide what may be stored: that is the policy's.
 
 #![forbid(unsafe_code)]
 
-pub mod again;
 mod bringing;
 pub mod cold;
 pub mod complete;
-pub mod desk;
 pub mod gap;
+pub mod inflight;
 pub mod judge;
 pub mod machine;
 pub mod means;
 pub mod memory;
 pub mod pace;
 pub mod reader;
+pub mod refetch;
 pub mod settings;
 pub mod tally;
 pub mod task;
@@ -271,10 +271,10 @@ impl Fill {
         self.transfer.machine()
     }
 
-    /// Takes a seat: as long as it is held, the fill has a reader. None when the fill has ended without being
+    /// Joins: as long as the guard is held, the fill has a reader. None when the fill has ended without being
     /// whole.
-    pub fn seat(self: &Arc<Self>, core: usize) -> Option<Seat> {
-        self.transfer.join().then(|| Seat { fill: self.clone(), core })
+    pub fn join(self: &Arc<Self>, core: usize) -> Option<ReaderGuard> {
+        self.transfer.join().then(|| ReaderGuard { fill: self.clone(), core })
     }
 
     /// Waits for the head.
@@ -318,13 +318,13 @@ pub fn is_windowed(generation: &Generation) -> bool {
     generation.retirement() == Some(Retirement::Outgrown)
 }
 
-/// A reader's seat at a fill.
-pub struct Seat {
+/// A reader's guard at a fill.
+pub struct ReaderGuard {
     fill: Arc<Fill>,
     core: usize,
 }
 
-impl Seat {
+impl ReaderGuard {
     /// The fill.
     pub fn fill(&self) -> &Arc<Fill> {
         &self.fill
@@ -336,7 +336,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ReaderGuard {
     fn drop(&mut self) {
         self.fill.apply(Event::Left);
     }

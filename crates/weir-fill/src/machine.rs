@@ -44,7 +44,7 @@ pub enum End {
     /// What was missing is fetched by others.
     Stopped,
     /// A part has come, and is brought as gaps are.
-    Parted,
+    HandedToGaps,
     /// It was never begun: who waits plans anew.
     Withdrawn,
     /// All that the origin had to send of a gap has come.
@@ -85,7 +85,7 @@ pub enum Event {
     /// A whole short error response to share.
     Shared,
     /// A part of a new generation: the fill is over, and a gap's transfer goes on.
-    Parted,
+    HandedToGaps,
     /// It has come to what others fetch already.
     Stopped,
     /// Body bytes arrived.
@@ -102,9 +102,9 @@ pub enum Event {
     Sunk,
     /// The store keeps only a window from here on.
     Outgrown,
-    /// A reader took its seat.
+    /// A reader joined.
     Joined,
-    /// A reader left its seat.
+    /// A reader left.
     Left,
     /// Nobody has come back for some time to a fill that nobody waits for.
     Forsaken,
@@ -230,7 +230,7 @@ impl Machine {
             (State::Asking, Event::Forsaken) if self.readers == 0 => self.ended(End::Deserted, Actions::NONE),
             (State::Asking, Event::Forsaken) => (self, Actions::NONE),
             (_, Event::Over(end)) => self.ended(end, Actions::WAKE),
-            (State::Asking, Event::Parted) => self.ended(End::Parted, Actions::WAKE),
+            (State::Asking, Event::HandedToGaps) => self.ended(End::HandedToGaps, Actions::WAKE),
             (State::Filling { .. }, Event::Stopped) => {
                 self.ended(End::Stopped, Actions::WAKE.and(Actions::STOP))
             }

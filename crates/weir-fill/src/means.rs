@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use weir_store::Store;
 
-use super::desk::Desk;
+use super::inflight::Inflight;
 use weir_observe::{Counters, Events, Observatory, Observer};
 
 /// What all fills and readers of one core share.
@@ -12,7 +12,7 @@ pub struct Means {
     /// What is held.
     pub store: Store,
     /// What is under way.
-    pub desk: Arc<Desk>,
+    pub inflight: Arc<Inflight>,
     /// Where events go.
     pub observatory: Arc<Observatory>,
     /// The core's counters and logs.

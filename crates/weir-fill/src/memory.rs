@@ -1,4 +1,4 @@
-//! What the desk remembers of keys that are not being filled: that responses were not storable, that an
+//! What is remembered of keys that are not being filled: that responses were not storable, that an
 //! origin gave no response a moment ago, that parts of them are not to be had. Only responses write here,
 //! never requests, so that no client can switch coalescing off. Fixed tables: a newer key may take an older
 //! one's place.

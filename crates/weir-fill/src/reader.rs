@@ -16,9 +16,9 @@ use weir_upstream::OriginBody;
 
 use self::choose::{Act, Asking, Beyond, GapSeen, Here, Memory, Nearby, Sits, Volume, Why, choose};
 use self::refill::Refill;
-use super::again::{Again, Rest};
 use super::machine::State;
-use super::{Fill, Seat, is_windowed};
+use super::refetch::{Refetch, Rest};
+use super::{Fill, ReaderGuard, is_windowed};
 use weir_clock as clock;
 
 /// How long a reader waits for what is being written to the volume, without a byte.
@@ -77,21 +77,26 @@ enum Tried {
 pub struct Filled {
     /// None once the reader asks for the rest by itself: the fill need not go on for a reader that it has
     /// lost.
-    seat: Option<Seat>,
+    guard: Option<ReaderGuard>,
     /// The version that is read, as the fill writes it.
     generation: Arc<Generation>,
-    again: Arc<Again>,
+    refetch: Arc<Refetch>,
     store: Store,
 }
 
 impl Filled {
-    /// A reader's seat at a fill of this generation; `again` asks for the rest where the reader falls behind.
-    pub fn new(seat: Seat, generation: Arc<Generation>, again: Arc<Again>, store: Store) -> Filled {
-        Filled { seat: Some(seat), generation, again, store }
+    /// A reader's guard at a fill of this generation; `refetch` asks for the rest where the reader falls behind.
+    pub fn new(
+        guard: ReaderGuard,
+        generation: Arc<Generation>,
+        refetch: Arc<Refetch>,
+        store: Store,
+    ) -> Filled {
+        Filled { guard: Some(guard), generation, refetch, store }
     }
 
     fn state(&self) -> Option<State> {
-        self.seat.as_ref().map(|seat| seat.fill().machine().state())
+        self.guard.as_ref().map(|guard| guard.fill().machine().state())
     }
 
     fn has_ended(&self) -> bool {
@@ -161,7 +166,7 @@ impl Reader {
     /// is kept of and that nobody else reads.
     pub fn is_waited_for(&self) -> bool {
         let is_alone = |filled: &Filled| {
-            let readers = filled.seat.as_ref().map(|seat| seat.fill().machine().readers());
+            let readers = filled.guard.as_ref().map(|guard| guard.fill().machine().readers());
             is_windowed(&filled.generation) && readers == Some(1)
         };
         self.own.is_some() || self.filled.as_deref().is_some_and(is_alone)
@@ -282,8 +287,8 @@ impl Reader {
             Why::Gone => "generation-gone",
             Why::PartGone => "part-gone",
             Why::FillFailed => {
-                let seat = self.filled.as_deref().and_then(|filled| filled.seat.as_ref());
-                seat.map_or("reader-behind", |seat| seat.fill().failure_word())
+                let guard = self.filled.as_deref().and_then(|filled| filled.guard.as_ref());
+                guard.map_or("reader-behind", |guard| guard.fill().failure_word())
             }
             Why::GapFailed => self.refill.as_deref().map_or("generation-gone", Refill::failure_word),
         };
@@ -294,8 +299,8 @@ impl Reader {
     fn take(&mut self, piece: Piece) -> Piece {
         self.rest.start += bytes_of(&piece).len() as u64;
         (self.tried, self.patience) = (Tried::Nothing, None);
-        if let Some(Filled { seat: Some(seat), generation, .. }) = self.filled.as_deref() {
-            seat.fill().advance(self.rest.start, generation);
+        if let Some(Filled { guard: Some(guard), generation, .. }) = self.filled.as_deref() {
+            guard.fill().advance(self.rest.start, generation);
         }
         if let Some(refill) = &mut self.refill {
             refill.moved(&self.generation, self.rest);
@@ -336,8 +341,8 @@ impl Reader {
 
     async fn wait_fill(&mut self, bytes_max: usize) -> Option<Piece> {
         let (start, filled) = (self.rest.start, self.filled.as_deref()?);
-        let seat = filled.seat.as_ref()?;
-        let (fill, core) = (seat.fill(), seat.core());
+        let guard = filled.guard.as_ref()?;
+        let (fill, core) = (guard.fill(), guard.core());
         // A reader whose interval lies ahead of a window pulls it on, as one does that has read everything.
         fill.advance(start, &filled.generation);
         let look = || look(fill, &filled.generation, start, bytes_max);
@@ -374,16 +379,16 @@ impl Reader {
         let refill = self.refill.as_deref_mut()?;
         refill.waited();
         // Taken first: what is written after the look wakes it.
-        let writing = refill.errand.means.store.writing(&self.generation)?;
+        let writing = refill.request.means.store.writing(&self.generation)?;
         self.generation.look_below().await;
         self.generation.gap(self.first()).is_some().then_some(writing)
     }
 
     fn join_fill(&mut self) -> Option<Piece> {
         let refill = self.refill.as_deref_mut()?;
-        if let Some((seat, generation)) = refill.join_fill() {
-            let (again, store) = (refill.again.clone(), refill.errand.means.store.clone());
-            self.filled = Some(Box::new(Filled::new(seat, generation, again, store)));
+        if let Some((guard, generation)) = refill.join_fill() {
+            let (refetch, store) = (refill.refetch.clone(), refill.request.means.store.clone());
+            self.filled = Some(Box::new(Filled::new(guard, generation, refetch, store)));
         }
         self.tried = Tried::Nothing;
         None
@@ -404,8 +409,8 @@ impl Reader {
     async fn ask_own(&mut self) -> Result<Option<Piece>, Cut> {
         let behind = Cut { word: "reader-behind" };
         let filled = self.filled.as_deref_mut().ok_or(behind)?;
-        filled.seat = None;
-        let rest = filled.again.rest(&filled.generation, self.rest.start).await;
+        filled.guard = None;
+        let rest = filled.refetch.rest(&filled.generation, self.rest.start).await;
         let Rest { body, length } = rest.ok_or(behind)?;
         self.rest.end = self.rest.end.min(length);
         self.own = Some(Box::new(body));

@@ -14,14 +14,14 @@ use weir_policy::{Ask, CacheKey, Failure, RequestView, conditional};
 use weir_store::{Generation, Writer};
 use weir_upstream::{Blame, InterimSender, OriginBody, OriginError, OriginRequest, OriginResponse, Share};
 
-use super::again::{Again, Rest, strong};
 use super::cold::Cold;
 use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
 use super::means::Means;
+use super::refetch::{Refetch, Rest, strong};
 use super::settings::Settings;
 use super::upstreams::Place;
 use super::witness::Witness;
-use super::{Concern, Fill, FillHead, NO_ANSWER, OriginFailure, Seat, SharedResponse, is_windowed};
+use super::{Concern, Fill, FillHead, NO_ANSWER, OriginFailure, ReaderGuard, SharedResponse, is_windowed};
 use crate::watch;
 use weir_clock as clock;
 
@@ -37,13 +37,13 @@ const MEMORY_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// What a fill has to know: its own request, whose fields are the first client's without what belongs
 /// to that client alone.
-pub struct Errand {
+pub struct FillRequest {
     /// What every fill of the core uses.
     pub means: Arc<Means>,
     /// What the route says of fills.
     pub settings: Arc<dyn Settings>,
     /// How the origin is asked.
-    pub again: Arc<Again>,
+    pub refetch: Arc<Refetch>,
     /// Scheme, authority, path and query of the key's request, and the client's fields, for the policy.
     pub scheme: &'static str,
     /// The host that was asked.
@@ -60,19 +60,19 @@ pub struct Errand {
     pub shared: Sharing,
     /// The range that the origin is asked for, where not for the whole.
     pub cold: Option<Cold>,
-    /// The seat of a fill that nobody waits for, for as long as it is stored.
-    pub seat: KeptSeat,
+    /// The guard of a fill that nobody waits for, for as long as it is stored.
+    pub parked: ParkedGuard,
     /// Its place among the fills at its upstream.
     pub _place: Place,
 }
 
-/// A seat at a fill that nobody waits for any more: who leaves one that is to go on puts the own one there.
-pub type KeptSeat = Arc<Mutex<Option<Seat>>>;
+/// A guard at a fill that nobody waits for any more: who leaves one that is to go on puts the own one there.
+pub type ParkedGuard = Arc<Mutex<Option<ReaderGuard>>>;
 
 /// Whether others may join the fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
-    /// It is on the desk.
+    /// It is in flight.
     Shared,
     /// It is one request's own.
     Alone,
@@ -111,35 +111,39 @@ pub enum Handed {
 pub(super) type Give = oneshot::Sender<Handed>;
 
 /// Starts a fill on this core; `interim` gets the origin's 1xx heads.
-pub fn start(errand: Errand, fill: Arc<Fill>, interim: Option<InterimSender>) -> oneshot::Receiver<Handed> {
+pub fn start(
+    request: FillRequest,
+    fill: Arc<Fill>,
+    interim: Option<InterimSender>,
+) -> oneshot::Receiver<Handed> {
     let (give, handed) = oneshot::channel();
-    tokio::spawn(Box::pin(run(errand, fill, interim, give)));
+    tokio::spawn(Box::pin(run(request, fill, interim, give)));
     handed
 }
 
-/// Starts a fill that nobody waits for; it keeps its own seat to the end. It asks for no client, so it
+/// Starts a fill that nobody waits for; it keeps its own guard to the end. It asks for no client, so it
 /// shows nobody's credentials.
-pub fn start_in_background(mut errand: Errand, seat: Seat) {
-    errand.client_headers.remove(AUTHORIZATION);
-    errand.again = errand.again.in_nobodys_name();
+pub fn start_in_background(mut request: FillRequest, guard: ReaderGuard) {
+    request.client_headers.remove(AUTHORIZATION);
+    request.refetch = request.refetch.in_nobodys_name();
     let (give, _) = oneshot::channel();
-    let fill = seat.fill().clone();
-    errand.seat = Arc::new(Mutex::new(Some(seat)));
-    tokio::spawn(Box::pin(run(errand, fill, None, give)));
+    let fill = guard.fill().clone();
+    request.parked = Arc::new(Mutex::new(Some(guard)));
+    tokio::spawn(Box::pin(run(request, fill, None, give)));
 }
 
 /// Starts a fill on this core whose response is there already.
 pub fn start_with(
-    errand: Errand,
+    request: FillRequest,
     fill: Arc<Fill>,
     (generation, writer, length): (Arc<Generation>, Writer, Option<u64>),
     body: OriginBody,
 ) {
     tokio::spawn(Box::pin(async move {
-        let closing = Closing::of(&errand, &fill);
-        errand.means.counters().fill_begun();
-        let whole = errand.fill(&fill, generation, writer, length, body).await;
-        errand.count_end(whole);
+        let closing = Closing::of(&request, &fill);
+        request.means.counters().fill_begun();
+        let whole = request.fill(&fill, generation, writer, length, body).await;
+        request.count_end(whole);
         drop(closing);
     }));
 }
@@ -151,8 +155,8 @@ struct Closing {
 }
 
 impl Closing {
-    fn of(errand: &Errand, fill: &Arc<Fill>) -> Closing {
-        Closing { means: errand.means.clone(), fill: fill.clone() }
+    fn of(request: &FillRequest, fill: &Arc<Fill>) -> Closing {
+        Closing { means: request.means.clone(), fill: fill.clone() }
     }
 }
 
@@ -175,30 +179,30 @@ impl Drop for Closing {
         if std::thread::panicking() {
             self.means.counters().panicked();
         }
-        self.means.desk.done(&self.fill);
+        self.means.inflight.done(&self.fill);
         self.fill.wake(self.means.core);
     }
 }
 
-async fn run(errand: Errand, fill: Arc<Fill>, interim: Option<InterimSender>, give: Give) {
-    let closing = Closing::of(&errand, &fill);
-    let counters = errand.means.counters();
+async fn run(request: FillRequest, fill: Arc<Fill>, interim: Option<InterimSender>, give: Give) {
+    let closing = Closing::of(&request, &fill);
+    let counters = request.means.counters();
     counters.fill_begun();
     counters.origin_asked();
     let requested = clock::now();
-    let whole = match errand.ask(&fill, interim).await {
-        Some(Ok(response)) => errand.head(&fill, requested, response, give).await,
+    let whole = match request.ask(&fill, interim).await {
+        Some(Ok(response)) => request.head(&fill, requested, response, give).await,
         Some(Err(error)) => {
-            errand.fail(&fill, &error);
+            request.fail(&fill, &error);
             false
         }
         None => false,
     };
-    errand.count_end(whole);
+    request.count_end(whole);
     drop(closing);
 }
 
-impl Errand {
+impl FillRequest {
     fn count_end(&self, whole: bool) {
         let counters = self.means.counters();
         match whole {
@@ -214,7 +218,7 @@ impl Errand {
         fill: &Fill,
         interim: Option<InterimSender>,
     ) -> Option<Result<OriginResponse, OriginError>> {
-        let mut answer = std::pin::pin!(self.again.upstream.send(self.request(), interim));
+        let mut answer = std::pin::pin!(self.refetch.upstream.send(self.origin_request(), interim));
         loop {
             tokio::select! {
                 biased;
@@ -228,8 +232,8 @@ impl Errand {
         }
     }
 
-    fn request(&self) -> OriginRequest {
-        let mut headers = self.again.headers.clone();
+    fn origin_request(&self) -> OriginRequest {
+        let mut headers = self.refetch.headers.clone();
         let head = self.validating.as_ref().map(|generation| generation.head());
         conditional(head.as_ref().map(|head| &head.stored), &mut headers);
         if let Some(cold) = self.cold {
@@ -237,7 +241,7 @@ impl Errand {
         }
         // Where its client has its share by now, it waits: who joined leads anew after a while, for another
         // client.
-        OriginRequest { share: Share::Bounded, ..self.again.request(headers) }
+        OriginRequest { share: Share::Bounded, ..self.refetch.request(headers) }
     }
 
     /// The request as the policy sees it.
@@ -333,7 +337,7 @@ impl Errand {
             return None;
         }
         self.means.counters().origin_asked();
-        let mut rest = std::pin::pin!(self.again.rest(generation, start));
+        let mut rest = std::pin::pin!(self.refetch.rest(generation, start));
         loop {
             tokio::select! {
                 biased;
@@ -354,7 +358,7 @@ impl Errand {
         if is_whole {
             watch::tell_stored(self.means.events(), &generation);
         }
-        self.means.desk.done(fill);
+        self.means.inflight.done(fill);
         fill.wake(self.means.core);
         is_whole
     }
@@ -383,7 +387,7 @@ impl Errand {
                 false
             }
         };
-        self.means.desk.done(fill);
+        self.means.inflight.done(fill);
         fill.wake(self.means.core);
         whole
     }
@@ -442,7 +446,7 @@ impl Errand {
         if !writer.is_stowing() {
             fill.apply(Event::Outgrown);
             // Nobody reads what a background refresh keeps only a window of.
-            drop(self.seat.lock().take());
+            drop(self.parked.lock().take());
         } else if storing == Storing::Whole {
             fill.apply(Event::Sunk);
         }

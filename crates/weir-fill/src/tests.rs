@@ -13,10 +13,10 @@ use weir_policy::{BodyEnd, CacheRules, Interval, RequestView, Storable, storable
 use weir_store::{Full, Scope, Settings, Store, Writer};
 use weir_upstream::{Upstream, UpstreamSettings};
 
-use super::again::Again;
-use super::desk::{Desk, Plan};
+use super::inflight::{Inflight, Plan};
 use super::machine::{AHEAD_BYTES_MAX, End, Storing};
 use super::reader::{Filled, Reader, bytes_of, look};
+use super::refetch::Refetch;
 use super::*;
 use weir_clock as clock;
 
@@ -94,11 +94,13 @@ enum Outcome {
 }
 
 /// A reader: waits for the head, then reads its interval piece by piece.
-async fn reader(seat: Seat, interval: Interval, again: Arc<Again>, store: Store) -> Outcome {
-    let FillHead::New(generation) = seat.fill().wait_head(seat.core()).await else { return Outcome::NoBody };
+async fn reader(guard: ReaderGuard, interval: Interval, refetch: Arc<Refetch>, store: Store) -> Outcome {
+    let FillHead::New(generation) = guard.fill().wait_head(guard.core()).await else {
+        return Outcome::NoBody;
+    };
     let length = generation.length().unwrap_or(u64::MAX);
     let interval = Interval { start: interval.start.min(length), end: interval.end.min(length) };
-    let mut reader = Reader::filling(Filled::new(seat, generation, again, store), interval, None);
+    let mut reader = Reader::filling(Filled::new(guard, generation, refetch, store), interval, None);
     let mut at = interval.start;
     loop {
         match reader.next(PIECE_BYTES_MAX).await {
@@ -158,11 +160,11 @@ struct Origin {
 /// One fill with all around it.
 struct Scene {
     store: Store,
-    desk: Arc<Desk>,
+    inflight: Arc<Inflight>,
     bells: Arc<Bells>,
     fill: Arc<Fill>,
     origin: Origin,
-    again: Arc<Again>,
+    refetch: Arc<Refetch>,
     readers: Vec<(Task<Outcome>, Interval)>,
     bell: Task<()>,
     is_failed: bool,
@@ -183,9 +185,9 @@ impl Scene {
     fn new(length: u64, is_known: bool) -> Scene {
         let settings = Settings { window_bytes: 200_000, ..Settings::of(MEMORY) };
         let (store, bells) = (Store::with(settings), Arc::new(Bells::new(CORES)));
-        let desk = Arc::new(Desk::new(bells.clone()));
+        let inflight = Arc::new(Inflight::new(bells.clone()));
         let upstream = UpstreamSettings::single("origin", "http://127.0.0.1:1".parse().unwrap());
-        let again = Arc::new(Again {
+        let refetch = Arc::new(Refetch {
             upstream: Upstream::new(upstream).unwrap(),
             target: "/".to_owned(),
             headers: HeaderMap::new(),
@@ -196,20 +198,20 @@ impl Scene {
         let whole = Interval::new(0, u64::MAX);
         let now = clock::mono();
         let Plan::Lead(lead) =
-            desk.plan((0, Witness::Unnamed), (&key(), store.ledger()), whole, &HeaderMap::new(), now)
+            inflight.plan((0, Witness::Unnamed), (&key(), store.ledger()), whole, &HeaderMap::new(), now)
         else {
             panic!("nothing else runs")
         };
-        let seat = lead.begin().unwrap();
-        let fill = seat.fill().clone();
+        let guard = lead.begin().unwrap();
+        let fill = guard.fill().clone();
         let bell = Task::new({
             let bells = bells.clone();
             async move { bells.answer(1).await }
         });
-        let readers = vec![(Task::new(reader(seat, whole, again.clone(), store.clone())), whole)];
+        let readers = vec![(Task::new(reader(guard, whole, refetch.clone(), store.clone())), whole)];
         let origin = Origin { length, is_known, writer: None, unsent: Bytes::new(), away: 0 };
         let (is_failed, was_windowed, crowd) = (false, false, 0);
-        Scene { store, desk, bells, fill, origin, again, readers, bell, is_failed, was_windowed, crowd }
+        Scene { store, inflight, bells, fill, origin, refetch, readers, bell, is_failed, was_windowed, crowd }
     }
 
     fn act(&mut self, act: &Act) {
@@ -243,7 +245,7 @@ impl Scene {
         {
             assert_ne!(end, End::Whole, "what is whole is sealed before");
             writer.abandon();
-            self.desk.done(&self.fill);
+            self.inflight.done(&self.fill);
             self.fill.wake(0);
         }
         assert!(self.bell.poll().is_none());
@@ -326,7 +328,7 @@ impl Scene {
             && let Some(writer) = self.origin.writer.take()
         {
             assert!(self.fill.seal(writer));
-            self.desk.done(&self.fill);
+            self.inflight.done(&self.fill);
             self.fill.wake(0);
         }
     }
@@ -352,10 +354,15 @@ impl Scene {
     fn join(&mut self, core: usize, interval: Interval) {
         let (ledger, now) = (self.store.ledger(), clock::mono());
         if self.readers.len() < 8
-            && let Plan::Join(seat) =
-                self.desk.plan((core, Witness::Unnamed), (&key(), ledger), interval, &HeaderMap::new(), now)
+            && let Plan::Join(guard) = self.inflight.plan(
+                (core, Witness::Unnamed),
+                (&key(), ledger),
+                interval,
+                &HeaderMap::new(),
+                now,
+            )
         {
-            let task = Task::new(reader(seat, interval, self.again.clone(), self.store.clone()));
+            let task = Task::new(reader(guard, interval, self.refetch.clone(), self.store.clone()));
             self.readers.push((task, interval));
         }
     }
@@ -413,7 +420,7 @@ impl Scene {
         let state = self.fill.machine();
         assert!(matches!(state.state(), State::Ended(_)), "the fill stands still: {state:?}");
         assert!(self.readers.is_empty(), "{} readers wait for ever after {state:?}", self.readers.len());
-        assert_eq!(self.desk.running(), 0);
+        assert_eq!(self.inflight.running(), 0);
         let _ = &self.bells;
     }
 }
@@ -469,20 +476,20 @@ fn what_hangs_is_led_again_a_few_times_and_who_comes_joins_the_newest() {
     let (ledger, whole, begun) = (scene.store.ledger(), Interval::new(0, u64::MAX), scene.fill.begun());
     let plan = |client, rounds| {
         let now = begun + HEAD_WAIT_MAX * rounds;
-        scene.desk.plan((0, Witness::V4(client)), (&key(), ledger), whole, &HeaderMap::new(), now)
+        scene.inflight.plan((0, Witness::V4(client)), (&key(), ledger), whole, &HeaderMap::new(), now)
     };
     let mut led = vec![scene.fill.clone()];
-    let mut seats = Vec::new();
+    let mut guards = Vec::new();
     for (rounds, client) in [(1, 1), (2, 1)] {
         let Plan::Lead(lead) = plan(client, rounds) else { panic!("round {rounds} is led again") };
-        let seat = lead.begin().unwrap();
-        led.push(seat.fill().clone());
-        seats.push(seat);
+        let guard = lead.begin().unwrap();
+        led.push(guard.fill().clone());
+        guards.push(guard);
         let Plan::Join(joined) = plan(2, rounds) else { panic!("others join it") };
         assert!(Arc::ptr_eq(joined.fill(), led.last().unwrap()));
     }
     assert!(matches!(plan(2, 3), Plan::Apart), "three hang");
-    scene.desk.done(&led[0]);
+    scene.inflight.done(&led[0]);
     assert!(matches!(plan(1, 3), Plan::Apart), "two of its own hang");
     assert!(matches!(plan(2, 3), Plan::Lead(_)), "another client's does not");
 }

@@ -15,9 +15,9 @@ use crate::parts::{self, Confirmed};
 use crate::response::Response;
 use crate::{lookup, pass, serve};
 use weir_clock as clock;
-use weir_fill::Seat;
+use weir_fill::ReaderGuard;
 use weir_fill::cold::Cold;
-use weir_fill::desk;
+use weir_fill::inflight;
 use weir_fill::memory::Manner;
 use weir_fill::task::Sharing;
 
@@ -36,7 +36,7 @@ pub(super) fn want(job: &Job<'_, '_, '_>) -> Interval {
 
 /// Whether a range of this key is not to be had by the cache for who asks for himself.
 pub(super) fn is_past_the_cache(exchange: &Exchange<'_, '_>, key: &CacheKey, want: Interval) -> bool {
-    let memory = &exchange.core.plane.desk.memory;
+    let memory = &exchange.core.plane.inflight.memory;
     let digest = Sharing::Alone.digest_of_ranges(key);
     want != WHOLE && memory.manner(digest, exchange.now.mono) == Some(Manner::Pass)
 }
@@ -48,7 +48,7 @@ pub(crate) fn cold(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<Cold> {
     let asked = Some(headers).filter(|_| job.ask.is_range()).and_then(wanted_cold)?;
     let is_whole = |held: &Arc<Generation>| held.is_whole() && matches(&held.head().stored.variant, headers);
     let digest = Sharing::of(&job.ask).digest_of_ranges(key);
-    let manner = job.core.plane.desk.memory.manner(digest, job.now.mono);
+    let manner = job.core.plane.inflight.memory.manner(digest, job.now.mono);
     if manner.is_some()
         || job.validating.as_ref().is_some_and(is_whole)
         || lookup::at_hand_is_whole(job.exchange, job.route)
@@ -72,7 +72,11 @@ pub(super) fn is_for_nobody(exchange: &Exchange<'_, '_>, status: StatusCode) -> 
 }
 
 /// Serves a generation of which a part is there or on its way, and has the rest of what is wanted brought.
-pub(super) async fn in_part(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, seat: Seat) -> Response {
+pub(super) async fn in_part(
+    job: &mut Job<'_, '_, '_>,
+    generation: Arc<Generation>,
+    guard: ReaderGuard,
+) -> Response {
     match parts::confirm(job.exchange, job.route, &job.ask, &generation).await {
         Confirmed::Held | Confirmed::Coming => {}
         Confirmed::Refused | Confirmed::Gone => return pass::pass(job.exchange, job.route, job.told).await,
@@ -80,7 +84,7 @@ pub(super) async fn in_part(job: &mut Job<'_, '_, '_>, generation: Arc<Generatio
     }
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
     job.told = job.told.stored(freshness.left_s(), freshness.source.word());
-    serve::in_part(job, generation, seat)
+    serve::in_part(job, generation, guard)
 }
 
 /// How a request that has joined a fill gets at what it is missing.
@@ -94,14 +98,14 @@ pub(super) enum Way {
 }
 
 /// Whether a request waits for what a fill is bringing.
-pub(super) fn way(job: &Job<'_, '_, '_>, generation: &Generation, seat: &Seat) -> Way {
+pub(super) fn way(job: &Job<'_, '_, '_>, generation: &Generation, guard: &ReaderGuard) -> Way {
     let now = clock::mono();
     let missing = parts::missing(job.exchange, &job.ask, generation);
-    if missing.is_none_or(|missing| seat.fill().comes_soon(missing.start, now)) {
+    if missing.is_none_or(|missing| guard.fill().comes_soon(missing.start, now)) {
         return Way::Fill;
     }
-    match job.core.plane.desk.memory.manner(generation.key().digest, now) {
-        None if desk::is_partable(generation) => Way::Apart,
+    match job.core.plane.inflight.memory.manner(generation.key().digest, now) {
+        None if inflight::is_partable(generation) => Way::Apart,
         Some(Manner::Whole) => Way::Fill,
         None | Some(Manner::Pass) => Way::Pass,
     }

@@ -70,7 +70,7 @@ pub(crate) fn stale_out(
 
 /// What is held, where the upstream gave no answer a moment ago and need not be waited for.
 pub(crate) fn instead_of_asking(job: &Job<'_, '_, '_>) -> Option<Instead> {
-    let upstreams = &job.core.plane.desk.upstreams;
+    let upstreams = &job.core.plane.inflight.upstreams;
     let failure = upstreams.outage(job.route.upstream.as_deref()?, job.now.mono)?;
     usable(job, failure)
 }

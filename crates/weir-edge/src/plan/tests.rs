@@ -79,8 +79,8 @@ fn the_first_route_that_fits_is_taken() {
     }
     let ids: std::collections::HashSet<u64> = site.routes().iter().map(|route| route.print_id).collect();
     assert_eq!(ids.len(), 5);
-    let again = compile(&loaded);
-    assert!(again.sites()[0].routes().iter().all(|route| !ids.contains(&route.print_id)));
+    let refetch = compile(&loaded);
+    assert!(refetch.sites()[0].routes().iter().all(|route| !ids.contains(&route.print_id)));
 }
 
 #[test]

@@ -10,9 +10,9 @@ use smallvec::SmallVec;
 use weir_policy::Interval;
 use weir_store::{Generation, Writer};
 
-use super::{Gap, GapSeat};
-use crate::again::{Part, ReadOver};
+use super::{Gap, GapGuard};
 use crate::machine::Event;
+use crate::refetch::{Part, ReadOver};
 use crate::transfer::Transfer;
 use crate::waiters::Bells;
 use weir_clock as clock;
@@ -45,9 +45,9 @@ pub(super) struct Order {
     pub(super) over: ReadOver,
 }
 
-/// A reader's seat at a transfer, which is to be run where it has just begun.
-pub(super) struct Seated {
-    pub(super) seat: GapSeat,
+/// A reader's guard at a transfer, which is to be run where it has just begun.
+pub(super) struct Joined {
+    pub(super) guard: GapGuard,
     pub(super) begun: Option<Arc<Gap>>,
 }
 
@@ -57,20 +57,20 @@ impl Gaps {
         Gaps { running: Mutex::default(), bells }
     }
 
-    /// A seat at the transfer that will soon come to `at`; where there is none one is begun for the interval
+    /// Joins the transfer that will soon come to `at`; where there is none one is begun for the interval
     /// around it, as far as no other has begun, and one that would come there later stops where it begins.
     /// None where `at` is held by now.
-    pub(super) fn seat(
+    pub(super) fn join(
         &self,
         order: Order,
         generation: &Arc<Generation>,
         at: u64,
         interval: Interval,
-    ) -> Option<Seated> {
+    ) -> Option<Joined> {
         let mut running = self.running.lock();
         let here = running.get(&Arc::as_ptr(generation).addr());
         if let Some(gap) = here.and_then(|gaps| gaps.iter().find(|gap| gap.comes_to(at))) {
-            return Some(Seated { seat: GapSeat::of(gap, order.core), begun: None });
+            return Some(Joined { guard: GapGuard::of(gap, order.core), begun: None });
         }
         // What has come since it was looked for is not asked for again.
         generation.gap(Interval::new(at, at + 1))?;
@@ -89,7 +89,7 @@ impl Gaps {
             gap.transfer.stop_at(start);
             nearer.push(gap.clone());
         }
-        let seated = self.begin(order, generation, gaps, Interval::new(start, interval.end));
+        let joined = self.begin(order, generation, gaps, Interval::new(start, interval.end));
         drop(running);
         // Those who wait there for what comes behind it go on with this one, and one that is held back need
         // not be.
@@ -97,17 +97,17 @@ impl Gaps {
             gap.transfer.turn.notify_one();
             gap.transfer.wake(order.core);
         }
-        Some(seated)
+        Some(joined)
     }
 
-    /// A seat at a new transfer for what nobody brings yet of an interval that a reader will come to later;
+    /// Joins a new transfer for what nobody brings yet of an interval that a reader will come to later;
     /// none where all of it is on its way.
-    pub(super) fn seat_ahead(
+    pub(super) fn join_ahead(
         &self,
         order: Order,
         generation: &Arc<Generation>,
         mut interval: Interval,
-    ) -> Option<Seated> {
+    ) -> Option<Joined> {
         if interval.is_empty() {
             return None;
         }
@@ -130,13 +130,13 @@ impl Gaps {
         generation: &Arc<Generation>,
         gaps: &mut SmallVec<[Arc<Gap>; 1]>,
         interval: Interval,
-    ) -> Seated {
+    ) -> Joined {
         let running = gaps.iter().map(|gap| &gap.transfer).filter(|transfer| transfer.ended().is_none());
         let later = running.map(Transfer::start).filter(|start| *start > interval.start);
         let end = later.min().map_or(interval.end, |start| start.min(interval.end));
         let gap = Arc::new(self.gap(order, generation, Interval::new(interval.start, end), clock::mono()));
         gaps.push(gap.clone());
-        Seated { seat: GapSeat::of(&gap, order.core), begun: Some(gap) }
+        Joined { guard: GapGuard::of(&gap, order.core), begun: Some(gap) }
     }
 
     /// Goes on with a transfer whose head has come, of a generation that it has made.
@@ -172,7 +172,7 @@ impl Gaps {
 
     /// Gives up a transfer that nobody waits for; from then on nobody joins it. Says whether it did.
     pub(super) fn forsake(&self, gap: &Gap) -> bool {
-        // Seats are taken under this lock.
+        // Readers join under this lock.
         let _running = self.running.lock();
         let is_forsaken = gap.transfer.readers() == 0;
         if is_forsaken {

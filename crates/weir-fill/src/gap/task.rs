@@ -1,6 +1,6 @@
 //! Bringing a gap: ask the origin for it in the version that is held, put the bytes where readers find them.
 //! It runs on its first reader's core, but belongs to nobody. It must not be waited for anywhere else than
-//! through [`GapSeat`](super::GapSeat).
+//! through [`GapGuard`](super::GapGuard).
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use bytes::{Buf, Bytes};
 use weir_policy::Interval;
 use weir_store::{Generation, Writer};
 
-use super::list::{Begun, Order, Seated};
-use super::{Gap, GapSeat};
-use crate::again::{Again, NoPart, Part, ReadOver};
+use super::list::{Begun, Joined, Order};
+use super::{Gap, GapGuard};
 use crate::machine::{End, Event};
 use crate::means::Means;
+use crate::refetch::{NoPart, Part, ReadOver, Refetch};
 use crate::settings::Settings;
 use crate::task::forsaken;
 use crate::watch;
@@ -32,61 +32,61 @@ const VOLUME_PAUSE: Duration = Duration::from_millis(1);
 
 /// What a transfer has to know.
 #[derive(Clone)]
-pub struct Errand {
+pub struct GapRequest {
     /// What every fill of the core uses.
     pub means: Arc<Means>,
     /// What the route says of fills.
     pub settings: Arc<dyn Settings>,
     /// How the origin is asked.
-    pub again: Arc<Again>,
+    pub refetch: Arc<Refetch>,
     /// How much of a whole is read over.
     pub over: ReadOver,
 }
 
 /// Ends what the task leaves unfinished, by a panic or by the runtime going down.
 struct Closing<'t> {
-    errand: &'t Errand,
+    request: &'t GapRequest,
     gap: Arc<Gap>,
 }
 
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.errand.means.counters().panicked();
+            self.request.means.counters().panicked();
         }
-        self.errand.end(&self.gap, Err("fill-aborted"));
+        self.request.end(&self.gap, Err("fill-aborted"));
     }
 }
 
-async fn run(errand: Errand, gap: Arc<Gap>, begun: Option<Begun>) {
-    let closing = Closing { errand: &errand, gap: gap.clone() };
+async fn run(request: GapRequest, gap: Arc<Gap>, begun: Option<Begun>) {
+    let closing = Closing { request: &request, gap: gap.clone() };
     let end = match begun {
-        Some(begun) => errand.go_on(&gap, begun.writer, begun.part).await,
-        None => errand.bring(&gap).await,
+        Some(begun) => request.go_on(&gap, begun.writer, begun.part).await,
+        None => request.bring(&gap).await,
     };
     if let Err(word) = end {
-        errand.means.counters().error(word);
+        request.means.counters().error(word);
     }
-    errand.end(&gap, end);
+    request.end(&gap, end);
     drop(closing);
 }
 
-impl Errand {
-    /// A seat at the transfer that will soon come to `at`, as [`Gaps::seat`](super::list::Gaps::seat). Called
+impl GapRequest {
+    /// Joins the transfer that will soon come to `at`, as [`Gaps::join`](super::list::Gaps::join). Called
     /// from within the runtime of its core.
-    pub fn seat(&self, generation: &Arc<Generation>, at: u64, interval: Interval) -> Option<GapSeat> {
-        Some(self.run(self.means.desk.gaps.seat(self.order(), generation, at, interval)?))
+    pub fn join(&self, generation: &Arc<Generation>, at: u64, interval: Interval) -> Option<GapGuard> {
+        Some(self.run(self.means.inflight.gaps.join(self.order(), generation, at, interval)?))
     }
 
-    /// A seat at a new transfer for what nobody brings yet of an interval that a reader will come to later.
-    /// Called as [`Errand::seat`].
-    pub fn seat_ahead(&self, generation: &Arc<Generation>, interval: Interval) -> Option<GapSeat> {
-        Some(self.run(self.means.desk.gaps.seat_ahead(self.order(), generation, interval)?))
+    /// Joins a new transfer for what nobody brings yet of an interval that a reader will come to later.
+    /// Called as [`GapRequest::join`].
+    pub fn join_ahead(&self, generation: &Arc<Generation>, interval: Interval) -> Option<GapGuard> {
+        Some(self.run(self.means.inflight.gaps.join_ahead(self.order(), generation, interval)?))
     }
 
-    /// Goes on with a transfer whose head has come. Called as [`Errand::seat`].
+    /// Goes on with a transfer whose head has come. Called as [`GapRequest::join`].
     pub fn start_with(&self, begun: Begun) {
-        let gap = self.means.desk.gaps.go_on(self.order(), &begun);
+        let gap = self.means.inflight.gaps.go_on(self.order(), &begun);
         tokio::spawn(Box::pin(run(self.clone(), gap, Some(begun))));
     }
 
@@ -95,11 +95,11 @@ impl Errand {
         Order { core: self.means.core, chunk_bytes, over: self.over }
     }
 
-    fn run(&self, seated: Seated) -> GapSeat {
-        if let Some(gap) = seated.begun {
+    fn run(&self, joined: Joined) -> GapGuard {
+        if let Some(gap) = joined.begun {
             tokio::spawn(Box::pin(run(self.clone(), gap, None)));
         }
-        seated.seat
+        joined.guard
     }
 
     /// Says how it ended, once.
@@ -112,7 +112,7 @@ impl Errand {
             gap.transfer.fail_with(word);
         }
         gap.transfer.apply(event);
-        self.means.desk.gaps.done(gap);
+        self.means.inflight.gaps.done(gap);
         self.wake(gap);
     }
 
@@ -121,9 +121,9 @@ impl Errand {
     }
 
     async fn bring(&self, gap: &Arc<Gap>) -> Result<End, &'static str> {
-        let for_nobody = || self.again.without_client(&gap.generation, &*self.settings);
+        let for_nobody = || self.refetch.without_client(&gap.generation, &*self.settings);
         let part = match gap.over {
-            ReadOver::Little => match self.ask(gap, &self.again).await {
+            ReadOver::Little => match self.ask(gap, &self.refetch).await {
                 // What one client's fields have brought about says nothing for all.
                 Err(no_part) if no_part.may_be_of_request() => self.ask(gap, &for_nobody()).await,
                 part => part,
@@ -139,13 +139,13 @@ impl Errand {
         };
         let start = gap.transfer.start();
         if part.end > gap.transfer.end() {
-            part.end = self.means.desk.gaps.extend(gap, part.end);
+            part.end = self.means.inflight.gaps.extend(gap, part.end);
         }
         let interval = Interval::new(start, part.end);
         let Some(writer) = self.means.store.resume(&gap.generation, interval) else {
             return if gap.generation.is_whole() { Ok(End::Brought) } else { Err("generation-gone") };
         };
-        self.means.desk.stop_fill(self.means.core, &gap.generation, start);
+        self.means.inflight.stop_fill(self.means.core, &gap.generation, start);
         gap.transfer.pace.head(clock::mono());
         gap.transfer.apply(Event::Storable(None));
         self.wake(gap);
@@ -153,17 +153,17 @@ impl Errand {
     }
 
     /// Asks the origin, for as long as somebody waits for the answer.
-    async fn ask(&self, gap: &Gap, again: &Again) -> Result<Part, NoPart> {
+    async fn ask(&self, gap: &Gap, refetch: &Refetch) -> Result<Part, NoPart> {
         self.means.counters().origin_asked();
         let want = Interval::new(gap.transfer.start(), gap.transfer.end());
-        let mut part = pin!(again.part(&gap.generation, want, gap.over));
+        let mut part = pin!(refetch.part(&gap.generation, want, gap.over));
         loop {
             tokio::select! {
                 biased;
                 part = &mut part => return part,
                 () = forsaken(&gap.transfer.turn) => {}
             }
-            if self.means.desk.gaps.forsake(gap) {
+            if self.means.inflight.gaps.forsake(gap) {
                 return Err(NoPart::Failed("deserted"));
             }
         }

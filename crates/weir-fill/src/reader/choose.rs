@@ -62,7 +62,7 @@ pub(super) enum Nearby {
 /// The transfer of the gap at the offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GapSeen {
-    /// The reader has no seat at one.
+    /// The reader reads none.
     None,
     /// One runs that will come past the offset.
     Running,

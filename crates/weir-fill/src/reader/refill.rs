@@ -8,14 +8,14 @@ use weir_policy::Interval;
 use weir_store::{BLOCK_BYTES, Generation};
 
 use super::choose::{Asking, Beyond, GapSeen, Nearby};
-use crate::again::{Again, ReadOver};
 use crate::cold::ask_end;
-use crate::gap::task::Errand;
-use crate::gap::{GapSeat, Seen};
+use crate::gap::task::GapRequest;
+use crate::gap::{GapGuard, Seen};
 use crate::machine::End;
 use crate::means::Means;
 use crate::memory::Manner;
-use crate::{Seat, complete, is_windowed};
+use crate::refetch::{ReadOver, Refetch};
+use crate::{ReaderGuard, complete, is_windowed};
 use weir_clock as clock;
 
 /// How many holes within one block are looked at.
@@ -29,11 +29,11 @@ const BREAKS_MAX: u8 = 8;
 
 /// One reader's way to what is missing.
 pub struct Refill {
-    pub(super) errand: Errand,
+    pub(super) request: GapRequest,
     /// How it asks for itself.
-    pub(super) again: Arc<Again>,
+    pub(super) refetch: Arc<Refetch>,
     /// At what it reads, and ahead of it.
-    seats: SmallVec<[GapSeat; 1]>,
+    guards: SmallVec<[GapGuard; 1]>,
     /// The most that is asked for at a time.
     ask_bytes_max: u64,
     /// What is asked for ends with so much, counted from the start of the body.
@@ -46,7 +46,7 @@ pub struct Refill {
     keeps_to_fill: bool,
     tries: Tries,
     /// A running fill that was found a moment ago.
-    found: Option<(Seat, Arc<Generation>)>,
+    found: Option<(ReaderGuard, Arc<Generation>)>,
 }
 
 /// How often a reader has tried.
@@ -71,11 +71,11 @@ enum Refused {
 
 impl Refill {
     /// A reader's that asks for at most `ask_bytes_max` at a time, to the end of a chunk of `chunk_bytes`.
-    pub fn new(errand: Errand, again: Arc<Again>, ask_bytes_max: u64, chunk_bytes: u64) -> Refill {
+    pub fn new(request: GapRequest, refetch: Arc<Refetch>, ask_bytes_max: u64, chunk_bytes: u64) -> Refill {
         Refill {
-            errand,
-            again,
-            seats: SmallVec::new(),
+            request,
+            refetch,
+            guards: SmallVec::new(),
             ask_bytes_max,
             chunk_bytes,
             looked_to: 0,
@@ -88,7 +88,7 @@ impl Refill {
 
     /// Whether its client has all that it may have of the origin's connections.
     pub fn is_spent(&self) -> bool {
-        self.again.upstream.is_spent(self.again.client)
+        self.refetch.upstream.is_spent(self.refetch.client)
     }
 
     /// Asks the origin for the first byte that is missing of `wanted`, so that its version is known before a
@@ -100,9 +100,9 @@ impl Refill {
     /// # Cancel safety
     /// Safe: what is on its way goes on while it is worth it.
     pub async fn confirm(&mut self, generation: &Arc<Generation>, wanted: Interval) -> Result<(), End> {
-        let Means { desk, store, core, .. } = &*self.errand.means;
+        let Means { inflight, store, core, .. } = &*self.request.means;
         let is_going_down = store.is_going_down(generation) && !generation.is_filling();
-        if desk.bringing(*core, generation).is_some() || is_going_down {
+        if inflight.bringing(*core, generation).is_some() || is_going_down {
             return Ok(());
         }
         // What was being written a moment ago has come by now.
@@ -110,9 +110,9 @@ impl Refill {
         let Some(missing) = generation.gap(wanted) else { return Ok(()) };
         let wanted = Interval::new(missing.start, wanted.end);
         let Some(hole) = self.hole(generation, wanted) else { return Ok(()) };
-        let Some(seat) = self.seat(generation, missing.start, hole) else { return Ok(()) };
-        let confirmed = seat.confirmed().await;
-        self.seats.push(seat);
+        let Some(guard) = self.join(generation, missing.start, hole) else { return Ok(()) };
+        let confirmed = guard.confirmed().await;
+        self.guards.push(guard);
         confirmed
     }
 
@@ -130,10 +130,10 @@ impl Refill {
         Some(Interval::new(before.map_or(hole.start, |before| before.start), hole.end))
     }
 
-    fn seat(&self, generation: &Arc<Generation>, at: u64, hole: Interval) -> Option<GapSeat> {
-        let seat = self.errand.seat(generation, at, hole);
-        complete::start(&self.errand, generation);
-        seat
+    fn join(&self, generation: &Arc<Generation>, at: u64, hole: Interval) -> Option<GapGuard> {
+        let guard = self.request.join(generation, at, hole);
+        complete::start(&self.request, generation);
+        guard
     }
 
     /// What a reader at the front of `rest` sees, which is not held.
@@ -143,7 +143,7 @@ impl Refill {
             tries if tries.in_a_row >= TRIES_MAX => Asking::Spent,
             _ => Asking::Allowed,
         };
-        if self.seats.iter().any(|seat| seat.brings(rest.start)) {
+        if self.guards.iter().any(|guard| guard.brings(rest.start)) {
             return Beyond { is_writing: false, nearby: Nearby::None, gap: GapSeen::Running, asking };
         }
         let gap = match self.tries.refused {
@@ -151,21 +151,21 @@ impl Refill {
             Some(Refused::Parts) => GapSeen::NoParts,
             Some(Refused::All) => GapSeen::Refused,
         };
-        let is_going_down = self.errand.means.store.is_going_down(generation);
+        let is_going_down = self.request.means.store.is_going_down(generation);
         let nearby = self.nearby(generation, rest.start, is_going_down);
         Beyond { is_writing: is_going_down && !generation.is_filling(), nearby, gap, asking }
     }
 
     /// How a running fill of this version stands to an offset.
     fn nearby(&mut self, generation: &Arc<Generation>, offset: u64, is_going_down: bool) -> Nearby {
-        let Means { desk, core, .. } = &*self.errand.means;
-        self.found = desk.bringing(*core, generation);
-        let Some((seat, running)) = &self.found else { return Nearby::None };
+        let Means { inflight, core, .. } = &*self.request.means;
+        self.found = inflight.bringing(*core, generation);
+        let Some((guard, running)) = &self.found else { return Nearby::None };
         let now = clock::mono();
         let is_near = match Arc::ptr_eq(running, generation) {
             true => {
-                let is_apart = desk.memory.manner(generation.key().digest, now).is_none();
-                seat.fill().comes_soon(offset, now) || !is_apart || self.keeps_to_fill
+                let is_apart = inflight.memory.manner(generation.key().digest, now).is_none();
+                guard.fill().comes_soon(offset, now) || !is_apart || self.keeps_to_fill
             }
             false if is_going_down || running.window_start() <= offset => true,
             // It is past what is wanted, and does not come back.
@@ -175,7 +175,7 @@ impl Refill {
     }
 
     /// The running fill that was found, to be read from here on.
-    pub(super) fn join_fill(&mut self) -> Option<(Seat, Arc<Generation>)> {
+    pub(super) fn join_fill(&mut self) -> Option<(ReaderGuard, Arc<Generation>)> {
         self.tries.in_a_row += 1;
         self.keeps_to_fill |= self.tries.refused.take().is_some();
         self.found.take()
@@ -191,14 +191,14 @@ impl Refill {
         self.tries.in_a_row = 0;
     }
 
-    /// Begins to bring what is at the front of `rest`, or takes a seat where another does.
+    /// Begins to bring what is at the front of `rest`, or joins the transfer that does.
     pub(super) fn begin(&mut self, generation: &Arc<Generation>, rest: Interval) {
         self.found = None;
         let hole = self.hole(generation, rest);
-        match hole.and_then(|hole| self.seat(generation, rest.start, hole)) {
-            Some(seat) => {
-                self.seats.retain(|seat| !seat.is_past(rest.start));
-                self.seats.push(seat);
+        match hole.and_then(|hole| self.join(generation, rest.start, hole)) {
+            Some(guard) => {
+                self.guards.retain(|guard| !guard.is_past(rest.start));
+                self.guards.push(guard);
             }
             // It is held by now.
             None => self.tried(),
@@ -207,7 +207,7 @@ impl Refill {
 
     /// As [`Refill::begin`], of an origin that does not send parts: what comes before is read over.
     pub(super) fn begin_whole(&mut self, generation: &Arc<Generation>, rest: Interval) {
-        self.errand.over = ReadOver::All;
+        self.request.over = ReadOver::All;
         self.tries.refused = None;
         self.begin(generation, rest);
     }
@@ -222,9 +222,9 @@ impl Refill {
         offset: u64,
         bytes_max: usize,
     ) -> Option<weir_store::Piece> {
-        let seat = self.seats.iter().find(|seat| seat.brings(offset))?;
-        let seen = seat.wait(offset, bytes_max).await;
-        let (word, over) = (seat.failure_word(), seat.over());
+        let guard = self.guards.iter().find(|guard| guard.brings(offset))?;
+        let seen = guard.wait(offset, bytes_max).await;
+        let (word, over) = (guard.failure_word(), guard.over());
         self.tried();
         match seen {
             Seen::Piece(piece) => return Some(piece),
@@ -249,15 +249,15 @@ impl Refill {
 
     /// Takes out what cannot be completed.
     pub fn note(&self, generation: &Arc<Generation>, end: End) {
-        let Means { desk, store, core, .. } = &*self.errand.means;
+        let Means { inflight, store, core, .. } = &*self.request.means;
         match end {
             // However many see it, it is one change.
             End::Changed if generation.is_retired() => return,
-            End::Changed => desk.memory.changed(generation.key().digest, clock::mono()),
-            End::Unable => desk.memory.handle(generation.key().digest, clock::mono(), Manner::Whole),
+            End::Changed => inflight.memory.changed(generation.key().digest, clock::mono()),
+            End::Unable => inflight.memory.handle(generation.key().digest, clock::mono(), Manner::Whole),
             _ => return,
         }
-        if end == End::Unable && desk.fills(*core, generation) {
+        if end == End::Unable && inflight.fills(*core, generation) {
             return;
         }
         store.retire(generation);
@@ -271,18 +271,18 @@ impl Refill {
     /// The reader has come to the front of `rest`: what is missing ahead of it is asked for.
     pub(super) fn moved(&mut self, generation: &Arc<Generation>, rest: Interval) {
         self.tries.in_a_row = 0;
-        for seat in &self.seats {
-            seat.advance(rest.start);
+        for guard in &self.guards {
+            guard.advance(rest.start);
         }
-        let range = self.errand.settings.range();
+        let range = self.request.settings.range();
         let (ahead_bytes, parallel) = (range.ahead_bytes, range.parallel);
         let is_far = self.looked_to.saturating_sub(rest.start) > ahead_bytes / 2;
         let is_looked = is_far || self.looked_to >= rest.end;
         if generation.is_whole() || is_looked && !self.is_short {
             return;
         }
-        self.seats.retain(|seat| !seat.is_past(rest.start));
-        if is_looked && self.seats.len() >= parallel {
+        self.guards.retain(|guard| !guard.is_past(rest.start));
+        if is_looked && self.guards.len() >= parallel {
             return;
         }
         self.looked_to = rest.end.min(rest.start.saturating_add(ahead_bytes));
@@ -290,30 +290,30 @@ impl Refill {
     }
 
     fn look_ahead(&mut self, generation: &Arc<Generation>, rest: Interval) {
-        let Means { desk, store, core, .. } = &*self.errand.means;
-        let parallel = self.errand.settings.range().parallel;
+        let Means { inflight, store, core, .. } = &*self.request.means;
+        let parallel = self.request.settings.range().parallel;
         // What memory keeps only a window of is read behind that. What is being written is not missing.
         if is_windowed(generation) || store.is_going_down(generation) && !generation.is_filling() {
             return;
         }
         // One whole is enough.
-        if self.errand.over == ReadOver::All || !generation.look_below_now() {
+        if self.request.over == ReadOver::All || !generation.look_below_now() {
             return;
         }
-        let fill = desk.bringing(*core, generation);
+        let fill = inflight.bringing(*core, generation);
         let near = Interval::new(rest.start, self.looked_to);
         let gaps = generation.gaps(near, parallel);
         self.is_short = gaps.len() >= parallel;
         for gap in gaps {
-            if self.seats.len() >= parallel {
+            if self.guards.len() >= parallel {
                 break;
             }
-            if fill.as_ref().is_some_and(|(seat, _)| seat.fill().is_to_come(gap.start)) {
+            if fill.as_ref().is_some_and(|(guard, _)| guard.fill().is_to_come(gap.start)) {
                 continue;
             }
             let Some(hole) = self.hole(generation, Interval::new(gap.start, rest.end)) else { continue };
-            if let Some(seat) = self.errand.seat_ahead(generation, hole) {
-                self.seats.push(seat);
+            if let Some(guard) = self.request.join_ahead(generation, hole) {
+                self.guards.push(guard);
             }
         }
     }

@@ -21,7 +21,7 @@ const SKIP_BYTES_MAX: u64 = 1 << 20;
 
 /// How to ask the origin for the rest.
 #[derive(Clone)]
-pub struct Again {
+pub struct Refetch {
     /// Whom to ask.
     pub upstream: Arc<Upstream>,
     /// Path and query as sent.
@@ -44,7 +44,7 @@ pub struct Rest {
     pub length: u64,
 }
 
-impl Again {
+impl Refetch {
     /// A GET with these fields.
     pub fn request(&self, headers: HeaderMap) -> OriginRequest {
         let request = OriginRequest::new(Method::GET, self.target.clone(), headers);
@@ -116,20 +116,20 @@ impl NoPart {
     }
 }
 
-impl Again {
+impl Refetch {
     /// The same for no client: with nobody's credentials, for what others will read.
-    pub fn in_nobodys_name(self: &Arc<Self>) -> Arc<Again> {
-        let mut again = Arc::clone(self);
-        if again.headers.contains_key(AUTHORIZATION) {
-            Arc::make_mut(&mut again).headers.remove(AUTHORIZATION);
+    pub fn in_nobodys_name(self: &Arc<Self>) -> Arc<Refetch> {
+        let mut refetch = Arc::clone(self);
+        if refetch.headers.contains_key(AUTHORIZATION) {
+            Arc::make_mut(&mut refetch).headers.remove(AUTHORIZATION);
         }
-        again
+        refetch
     }
 
     /// The same without any field that a client has chosen, as far as what is stored does not depend on it.
-    pub fn without_client(&self, generation: &Generation, settings: &dyn Settings) -> Again {
+    pub fn without_client(&self, generation: &Generation, settings: &dyn Settings) -> Refetch {
         let headers = settings.for_nobody(&self.headers, generation);
-        Again { headers, ..self.clone() }
+        Refetch { headers, ..self.clone() }
     }
 
     /// The bytes `want` of a generation, if the origin still has the same version.

@@ -1,4 +1,4 @@
-//! The desk: which fills run, and who leads the next one. It answers each request for bytes that are not
+//! The fills in flight, and who leads the next one (elsewhere: *singleflight*). It answers each request for bytes that are not
 //! held with a [`Plan`]. It must not do I/O.
 
 use std::collections::{HashMap, HashSet};
@@ -12,15 +12,15 @@ use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, NotStored, Tags, matches};
 use weir_store::{Folded, Generation, Judged, Ledger};
 
-use super::again::strong;
 use super::bringing::{Bringing, Urls};
 use super::gap::list::Gaps;
 use super::machine::{End, Event, State};
 use super::memory::{Manner, Memory};
+use super::refetch::strong;
 use super::upstreams::Upstreams;
 use super::waiters::Bells;
 use super::witness::Witness;
-use super::{Fill, FillHead, OriginFailure, Seat};
+use super::{Fill, FillHead, OriginFailure, ReaderGuard};
 use weir_clock as clock;
 
 const SHARDS: usize = 64;
@@ -35,7 +35,7 @@ type Shard = Mutex<HashMap<u128, SmallVec<[Arc<Fill>; 1]>, BuildHasherDefault<Fo
 /// What to do about bytes that are not held.
 pub enum Plan {
     /// A fill that will bring them runs: read it.
-    Join(Seat),
+    Join(ReaderGuard),
     /// Nobody fetches them: lead a fill.
     Lead(Lead),
     /// This key's responses were not storable a moment ago.
@@ -48,7 +48,7 @@ pub enum Plan {
 }
 
 /// The fills under way in this process.
-pub struct Desk {
+pub struct Inflight {
     shards: Box<[Shard]>,
     /// What is remembered of keys that are not being filled.
     pub memory: Memory,
@@ -56,19 +56,19 @@ pub struct Desk {
     pub upstreams: Arc<Upstreams>,
     /// What is being brought to generations that are held in part.
     pub gaps: Gaps,
-    /// What is being asked of origins, on the desk or not.
+    /// What is being asked of origins, in flight or not.
     urls: Arc<Urls>,
     /// Generations that are being completed, by their address.
     pub completing: Mutex<HashSet<usize>>,
     bells: Arc<Bells>,
 }
 
-impl Desk {
-    /// An empty desk.
-    pub fn new(bells: Arc<Bells>) -> Desk {
+impl Inflight {
+    /// Nothing in flight.
+    pub fn new(bells: Arc<Bells>) -> Inflight {
         let shards = (0..SHARDS).map(|_| Shard::default()).collect();
         let gaps = Gaps::new(bells.clone());
-        Desk {
+        Inflight {
             shards,
             memory: Memory::new(),
             upstreams: Arc::default(),
@@ -109,8 +109,8 @@ impl Desk {
                 if !reaches(fill, want, now) && !has_parts(fill) {
                     return Plan::Apart;
                 }
-                if let Some(seat) = fill.seat(core) {
-                    return Plan::Join(seat);
+                if let Some(guard) = fill.join(core) {
+                    return Plan::Join(guard);
                 }
             }
             let is_hung = late >= LATE_PER_KEY_MAX || late_of_client >= LATE_PER_CLIENT_MAX;
@@ -130,7 +130,7 @@ impl Desk {
         }
         let fill = self.fill(client, (key, ledger), now);
         shard.entry(key.digest).or_default().push(fill.clone());
-        Plan::Lead(Lead { desk: self.clone(), seat: fill.seat(core) })
+        Plan::Lead(Lead { inflight: self.clone(), guard: fill.join(core) })
     }
 
     /// A fill that no other request may join: its response is not known to be public.
@@ -141,7 +141,7 @@ impl Desk {
         now: Instant,
     ) -> Lead {
         let fill = self.fill(client, (key, ledger), now);
-        Lead { desk: self.clone(), seat: fill.seat(core) }
+        Lead { inflight: self.clone(), guard: fill.join(core) }
     }
 
     fn fill(&self, client: Witness, (key, ledger): (&CacheKey, &Ledger), now: Instant) -> Arc<Fill> {
@@ -156,14 +156,14 @@ impl Desk {
     }
 
     /// The fill that is bringing the very generation that `part` is the stored part of.
-    pub fn bringing(&self, core: usize, part: &Generation) -> Option<(Seat, Arc<Generation>)> {
+    pub fn bringing(&self, core: usize, part: &Generation) -> Option<(ReaderGuard, Arc<Generation>)> {
         let shard = self.shard(part.key()).lock();
         let fills = shard.get(&part.key().digest)?;
         fills.iter().find_map(|fill| match fill.head() {
             Some(FillHead::New(generation))
                 if generation.is_same(part) || std::ptr::eq(&raw const **generation, part) =>
             {
-                Some((fill.seat(core)?, generation.clone()))
+                Some((fill.join(core)?, generation.clone()))
             }
             _ => None,
         })
@@ -178,12 +178,12 @@ impl Desk {
     /// readers go on with that.
     pub fn stop_fill(&self, core: usize, generation: &Arc<Generation>, at: u64) {
         let running = self.bringing(core, generation);
-        if let Some((seat, _)) = running.filter(|(_, running)| Arc::ptr_eq(running, generation)) {
-            seat.fill().stop_at(at);
+        if let Some((guard, _)) = running.filter(|(_, running)| Arc::ptr_eq(running, generation)) {
+            guard.fill().stop_at(at);
         }
     }
 
-    /// Takes a fill off the desk; its readers keep it.
+    /// Takes a fill off the table; its readers keep it.
     pub fn done(&self, fill: &Arc<Fill>) {
         fill.brought();
         let now = clock::mono();
@@ -205,28 +205,28 @@ impl Desk {
     }
 }
 
-/// The lead of a fill that is on the desk and not yet begun. Dropped, it ends the fill, and those who
+/// The lead of a fill that is in flight and not yet begun. Dropped, it ends the fill, and those who
 /// joined it meanwhile plan anew.
 pub struct Lead {
-    desk: Arc<Desk>,
-    seat: Option<Seat>,
+    inflight: Arc<Inflight>,
+    guard: Option<ReaderGuard>,
 }
 
 impl Lead {
-    /// Takes the lead's own seat at the fill, which its task begins from here on.
-    pub fn begin(mut self) -> Option<Seat> {
-        self.seat.take()
+    /// Takes the lead's own guard at the fill, which its task begins from here on.
+    pub fn begin(mut self) -> Option<ReaderGuard> {
+        self.guard.take()
     }
 }
 
 impl Drop for Lead {
     fn drop(&mut self) {
-        let Some(seat) = self.seat.take() else { return };
-        let fill = seat.fill();
+        let Some(guard) = self.guard.take() else { return };
+        let fill = guard.fill();
         let _ = fill.head.set(FillHead::Withdrawn);
         fill.apply(Event::Withdrawn);
-        self.desk.done(fill);
-        fill.wake(seat.core());
+        self.inflight.done(fill);
+        fill.wake(guard.core());
     }
 }
 
