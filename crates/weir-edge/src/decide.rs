@@ -7,7 +7,7 @@ use weir_policy::{
 };
 use weir_store::Generation;
 
-use crate::told::Told;
+use crate::cache_status::CacheStatus;
 
 /// Whether the cache is asked at all.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,7 @@ pub(crate) struct Reuse {
     /// Proves that it may be.
     pub(crate) reusable: Reusable,
     /// How the response comes about.
-    pub(crate) told: Told,
+    pub(crate) cache_status: CacheStatus,
     /// Why it may go out stale, where it does.
     pub(crate) stale: Option<StaleUse>,
 }
@@ -84,9 +84,11 @@ pub(crate) fn decide(
     let verdict = verdict(ask, head.as_ref().map(|head| &head.stored), now);
     drop(head);
     let reuse = match (verdict, held) {
-        (Verdict::Hit(reusable), Some(_)) => Reuse { reusable, told: Told::hit(&reusable), stale: None },
+        (Verdict::Hit(reusable), Some(_)) => {
+            Reuse { reusable, cache_status: CacheStatus::hit(&reusable), stale: None }
+        }
         (Verdict::Stale(reusable, how), Some(_)) => {
-            Reuse { reusable, told: Told::stale(&reusable), stale: Some(how) }
+            Reuse { reusable, cache_status: CacheStatus::stale(&reusable), stale: Some(how) }
         }
         (Verdict::Revalidate(revalidation), Some(_)) => return Decision::Revalidate(revalidation),
         (Verdict::GatewayTimeout, _) => return Decision::GatewayTimeout,

@@ -16,13 +16,13 @@ use weir_policy::{
 use weir_store::Generation;
 use weir_upstream::Interim;
 
+use crate::cache_status::CacheStatus;
 use crate::exchange::Exchange;
 use crate::job::Job;
 use crate::local;
 use crate::lookup;
 use crate::parts::{self, Confirmed};
 use crate::response::{self, Response};
-use crate::told::Told;
 use crate::upload::Upload;
 use crate::{outgoing, pass, serve};
 use weir_clock as clock;
@@ -79,13 +79,13 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
     if job.ask.is_authenticated() && is_past_the_cache(job.exchange, &key, want) {
         return passed(job).await;
     }
-    let told = job.told;
+    let cache_status = job.cache_status;
     let mut have_failed = false;
     let who = (job.core.number, job.witness());
     for _ in 0..PLANS_MAX {
         let (inflight, ledger) = (&job.core.plane.inflight, job.core.plane.store.ledger());
         let plan = match job.ask.is_authenticated() {
-            true => Plan::Lead(inflight.alone(who, (&key, ledger), job.now.mono)),
+            true => Plan::Lead(inflight.lead_unshared(who, (&key, ledger), job.now.mono)),
             false => inflight.plan(who, (&key, ledger), want, &job.request.headers, clock::mono()),
         };
         match plan {
@@ -95,23 +95,23 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
             }
             Plan::Join(guard) => match join(job, guard).await {
                 Joined::Answered(response) => return *response,
-                Joined::Again => job.told = told,
-                Joined::Failed => (job.told, have_failed) = (told, true),
+                Joined::Again => job.cache_status = cache_status,
+                Joined::Failed => (job.cache_status, have_failed) = (cache_status, true),
                 Joined::Own(held) => {
-                    let place = inflight.alone(who, (&key, ledger), clock::mono());
-                    (job.validating, job.told) = (Some(held), told);
+                    let place = inflight.lead_unshared(who, (&key, ledger), clock::mono());
+                    (job.validating, job.cache_status) = (Some(held), cache_status);
                     return lead(job, place).await;
                 }
                 Joined::Pass => {
-                    job.told = told;
+                    job.cache_status = cache_status;
                     return passed(job).await;
                 }
             },
             Plan::Pass(reason) => {
-                job.told = Told::pass(PassReason::Uncacheable).not_stored(reason);
+                job.cache_status = CacheStatus::pass(PassReason::Uncacheable).not_stored(reason);
                 return passed(job).await;
             }
-            Plan::Apart => break,
+            Plan::Separate => break,
             Plan::Failed(failure) => {
                 return failed(job, &failure);
             }
@@ -121,7 +121,7 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
         // Others' failures are not this request's: it asks for itself, and who waits for nobody gets an
         // answer of its own.
         let ledger = job.core.plane.store.ledger();
-        let place = job.core.plane.inflight.alone(who, (&key, ledger), clock::mono());
+        let place = job.core.plane.inflight.lead_unshared(who, (&key, ledger), clock::mono());
         return lead(job, place).await;
     }
     passed(job).await
@@ -130,11 +130,11 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
 /// Goes past the cache with what the cache may answer: where the origin gives no response, what is held may
 /// do.
 async fn passed(job: &mut Job<'_, '_, '_>) -> Response {
-    match pass::try_pass(job.exchange, job.route, job.told).await {
+    match pass::try_pass(job.exchange, job.route, job.cache_status).await {
         Ok(response) => response,
         Err(failure) => match stale_instead(job, failure.kind) {
             Some(stale) => stale,
-            None => pass::failed(job.exchange, &failure, job.told),
+            None => pass::failed(job.exchange, &failure, job.cache_status),
         },
     }
 }
@@ -184,12 +184,12 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
         FillHead::Declined(reason, status) => declined(job, (reason, status), handed).await,
         FillHead::Part(generation) => {
             job.own_fields = own_fields(&mut handed).map(Box::new);
-            job.told = job.told.answered(asked_for);
+            job.cache_status = job.cache_status.answered(asked_for);
             in_part(job, generation, guard).await
         }
         FillHead::New(generation) => {
             job.own_fields = own_fields(&mut handed).map(Box::new);
-            job.told = job.told.answered(generation.head().stored.status);
+            job.cache_status = job.cache_status.answered(generation.head().stored.status);
             filled(job, generation, (guard, refetch))
         }
         head => settled(job, head, &guard).await,
@@ -199,10 +199,10 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
 /// Serves what another has brought meanwhile.
 async fn held_by_now(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reusable: Reusable) -> Response {
     match parts::confirm(job.exchange, job.route, &job.ask, &generation).await {
-        Confirmed::Refused | Confirmed::Gone => pass::pass(job.exchange, job.route, job.told).await,
+        Confirmed::Refused | Confirmed::Gone => pass::pass(job.exchange, job.route, job.cache_status).await,
         Confirmed::Left => job.left(),
         Confirmed::Held | Confirmed::Coming => {
-            job.told = Told::hit(&reusable);
+            job.cache_status = CacheStatus::hit(&reusable);
             serve::held(job, generation, reusable)
         }
     }
@@ -214,16 +214,16 @@ async fn declined(
     (reason, status): (NotStored, StatusCode),
     handed: oneshot::Receiver<Handed>,
 ) -> Response {
-    job.told = job.told.answered(status);
+    job.cache_status = job.cache_status.answered(status);
     let handed = match handed.await {
         // Who has a part already may not be sent one of what may be another version: that is the origin's to
         // say.
-        Ok(Handed::Alone(response)) if !job.request.headers.contains_key(IF_RANGE) => {
+        Ok(Handed::UnvalidatedPart(response)) if !job.request.headers.contains_key(IF_RANGE) => {
             return given_to_all(job, &response);
         }
         handed => handed.ok(),
     };
-    job.told = job.told.not_stored(reason);
+    job.cache_status = job.cache_status.not_stored(reason);
     match stale_instead(job, Failure::Status(status)) {
         Some(after) => after,
         // Not what the client asked for, or not as it did.
@@ -247,7 +247,7 @@ fn filled(
     from: (ReaderGuard, Arc<Refetch>),
 ) -> Response {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    job.told = job.told.stored(freshness.left_s(), freshness.source.word());
+    job.cache_status = job.cache_status.stored(freshness.left_s(), freshness.source.word());
     serve::filled(job, generation, from)
 }
 
@@ -273,7 +273,7 @@ fn is_fresher(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
 /// Waits for a running fill's head.
 async fn join(job: &mut Job<'_, '_, '_>, guard: ReaderGuard) -> Joined {
     job.core.observer.counters().collapsed();
-    job.told = job.told.collapsed();
+    job.cache_status = job.cache_status.collapsed();
     let head = match join_head(job, &guard).await {
         Waited::Head(head) => head,
         Waited::Gone => return Joined::answered(job.left()),
@@ -309,7 +309,7 @@ async fn join(job: &mut Job<'_, '_, '_>, guard: ReaderGuard) -> Joined {
             let Some(refetch) = refetch else { return Joined::Pass };
             Joined::answered(match range::way(job, &generation, &guard) {
                 Way::Fill => filled(job, generation, (guard, refetch)),
-                Way::Apart => in_part(job, generation, guard).await,
+                Way::Separate => in_part(job, generation, guard).await,
                 Way::Pass => return Joined::Pass,
             })
         }
@@ -359,7 +359,7 @@ fn answers(exchange: &Exchange<'_, '_>, generation: &Generation) -> bool {
 async fn settled(job: &mut Job<'_, '_, '_>, head: FillHead, guard: &ReaderGuard) -> Response {
     match head {
         FillHead::Unchanged(generation) if answers(job.exchange, &generation) => {
-            job.told = job.told.answered(StatusCode::NOT_MODIFIED);
+            job.cache_status = job.cache_status.answered(StatusCode::NOT_MODIFIED);
             match parts::confirm(job.exchange, job.route, &job.ask, &generation).await {
                 Confirmed::Held | Confirmed::Coming => {}
                 Confirmed::Refused | Confirmed::Gone => {
@@ -383,18 +383,20 @@ async fn settled(job: &mut Job<'_, '_, '_>, head: FillHead, guard: &ReaderGuard)
 async fn handed_over(job: &mut Job<'_, '_, '_>, handed: Option<Handed>) -> Response {
     match handed {
         Some(Handed::Response(response)) if response.status == http::StatusCode::NOT_MODIFIED => {
-            pass::pass(job.exchange, job.route, job.told).await
+            pass::pass(job.exchange, job.route, job.cache_status).await
         }
         Some(Handed::Response(response)) => {
-            pass::relay(job.exchange, job.route, *response, Upload::none(), job.told)
+            pass::relay(job.exchange, job.route, *response, Upload::none(), job.cache_status)
         }
-        Some(Handed::Fields(_) | Handed::Alone(_)) | None => local::internal(job.exchange, "fill-aborted"),
+        Some(Handed::Fields(_) | Handed::UnvalidatedPart(_)) | None => {
+            local::internal(job.exchange, "fill-aborted")
+        }
     }
 }
 
 fn shared(job: &mut Job<'_, '_, '_>, response: &SharedResponse) -> Response {
     job.origin = Some(response.origin.clone());
-    job.told = job.told.answered(response.status).not_stored(response.reason);
+    job.cache_status = job.cache_status.answered(response.status).not_stored(response.reason);
     let failure = Failure::Status(response.status);
     if let Some(after) = stale_instead(job, failure) {
         return after;
@@ -453,13 +455,13 @@ fn joinable(
         return place;
     }
     drop(place);
-    plane.inflight.alone(who, (key, plane.store.ledger()), now)
+    plane.inflight.lead_unshared(who, (key, plane.store.ledger()), now)
 }
 
 /// A short error response of the origin, shared by those who waited for it.
 fn given_to_all(job: &mut Job<'_, '_, '_>, response: &SharedResponse) -> Response {
-    let told = job.told;
-    told.note(&mut job.facts);
-    let made = pass::relayed(job.exchange, job.route, response.status, &response.headers, told);
+    let cache_status = job.cache_status;
+    cache_status.note(&mut job.facts);
+    let made = pass::relayed(job.exchange, job.route, response.status, &response.headers, cache_status);
     response::with_bytes(made, &job.request.method, response.body.clone())
 }

@@ -95,7 +95,8 @@ fn among_variants(exchange: &Exchange<'_, '_>, digest: u128, key: &[u8]) -> Held
 /// Whether a generation can answer: it is whole, or what is missing can be brought.
 pub(crate) fn is_usable(generation: &Generation) -> bool {
     // What is missing of a part must be told to be of the same version.
-    let is_partable = || generation.is_alone() || strong(&generation.head().stored.headers).is_some();
+    let is_partable =
+        || generation.is_unvalidated_part() || strong(&generation.head().stored.headers).is_some();
     generation.is_whole() || (generation.is_part() && is_partable())
 }
 

@@ -7,13 +7,13 @@ use http::HeaderMap;
 use weir_policy::{Interval, RevalidateReason, Revalidation};
 use weir_store::Generation;
 
+use crate::cache_status::CacheStatus;
 use crate::exchange::Exchange;
 use crate::fetch;
 use crate::job::Job;
 use crate::lookup;
 use crate::outgoing;
 use crate::response::Response;
-use crate::told::Told;
 use weir_fill::inflight::Plan;
 use weir_fill::task::{self, Sharing};
 
@@ -23,7 +23,7 @@ pub(crate) async fn now(
     generation: Arc<Generation>,
     revalidation: Revalidation,
 ) -> Response {
-    job.told = Told::revalidate(revalidation.why);
+    job.cache_status = CacheStatus::revalidate(revalidation.why);
     if revalidation.why == RevalidateReason::Refresh {
         return fetch::fetch(job).await;
     }

@@ -79,7 +79,7 @@ pub(crate) fn confirmed(
     _guard: &ReaderGuard,
 ) -> Response {
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    job.told = job.told.unchanged(freshness.left_s());
+    job.cache_status = job.cache_status.unchanged(freshness.left_s());
     generation_to(job, generation, freshness, From::Held)
 }
 
@@ -89,10 +89,10 @@ fn generation_to(
     freshness: Freshness,
     from: From,
 ) -> Response {
-    let told = job.told;
-    told.note(&mut job.facts);
+    let cache_status = job.cache_status;
+    cache_status.note(&mut job.facts);
     let head = generation.head();
-    let has_age = job.told.is_from_store()
+    let has_age = job.cache_status.is_from_store()
         || job.had_age
         || matches!(&from, From::Fill(guard, _) if guard.fill().had_age());
     let age_s = has_age.then(|| freshness.age_s());
@@ -109,11 +109,11 @@ fn generation_to(
         Answer::NotModified => (StatusCode::NOT_MODIFIED, Interval::new(0, 0), None),
         Answer::PreconditionFailed => {
             drop(head);
-            return local::precondition_failed(job.exchange, job.told);
+            return local::precondition_failed(job.exchange, job.cache_status);
         }
         Answer::Unsatisfiable(range) => {
             drop(head);
-            return local::unsatisfiable(job.exchange, &range, job.told);
+            return local::unsatisfiable(job.exchange, &range, job.cache_status);
         }
     };
     let length = match &part {
@@ -131,7 +131,7 @@ fn generation_to(
         StatusCode::PARTIAL_CONTENT => partial(reader, job.route, &head, part.as_ref()),
         _ => whole(reader, job.route, &head),
     };
-    let late = Late::told(job.told, lookup::shown_key(job.exchange, job.route)).aged(age_s);
+    let late = Late::of_cache(job.cache_status, lookup::shown_key(job.exchange, job.route)).aged(age_s);
     let pace = limit::pace(job.exchange, job.route, status, Some(&generation));
     let method = &job.request.method;
     let source = || parted(source(job.exchange, job.route, generation, interval, from), part);

@@ -97,7 +97,7 @@ impl Cold {
 /// Where the bytes of a part lie that is kept by itself, and how long the whole is. Where the field and the
 /// framing disagree, what has come begins where it is said to begin, and is as much as has come; if it was to
 /// be the end, it is.
-pub fn placed_alone(headers: &HeaderMap, bytes: u64) -> Option<(u64, u64)> {
+pub fn place_of_unvalidated_part(headers: &HeaderMap, bytes: u64) -> Option<(u64, u64)> {
     let (start, end, length) = part_of(only(headers, &CONTENT_RANGE)?)?;
     let came = start.checked_add(bytes)?;
     let whole = if end == length { came } else { length };
@@ -132,7 +132,10 @@ mod tests {
     #[test]
     fn what_is_kept_by_itself_lies_where_it_begins() {
         let placed = |range: &'static str, bytes| {
-            placed_alone(&HeaderMap::from_iter([(CONTENT_RANGE, HeaderValue::from_static(range))]), bytes)
+            place_of_unvalidated_part(
+                &HeaderMap::from_iter([(CONTENT_RANGE, HeaderValue::from_static(range))]),
+                bytes,
+            )
         };
         assert_eq!(placed("bytes 4-8/10", 5), Some((4, 10)));
         assert_eq!(placed("bytes 4-9/10", 6), Some((4, 10)));

@@ -42,7 +42,7 @@ pub enum Plan {
     Pass(NotStored),
     /// Too far away from what is being fetched, too many variants at once, or too many fills that hang: fetch
     /// on one's own.
-    Apart,
+    Separate,
     /// The origin failed to answer for this key a moment ago.
     Failed(OriginFailure),
 }
@@ -107,7 +107,7 @@ impl Inflight {
                     continue;
                 }
                 if !reaches(fill, want, now) && !has_parts(fill) {
-                    return Plan::Apart;
+                    return Plan::Separate;
                 }
                 if let Some(guard) = fill.join(core) {
                     return Plan::Join(guard);
@@ -115,7 +115,7 @@ impl Inflight {
             }
             let is_hung = late >= LATE_PER_KEY_MAX || late_of_client >= LATE_PER_CLIENT_MAX;
             if is_hung || fills.len() >= FILLS_PER_KEY_MAX {
-                return Plan::Apart;
+                return Plan::Separate;
             }
         }
         if let Some(reason) = self.memory.declined(key.digest, now) {
@@ -126,7 +126,7 @@ impl Inflight {
         }
         let is_whole = want.start == 0 && want.end == u64::MAX;
         if !is_whole && self.memory.manner(key.digest, now) == Some(Manner::Pass) {
-            return Plan::Apart;
+            return Plan::Separate;
         }
         let fill = self.fill(client, (key, ledger), now);
         shard.entry(key.digest).or_default().push(fill.clone());
@@ -134,7 +134,7 @@ impl Inflight {
     }
 
     /// A fill that no other request may join: its response is not known to be public.
-    pub fn alone(
+    pub fn lead_unshared(
         self: &Arc<Self>,
         (core, client): (usize, Witness),
         (key, ledger): (&CacheKey, &Ledger),

@@ -13,7 +13,7 @@ use weir_store::{Generation, NotAdmitted, Retirement, Writer};
 use weir_upstream::Length;
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
 
-use super::cold::{Cold, Kept, placed_alone};
+use super::cold::{Cold, Kept, place_of_unvalidated_part};
 use super::gap;
 use super::gap::list::Begun;
 use super::machine::Event;
@@ -30,7 +30,7 @@ const SHARED_BYTES_MAX: u64 = 64 << 10;
 /// What a 206 says of the part that it sends.
 const OF_PART: [&str; 5] = ["content-range", "content-length", "content-digest", "content-md5", "digest"];
 /// Parts up to this size are kept by themselves.
-const ALONE_BYTES_MAX: u64 = 1 << 20;
+const UNVALIDATED_PART_BYTES_MAX: u64 = 1 << 20;
 /// How long they wait for the body of one.
 const SHARED_TIME_MAX: Duration = Duration::from_secs(5);
 
@@ -105,7 +105,7 @@ impl FillRequest {
                         return self.go_on_in_part(fill, made, &response.headers, part, give);
                     }
                     Ok((generation, writer)) => {
-                        generation.set_maker(response.origin.name_shared());
+                        generation.set_origin(response.origin.name_shared());
                         self.means.inflight.memory.accept(fill.key().digest, clock::mono());
                         if let Some(fields) =
                             self.for_lead(&response.headers, &generation.head().stored.headers)
@@ -148,8 +148,8 @@ impl FillRequest {
         mut response: OriginResponse,
         give: Give,
     ) -> bool {
-        if self.settings.range().keeps_alone && strong(&response.headers).is_none() {
-            return self.part_alone(fill, (requested, received), response, give).await;
+        if self.settings.range().keeps_unvalidated_parts && strong(&response.headers).is_none() {
+            return self.unvalidated_part(fill, (requested, received), response, give).await;
         }
         let kept = cold.read(&response);
         strip_of_part(&mut response.headers);
@@ -180,14 +180,14 @@ impl FillRequest {
 
     /// A part that does not say which version it is of: its lead gets it as it came, and it is kept by
     /// itself.
-    async fn part_alone(
+    async fn unvalidated_part(
         &self,
         fill: &Arc<Fill>,
         (requested, received): (Now, Now),
         mut response: OriginResponse,
         give: Give,
     ) -> bool {
-        let is_short = matches!(response.length, Length::Known(bytes) if bytes <= ALONE_BYTES_MAX);
+        let is_short = matches!(response.length, Length::Known(bytes) if bytes <= UNVALIDATED_PART_BYTES_MAX);
         let body = match is_short {
             true => tokio::time::timeout(SHARED_TIME_MAX, whole(&mut response.body)).await.ok(),
             false => None,
@@ -199,18 +199,19 @@ impl FillRequest {
         let mut headers = response.headers.clone();
         strip_of_part(&mut headers);
         let judged = self.storable_of_part(&headers, (requested, received));
-        let placed = placed_alone(&response.headers, body.len() as u64);
+        let placed = place_of_unvalidated_part(&response.headers, body.len() as u64);
         if let (Ok(storable), Some((start, length))) = (judged, placed) {
             let (key, bytes) = (fill.key().clone(), body.clone());
             // Where it cannot be kept its lead has it all the same.
-            let _ = self.means.store.keep_alone(storable, key, fill.stamp(), (length, start), bytes);
+            let _ =
+                self.means.store.keep_unvalidated_part(storable, key, fill.stamp(), (length, start), bytes);
         }
         if let Some(variant) = Variant::of(&self.client_headers, &response.headers) {
             let (status, origin) = (response.status, response.origin.name_shared().clone());
             let (headers, reason) = (response.headers, NotStored::Status);
             let concern = Concern::Lead;
             let response = SharedResponse { status, headers, body, reason, origin, variant, concern };
-            let _ = give.send(Handed::Alone(Box::new(response)));
+            let _ = give.send(Handed::UnvalidatedPart(Box::new(response)));
         }
         self.no_part(fill, NotStored::Status)
     }
@@ -247,7 +248,7 @@ impl FillRequest {
         part: Part,
         give: Give,
     ) -> bool {
-        generation.set_maker(maker);
+        generation.set_origin(maker);
         self.means.inflight.memory.accept(fill.key().digest, clock::mono());
         if let Some(fields) = self.for_lead(headers, &generation.head().stored.headers) {
             let _ = give.send(Handed::Fields(fields));

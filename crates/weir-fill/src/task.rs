@@ -75,14 +75,14 @@ pub enum Sharing {
     /// It is in flight.
     Shared,
     /// It is one request's own.
-    Alone,
+    Unshared,
 }
 
 impl Sharing {
     /// That of a request: what is not known to be public is its own.
     pub fn of(ask: &Ask) -> Sharing {
         match ask.is_authenticated() {
-            true => Sharing::Alone,
+            true => Sharing::Unshared,
             false => Sharing::Shared,
         }
     }
@@ -92,7 +92,7 @@ impl Sharing {
     pub fn digest_of_ranges(self, key: &CacheKey) -> u128 {
         match self {
             Sharing::Shared => key.digest,
-            Sharing::Alone => !key.digest,
+            Sharing::Unshared => !key.digest,
         }
     }
 }
@@ -102,7 +102,7 @@ pub enum Handed {
     /// The response, where it is not filled.
     Response(Box<OriginResponse>),
     /// A part that is kept by itself, as it came.
-    Alone(Box<SharedResponse>),
+    UnvalidatedPart(Box<SharedResponse>),
     /// The origin's fields, where some of them are for the lead alone (`no-cache="set-cookie"`).
     Fields(HeaderMap),
 }

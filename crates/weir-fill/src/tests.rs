@@ -488,8 +488,8 @@ fn what_hangs_is_led_again_a_few_times_and_who_comes_joins_the_newest() {
         let Plan::Join(joined) = plan(2, rounds) else { panic!("others join it") };
         assert!(Arc::ptr_eq(joined.fill(), led.last().unwrap()));
     }
-    assert!(matches!(plan(2, 3), Plan::Apart), "three hang");
+    assert!(matches!(plan(2, 3), Plan::Separate), "three hang");
     scene.inflight.done(&led[0]);
-    assert!(matches!(plan(1, 3), Plan::Apart), "two of its own hang");
+    assert!(matches!(plan(1, 3), Plan::Separate), "two of its own hang");
     assert!(matches!(plan(2, 3), Plan::Lead(_)), "another client's does not");
 }

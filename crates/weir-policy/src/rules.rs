@@ -188,7 +188,7 @@ pub struct RangeRules {
     /// Whether the rest of the object is fetched in the background.
     pub fills_whole: bool,
     /// Whether parts are kept that do not say which version they are of, each by itself.
-    pub keeps_alone: bool,
+    pub keeps_unvalidated_parts: bool,
     /// How far ahead of a reader what is missing is asked for, in bytes.
     pub ahead_bytes: u64,
     /// How many origin requests a response has under way for what it is missing.
@@ -201,7 +201,7 @@ impl Default for RangeRules {
         RangeRules {
             chunk_bytes: 1 << 20,
             fills_whole: false,
-            keeps_alone: false,
+            keeps_unvalidated_parts: false,
             ahead_bytes: 8 << 20,
             parallel: 4,
         }

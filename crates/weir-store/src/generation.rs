@@ -141,11 +141,11 @@ pub struct Generation {
     /// What a reader found out about its bytes; 0 while nobody did.
     finding: AtomicU64,
     /// It is a part that must not be put together with another.
-    is_alone: AtomicBool,
+    is_unvalidated_part: AtomicBool,
     /// That it is stored whole has been told.
     is_told: AtomicBool,
     /// Who made it, where that is known: whom to ask for the rest.
-    maker: OnceLock<Arc<str>>,
+    origin: OnceLock<Arc<str>>,
     /// What brings further parts of it down to the volume, while something does.
     shared_put: Mutex<Weak<SharedPut>>,
 }
@@ -199,22 +199,22 @@ impl Generation {
     }
 
     /// Notes who made it, once.
-    pub fn set_maker(&self, name: &Arc<str>) {
-        let _ = self.maker.set(Arc::clone(name));
+    pub fn set_origin(&self, name: &Arc<str>) {
+        let _ = self.origin.set(Arc::clone(name));
     }
 
     /// Who made it, as far as is known since this process holds it.
-    pub fn maker(&self) -> Option<&Arc<str>> {
-        self.maker.get()
+    pub fn origin(&self) -> Option<&Arc<str>> {
+        self.origin.get()
     }
 
     /// True when it is a part that stays as it came: what is missing of it is never brought.
-    pub fn is_alone(&self) -> bool {
-        self.is_alone.load(Ordering::Acquire)
+    pub fn is_unvalidated_part(&self) -> bool {
+        self.is_unvalidated_part.load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_alone(&self) {
-        self.is_alone.store(true, Ordering::Release);
+    pub(crate) fn set_unvalidated_part(&self) {
+        self.is_unvalidated_part.store(true, Ordering::Release);
     }
 
     /// Whether it is now to be told that it is stored whole: to the first who asks.
@@ -442,9 +442,9 @@ impl Generation {
             refreshed: Mutex::new(None),
             is_rested: AtomicBool::new(false),
             finding: AtomicU64::new(0),
-            is_alone: AtomicBool::new(false),
+            is_unvalidated_part: AtomicBool::new(false),
             is_told: AtomicBool::new(false),
-            maker: OnceLock::new(),
+            origin: OnceLock::new(),
             shared_put: Mutex::default(),
         }
     }

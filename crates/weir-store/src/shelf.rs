@@ -253,7 +253,7 @@ impl Shelf {
             other.label.sequence <= label.sequence || !takes_place_of(&other.label, label)
         };
         let may = is_at_rest
-            && !generation.is_alone()
+            && !generation.is_unvalidated_part()
             && generation.body.is_whole()
             && self.judge(label) == Judged::Alive
             && all.iter().all(is_newest);

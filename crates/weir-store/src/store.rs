@@ -379,11 +379,11 @@ impl Store {
     }
 
     /// Keeps a part by itself, in memory alone: it answers what lies in it, and is never put together with
-    /// another ([`Generation::is_alone`]). `stamp` as for [`Store::begin`].
+    /// another ([`Generation::is_unvalidated_part`]). `stamp` as for [`Store::begin`].
     ///
     /// # Errors
     /// [`NotAdmitted`] where it cannot be kept.
-    pub fn keep_alone(
+    pub fn keep_unvalidated_part(
         &self,
         storable: Storable,
         key: CacheKey,
@@ -394,7 +394,7 @@ impl Store {
         let interval = Interval { start, end: start + bytes.len() as u64 };
         let (generation, reserve) = self.generation(storable, key, stamp, Some(length))?;
         generation.set_rested();
-        generation.set_alone();
+        generation.set_unvalidated_part();
         self.shelf.begin(&generation);
         let mut writer = self.resume_with(&generation, interval, Some(reserve)).ok_or(NotAdmitted)?;
         let kept = writer.push(bytes).map_err(|_| NotAdmitted);

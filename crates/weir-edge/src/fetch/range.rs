@@ -37,7 +37,7 @@ pub(super) fn want(job: &Job<'_, '_, '_>) -> Interval {
 /// Whether a range of this key is not to be had by the cache for who asks for himself.
 pub(super) fn is_past_the_cache(exchange: &Exchange<'_, '_>, key: &CacheKey, want: Interval) -> bool {
     let memory = &exchange.core.plane.inflight.memory;
-    let digest = Sharing::Alone.digest_of_ranges(key);
+    let digest = Sharing::Unshared.digest_of_ranges(key);
     want != WHOLE && memory.manner(digest, exchange.now.mono) == Some(Manner::Pass)
 }
 
@@ -55,7 +55,7 @@ pub(crate) fn cold(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<Cold> {
     {
         return None;
     }
-    Some(match job.route.range.keeps_alone {
+    Some(match job.route.range.keeps_unvalidated_parts {
         true => Cold::exact(asked),
         false => Cold::new(asked, chunk_bytes(headers, job.route, job.validating.as_deref())),
     })
@@ -79,11 +79,13 @@ pub(super) async fn in_part(
 ) -> Response {
     match parts::confirm(job.exchange, job.route, &job.ask, &generation).await {
         Confirmed::Held | Confirmed::Coming => {}
-        Confirmed::Refused | Confirmed::Gone => return pass::pass(job.exchange, job.route, job.told).await,
+        Confirmed::Refused | Confirmed::Gone => {
+            return pass::pass(job.exchange, job.route, job.cache_status).await;
+        }
         Confirmed::Left => return job.left(),
     }
     let freshness = weir_policy::freshness(&generation.head().stored, clock::now());
-    job.told = job.told.stored(freshness.left_s(), freshness.source.word());
+    job.cache_status = job.cache_status.stored(freshness.left_s(), freshness.source.word());
     serve::in_part(job, generation, guard)
 }
 
@@ -92,7 +94,7 @@ pub(super) enum Way {
     /// With the fill: it comes there soon, or nothing comes sooner.
     Fill,
     /// By a transfer of its own.
-    Apart,
+    Separate,
     /// Past the cache.
     Pass,
 }
@@ -105,7 +107,7 @@ pub(super) fn way(job: &Job<'_, '_, '_>, generation: &Generation, guard: &Reader
         return Way::Fill;
     }
     match job.core.plane.inflight.memory.manner(generation.key().digest, now) {
-        None if inflight::is_partable(generation) => Way::Apart,
+        None if inflight::is_partable(generation) => Way::Separate,
         Some(Manner::Whole) => Way::Fill,
         None | Some(Manner::Pass) => Way::Pass,
     }

@@ -64,7 +64,7 @@ pub(crate) fn stale_out(
     job: &mut Job<'_, '_, '_>,
     Instead { generation, reusable, why }: Instead,
 ) -> Response {
-    job.told = job.told.stale_because(why, reusable.freshness().left_s());
+    job.cache_status = job.cache_status.stale_because(why, reusable.freshness().left_s());
     serve::held(job, generation, reusable)
 }
 

@@ -61,9 +61,9 @@ pub(crate) fn begin(
     let key = CacheKey { digest, full: full.into(), site };
     let refetch = Arc::new(for_get(&*refetch(exchange, route)?));
     let place = place_among_fills(exchange, &refetch)?;
-    let fill_request = fill_request(exchange, route, Sharing::Alone, (refetch, place));
+    let fill_request = fill_request(exchange, route, Sharing::Unshared, (refetch, place));
     let who = (exchange.core.number, exchange.witness());
-    let guard = plane.inflight.alone(who, (&key, plane.store.ledger()), now.mono).begin()?;
+    let guard = plane.inflight.lead_unshared(who, (&key, plane.store.ledger()), now.mono).begin()?;
     let (generation, writer) = plane.store.begin(storable, key, guard.fill().stamp(), length).ok()?;
     Some(Posted { fill_request, guard, generation, writer, length })
 }
