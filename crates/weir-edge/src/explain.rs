@@ -174,8 +174,8 @@ fn judge(
         Dropped::Order => vec!["the order of the parameters".into()],
     };
     explanation.not_stored =
-        plane.inflight.memory.declined(digest, now.mono).map(weir_policy::NotStored::word);
-    explanation.failed = plane.inflight.memory.failed(digest, now.mono).map(|failure| failure.word);
+        plane.inflight.recent.declined(digest, now.mono).map(weir_policy::NotStored::word);
+    explanation.failed = plane.inflight.recent.failed(digest, now.mono).map(|failure| failure.word);
     let selects = |stored: &Stored| matches(&stored.variant, view.headers);
     let found = ready(|| plane.store.find(digest, &key, site, &selects));
     let mut generations = plane.store.variants(digest, &key);

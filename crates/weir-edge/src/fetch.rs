@@ -28,7 +28,7 @@ use crate::{outgoing, pass, serve};
 use weir_clock as clock;
 use weir_fill::inflight::{self, Plan};
 use weir_fill::refetch::Refetch;
-use weir_fill::task::{self, Handed, Sharing};
+use weir_fill::task::{self, ForLead, Sharing};
 use weir_fill::witness::Witness;
 use weir_fill::{Concern, FillHead, OriginFailure, ReaderGuard, SharedResponse, is_windowed};
 use weir_front::message;
@@ -151,7 +151,7 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
     };
     // A client that has its share leads no fill: others would join it, and wait for that share with it.
     let is_spent = refetch.upstream.is_spent(refetch.client);
-    let Some(among) = outgoing::place_among_fills(job.exchange, &refetch).filter(|_| !is_spent) else {
+    let Some(among) = outgoing::fill_permit(job.exchange, &refetch).filter(|_| !is_spent) else {
         drop(place);
         return match stale_instead(job, Failure::Slow) {
             Some(after) => after,
@@ -165,7 +165,7 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
     let Some(guard) = place.begin() else { return local::internal(job.exchange, "no-seat") };
     let parked = fill_request.parked.clone();
     let (interim, mut interims) = mpsc::unbounded_channel();
-    let mut handed =
+    let mut for_lead =
         task::start(fill_request, guard.fill().clone(), outgoing::interim_sender(job.exchange, interim));
     let slow_at = slow_at(job, guard.fill());
     let mut waited = wait_head(job.exchange, &guard, &mut interims, slow_at).await;
@@ -173,7 +173,7 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
         if let Some(instead) = usable(job, Failure::Slow) {
             // The fill goes on as one of the background.
             *parked.lock() = Some(guard);
-            drop((parked, handed));
+            drop((parked, for_lead));
             return stale_out(job, instead);
         }
         waited = wait_head(job.exchange, &guard, &mut interims, None).await;
@@ -181,14 +181,14 @@ async fn lead(job: &mut Job<'_, '_, '_>, place: inflight::Lead) -> Response {
     let Waited::Head(head) = waited else { return job.left() };
     job.origin = guard.fill().origin().cloned();
     match head {
-        FillHead::Declined(reason, status) => declined(job, (reason, status), handed).await,
+        FillHead::Declined(reason, status) => declined(job, (reason, status), for_lead).await,
         FillHead::Part(generation) => {
-            job.own_fields = own_fields(&mut handed).map(Box::new);
+            job.own_fields = own_fields(&mut for_lead).map(Box::new);
             job.cache_status = job.cache_status.answered(asked_for);
             in_part(job, generation, guard).await
         }
         FillHead::New(generation) => {
-            job.own_fields = own_fields(&mut handed).map(Box::new);
+            job.own_fields = own_fields(&mut for_lead).map(Box::new);
             job.cache_status = job.cache_status.answered(generation.head().stored.status);
             filled(job, generation, (guard, refetch))
         }
@@ -212,30 +212,30 @@ async fn held_by_now(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reu
 async fn declined(
     job: &mut Job<'_, '_, '_>,
     (reason, status): (NotStored, StatusCode),
-    handed: oneshot::Receiver<Handed>,
+    for_lead: oneshot::Receiver<ForLead>,
 ) -> Response {
     job.cache_status = job.cache_status.answered(status);
-    let handed = match handed.await {
+    let for_lead = match for_lead.await {
         // Who has a part already may not be sent one of what may be another version: that is the origin's to
         // say.
-        Ok(Handed::UnvalidatedPart(response)) if !job.request.headers.contains_key(IF_RANGE) => {
+        Ok(ForLead::UnvalidatedPart(response)) if !job.request.headers.contains_key(IF_RANGE) => {
             return given_to_all(job, &response);
         }
-        handed => handed.ok(),
+        for_lead => for_lead.ok(),
     };
     job.cache_status = job.cache_status.not_stored(reason);
     match stale_instead(job, Failure::Status(status)) {
         Some(after) => after,
         // Not what the client asked for, or not as it did.
         None if is_for_nobody(job.exchange, status) => passed(job).await,
-        None => handed_over(job, handed).await,
+        None => handed_over(job, for_lead).await,
     }
 }
 
 /// The origin's fields, where some of them are for the lead alone.
-fn own_fields(handed: &mut oneshot::Receiver<Handed>) -> Option<HeaderMap> {
-    match handed.try_recv() {
-        Ok(Handed::Fields(fields)) => Some(fields),
+fn own_fields(for_lead: &mut oneshot::Receiver<ForLead>) -> Option<HeaderMap> {
+    match for_lead.try_recv() {
+        Ok(ForLead::Fields(fields)) => Some(fields),
         _ => None,
     }
 }
@@ -380,15 +380,15 @@ async fn settled(job: &mut Job<'_, '_, '_>, head: FillHead, guard: &ReaderGuard)
 }
 
 /// The lead's own stream of a response that is not stored.
-async fn handed_over(job: &mut Job<'_, '_, '_>, handed: Option<Handed>) -> Response {
-    match handed {
-        Some(Handed::Response(response)) if response.status == http::StatusCode::NOT_MODIFIED => {
+async fn handed_over(job: &mut Job<'_, '_, '_>, for_lead: Option<ForLead>) -> Response {
+    match for_lead {
+        Some(ForLead::Response(response)) if response.status == http::StatusCode::NOT_MODIFIED => {
             pass::pass(job.exchange, job.route, job.cache_status).await
         }
-        Some(Handed::Response(response)) => {
+        Some(ForLead::Response(response)) => {
             pass::relay(job.exchange, job.route, *response, Upload::none(), job.cache_status)
         }
-        Some(Handed::Fields(_) | Handed::UnvalidatedPart(_)) | None => {
+        Some(ForLead::Fields(_) | ForLead::UnvalidatedPart(_)) | None => {
             local::internal(job.exchange, "fill-aborted")
         }
     }
@@ -451,7 +451,7 @@ fn joinable(
     key: &CacheKey,
 ) -> inflight::Lead {
     let (plane, now) = (&exchange.core.plane, clock::mono());
-    if exchange.sharer().is_none() || !plane.inflight.memory.was_late(key.digest, who.1, now) {
+    if exchange.sharer().is_none() || !plane.inflight.recent.was_late(key.digest, who.1, now) {
         return place;
     }
     drop(place);

@@ -16,7 +16,7 @@ use weir_fill::refetch::Refetch;
 use weir_fill::settings::Settings;
 use weir_fill::tally;
 use weir_fill::task::{FillRequest, Sharing};
-use weir_fill::upstreams::{FILLS_PER_ORIGIN_MAX, Place, PlacesMax};
+use weir_fill::upstreams::{FILLS_PER_ORIGIN_MAX, FillPermit, FillsMax};
 
 /// The fields of a request that is passed.
 pub(crate) fn for_pass(exchange: &Exchange<'_, '_>, route: &Route) -> HeaderMap {
@@ -43,7 +43,7 @@ impl Settings for Route {
         &self.range
     }
 
-    fn for_nobody(&self, fields: &HeaderMap, generation: &Generation) -> HeaderMap {
+    fn anonymous_fields(&self, fields: &HeaderMap, generation: &Generation) -> HeaderMap {
         let head = generation.head();
         let coding = head.stored.headers.get(CONTENT_ENCODING);
         let variant = &head.stored.variant;
@@ -72,11 +72,11 @@ pub(crate) fn refetch(exchange: &Exchange<'_, '_>, route: &Arc<Route>) -> Option
 }
 
 /// A place among the fills at the upstream.
-pub(crate) fn place_among_fills(exchange: &Exchange<'_, '_>, refetch: &Refetch) -> Option<Place> {
+pub(crate) fn fill_permit(exchange: &Exchange<'_, '_>, refetch: &Refetch) -> Option<FillPermit> {
     let upstream = &refetch.upstream;
     let all = FILLS_PER_ORIGIN_MAX * upstream.origins().len();
-    let most = PlacesMax { all, of_client: upstream.client_max(all) };
-    exchange.core.plane.inflight.upstreams.place(upstream.name(), refetch.client, most)
+    let most = FillsMax { all, of_client: upstream.client_max(all) };
+    exchange.core.plane.inflight.upstreams.permit(upstream.name(), refetch.client, most)
 }
 
 /// What the fill has to know.
@@ -84,10 +84,10 @@ pub(crate) fn fill_request(
     exchange: &Exchange<'_, '_>,
     route: &Arc<Route>,
     shared: Sharing,
-    (refetch, place): (Arc<Refetch>, Place),
+    (refetch, permit): (Arc<Refetch>, FillPermit),
 ) -> FillRequest {
     FillRequest {
-        means: exchange.core.means.clone(),
+        resources: exchange.core.resources.clone(),
         settings: route.clone(),
         refetch,
         scheme: exchange.scheme,
@@ -99,6 +99,6 @@ pub(crate) fn fill_request(
         shared,
         cold: None,
         parked: Arc::default(),
-        _place: place,
+        _permit: permit,
     }
 }

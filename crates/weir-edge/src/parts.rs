@@ -16,7 +16,7 @@ use crate::plan::Route;
 use weir_fill::cold::ASK_BYTES_MAX;
 use weir_fill::gap::task::GapRequest;
 pub(crate) use weir_fill::reader::refill::Refill;
-use weir_fill::refetch::{ReadOver, strong};
+use weir_fill::refetch::{FetchBy, strong};
 use weir_front::message;
 
 /// What confirming came to.
@@ -86,10 +86,10 @@ pub(crate) fn refill(
     generation.length()?;
     let refetch = outgoing::refetch(exchange, route)?;
     let request = GapRequest {
-        means: exchange.core.means.clone(),
-        refetch: refetch.in_nobodys_name(),
+        resources: exchange.core.resources.clone(),
+        refetch: refetch.anonymous(),
         settings: route.clone(),
-        over: ReadOver::Little,
+        by: FetchBy::Range,
     };
     // Who wants the whole reads on; who asks for the rest of it, as players do, often leaves soon.
     let ask_bytes_max = if exchange.request.headers.contains_key(RANGE) { ASK_BYTES_MAX } else { u64::MAX };

@@ -314,7 +314,7 @@ fn learn(
         let judged = storable(&exchange.view(), status, &headers, end, exchange.now, now, &route.rules);
         let digest = lookup::key(exchange, route).digest;
         if judged.is_ok() && cache_status.is_of_memory() {
-            plane.inflight.memory.accept(digest, now.mono);
+            plane.inflight.recent.accept(digest, now.mono);
         }
         let is_authenticated = exchange.request.headers.contains_key(AUTHORIZATION);
         if judged.is_ok()
@@ -322,7 +322,7 @@ fn learn(
             && response.status == StatusCode::PARTIAL_CONTENT
             && !is_authenticated
         {
-            plane.inflight.memory.has_parts(digest);
+            plane.inflight.recent.has_parts(digest);
         }
     }
 }
@@ -381,7 +381,7 @@ fn invalidate(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &Origin
         // Marks are for what there is: else anybody could make so many that they concern everything.
         let plane = &exchange.core.plane;
         let can_tell = key.headers.is_empty() && key.cookies.is_empty();
-        if !can_tell || plane.inflight.is_bringing(digest) || plane.store.may_hold(digest, &url, site) {
+        if !can_tell || plane.inflight.is_fetching(digest) || plane.store.may_hold(digest, &url, site) {
             plane.store.invalidate(Scope::Url { site, digest }, clock::now());
         }
     }

@@ -12,7 +12,7 @@ use weir_upstream::Upstream;
 use crate::hold::HoldRoom;
 use crate::plan::{Plan, Route};
 use weir_fill::inflight::Inflight;
-use weir_fill::means::Means;
+use weir_fill::resources::Resources;
 use weir_fill::waiters::Bells;
 use weir_front::ClientLimits;
 use weir_front::listen::{Clients, Trusted};
@@ -70,8 +70,8 @@ impl Plane {
     }
 
     /// What the fills and readers of a core work with.
-    pub(crate) fn means(&self, core: usize) -> Means {
-        Means {
+    pub(crate) fn resources(&self, core: usize) -> Resources {
+        Resources {
             store: self.store.clone(),
             inflight: self.inflight.clone(),
             observatory: self.observatory.clone(),

@@ -51,7 +51,7 @@ pub(crate) fn in_background(job: &Job<'_, '_, '_>) {
         return;
     }
     let Some(refetch) = outgoing::refetch(job, job.route) else { return };
-    let Some(place) = outgoing::place_among_fills(job, &refetch) else { return };
+    let Some(place) = outgoing::fill_permit(job, &refetch) else { return };
     if !core.plane.inflight.upstreams.may_try(refetch.upstream.name(), now) {
         return;
     }

@@ -1,4 +1,4 @@
-//! Bringing all that is missing of an object of which a part was asked for, in the background (`range.fill =
+//! UrlFetch all that is missing of an object of which a part was asked for, in the background (`range.fill =
 //! "whole"`). It must not mix two versions: it asks as readers do, gap by gap.
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ pub fn start(request: &GapRequest, generation: &Arc<Generation>) {
     }
     let at = Arc::as_ptr(generation).addr();
     {
-        let mut completing = request.means.inflight.completing.lock();
+        let mut completing = request.resources.inflight.completing.lock();
         if completing.len() >= RUNNING_MAX || !completing.insert(at) {
             return;
         }
@@ -46,9 +46,9 @@ struct Done {
 impl Drop for Done {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.request.means.counters().panicked();
+            self.request.resources.counters().panicked();
         }
-        self.request.means.inflight.completing.lock().remove(&self.at);
+        self.request.resources.inflight.completing.lock().remove(&self.at);
     }
 }
 
@@ -61,10 +61,10 @@ async fn complete(request: &GapRequest, generation: &Arc<Generation>) {
         let Some(guard) = request.join(generation, gap.start, gap) else { continue };
         let end = guard.ended().await;
         let least = gap.end.min(gap.start.saturating_add(BLOCK_BYTES as u64));
-        let is_brought = generation.gap(gap).is_none_or(|left| left.start >= least);
+        let has_come = generation.gap(gap).is_none_or(|left| left.start >= least);
         match end {
             End::Changed | End::Unable => return,
-            _ if is_brought => tries = 0,
+            _ if has_come => tries = 0,
             // An origin that sends a byte at a time is not asked for each.
             _ => {
                 tries += 1;

@@ -13,7 +13,7 @@ use weir_store::{Generation, Piece, Read, Writer};
 
 use super::cold::chunk_end;
 use super::machine::{AHEAD_BYTES_MAX, End, Event, Machine, REST_BYTES_MAX, State};
-use super::refetch::ReadOver;
+use super::refetch::FetchBy;
 use super::transfer::Transfer;
 use super::waiters::Bells;
 use weir_clock as clock;
@@ -32,7 +32,7 @@ pub struct Gap {
     chunk_bytes: u64,
     /// The whole was asked for.
     is_whole: bool,
-    over: ReadOver,
+    by: FetchBy,
 }
 
 impl Gap {
@@ -48,7 +48,7 @@ impl Gap {
             generation: generation.clone(),
             chunk_bytes,
             is_whole: false,
-            over: ReadOver::Little,
+            by: FetchBy::Range,
         }
     }
 
@@ -58,9 +58,8 @@ impl Gap {
         let ahead = offset.saturating_sub(reached);
         // What has been written just now is held before it is told.
         let is_written = || self.generation.gap(Interval::new(reached, offset.max(reached))).is_none();
-        let is_near = || {
-            self.transfer.brings_soon(ahead, clock::mono()) || (ahead <= WRITING_BYTES_MAX && is_written())
-        };
+        let is_near =
+            || self.transfer.comes_soon(ahead, clock::mono()) || (ahead <= WRITING_BYTES_MAX && is_written());
         let is_here = || matches!(self.generation.read(offset, 1), Read::Piece(_));
         self.transfer.covers(offset) && is_near() && (reached <= offset || is_here())
     }
@@ -121,8 +120,8 @@ impl GapGuard {
     }
 
     /// How much of a whole it reads over.
-    pub fn over(&self) -> ReadOver {
-        self.gap.over
+    pub fn by(&self) -> FetchBy {
+        self.gap.by
     }
 
     /// Why it failed, for the log.
@@ -143,7 +142,7 @@ impl GapGuard {
 
     /// Whether the transfer will come past an offset. What it has passed and is not held must be asked for
     /// again.
-    pub fn brings(&self, offset: u64) -> bool {
+    pub fn will_reach(&self, offset: u64) -> bool {
         self.gap.is_to_come(offset)
     }
 
@@ -157,7 +156,7 @@ impl GapGuard {
     pub async fn confirmed(&self) -> Result<(), End> {
         let ready = || match self.gap.transfer.machine().state() {
             State::Asking => None,
-            State::Filling { .. } | State::Ended(End::Brought) => Some(Ok(())),
+            State::Filling { .. } | State::Ended(End::Fetched) => Some(Ok(())),
             State::Ended(end) => Some(Err(end)),
         };
         self.gap.transfer.until(self.core, ready).await

@@ -12,12 +12,12 @@ use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, NotStored, Tags, matches};
 use weir_store::{Folded, Generation, Judged, Ledger};
 
-use super::bringing::{Bringing, Urls};
 use super::gap::list::Gaps;
 use super::machine::{End, Event, State};
-use super::memory::{Manner, Memory};
+use super::recent::{RangeFetch, RecentOutcomes};
 use super::refetch::strong;
 use super::upstreams::Upstreams;
+use super::url_fetches::{UrlFetch, UrlFetches};
 use super::waiters::Bells;
 use super::witness::Witness;
 use super::{Fill, FillHead, OriginFailure, ReaderGuard};
@@ -51,13 +51,13 @@ pub enum Plan {
 pub struct Inflight {
     shards: Box<[Shard]>,
     /// What is remembered of keys that are not being filled.
-    pub memory: Memory,
+    pub recent: RecentOutcomes,
     /// What is known of those that are asked.
     pub upstreams: Arc<Upstreams>,
     /// What is being brought to generations that are held in part.
     pub gaps: Gaps,
     /// What is being asked of origins, in flight or not.
-    urls: Arc<Urls>,
+    urls: Arc<UrlFetches>,
     /// Generations that are being completed, by their address.
     pub completing: Mutex<HashSet<usize>>,
     bells: Arc<Bells>,
@@ -70,7 +70,7 @@ impl Inflight {
         let gaps = Gaps::new(bells.clone());
         Inflight {
             shards,
-            memory: Memory::new(),
+            recent: RecentOutcomes::new(),
             upstreams: Arc::default(),
             gaps,
             urls: Arc::default(),
@@ -103,7 +103,7 @@ impl Inflight {
                 if fill.is_late(now) {
                     late += 1;
                     late_of_client += usize::from(fill.client() == client);
-                    self.memory.note_late(key.digest, fill.client(), now);
+                    self.recent.note_late(key.digest, fill.client(), now);
                     continue;
                 }
                 if !reaches(fill, want, now) && !has_parts(fill) {
@@ -118,14 +118,14 @@ impl Inflight {
                 return Plan::Separate;
             }
         }
-        if let Some(reason) = self.memory.declined(key.digest, now) {
+        if let Some(reason) = self.recent.declined(key.digest, now) {
             return Plan::Pass(reason);
         }
-        if let Some(failure) = self.memory.failed(key.digest, now) {
+        if let Some(failure) = self.recent.failed(key.digest, now) {
             return Plan::Failed(failure);
         }
         let is_whole = want.start == 0 && want.end == u64::MAX;
-        if !is_whole && self.memory.manner(key.digest, now) == Some(Manner::Pass) {
+        if !is_whole && self.recent.range_fetch(key.digest, now) == Some(RangeFetch::Pass) {
             return Plan::Separate;
         }
         let fill = self.fill(client, (key, ledger), now);
@@ -145,18 +145,18 @@ impl Inflight {
     }
 
     fn fill(&self, client: Witness, (key, ledger): (&CacheKey, &Ledger), now: Instant) -> Arc<Fill> {
-        let bringing = Bringing::begin(&self.urls, key.url_digest(), ledger.ask());
-        Fill::new(key.clone(), bringing, self.bells.clone(), (client, now))
+        let url_fetch = UrlFetch::begin(&self.urls, key.url_digest(), ledger.ask());
+        Fill::new(key.clone(), url_fetch, self.bells.clone(), (client, now))
     }
 
     /// Whether anything of a URL is being fetched that may be stored, under whatever key; by the URL's
     /// digest. What is planned after this was asked sends its request later.
-    pub fn is_bringing(&self, url: u128) -> bool {
+    pub fn is_fetching(&self, url: u128) -> bool {
         self.urls.has(url)
     }
 
     /// The fill that is bringing the very generation that `part` is the stored part of.
-    pub fn bringing(&self, core: usize, part: &Generation) -> Option<(ReaderGuard, Arc<Generation>)> {
+    pub fn fill_of(&self, core: usize, part: &Generation) -> Option<(ReaderGuard, Arc<Generation>)> {
         let shard = self.shard(part.key()).lock();
         let fills = shard.get(&part.key().digest)?;
         fills.iter().find_map(|fill| match fill.head() {
@@ -170,14 +170,14 @@ impl Inflight {
     }
 
     /// Whether a fill is bringing all of this generation.
-    pub fn fills(&self, core: usize, generation: &Arc<Generation>) -> bool {
-        self.bringing(core, generation).is_some_and(|(_, running)| Arc::ptr_eq(&running, generation))
+    pub fn is_filling(&self, core: usize, generation: &Arc<Generation>) -> bool {
+        self.fill_of(core, generation).is_some_and(|(_, running)| Arc::ptr_eq(&running, generation))
     }
 
     /// What comes from `at` on is fetched already: a fill that would come to it later stops there, and its
     /// readers go on with that.
     pub fn stop_fill(&self, core: usize, generation: &Arc<Generation>, at: u64) {
-        let running = self.bringing(core, generation);
+        let running = self.fill_of(core, generation);
         if let Some((guard, _)) = running.filter(|(_, running)| Arc::ptr_eq(running, generation)) {
             guard.fill().stop_at(at);
         }
@@ -185,10 +185,10 @@ impl Inflight {
 
     /// Takes a fill off the table; its readers keep it.
     pub fn done(&self, fill: &Arc<Fill>) {
-        fill.brought();
+        fill.end_url_fetch();
         let now = clock::mono();
         if fill.is_late(now) {
-            self.memory.note_late(fill.key().digest, fill.client(), now);
+            self.recent.note_late(fill.key().digest, fill.client(), now);
         }
         let mut shard = self.shard(fill.key()).lock();
         if let Some(fills) = shard.get_mut(&fill.key().digest) {

@@ -17,9 +17,9 @@ use super::cold::{Cold, Kept, place_of_unvalidated_part};
 use super::gap;
 use super::gap::list::Begun;
 use super::machine::Event;
-use super::memory::Manner;
-use super::refetch::{Part, ReadOver, is_coded_alike, strong};
-use super::task::{FillRequest, Give, Handed, Sharing};
+use super::recent::RangeFetch;
+use super::refetch::{FetchBy, Part, is_coded_alike, strong};
+use super::task::{FillRequest, ForLead, LeadSender, Sharing};
 use super::{Concern, Fill, FillHead, OriginFailure, SharedResponse, complete};
 use crate::watch;
 use weir_clock as clock;
@@ -38,8 +38,9 @@ impl FillRequest {
     /// No response.
     pub(super) fn fail(&self, fill: &Fill, error: &OriginError) {
         let mut failure = OriginFailure::of(error);
-        self.means.counters().error(failure.word);
-        let (inflight, upstream, now) = (&self.means.inflight, self.refetch.upstream.name(), clock::mono());
+        self.resources.counters().error(failure.word);
+        let (inflight, upstream, now) =
+            (&self.resources.inflight, self.refetch.upstream.name(), clock::mono());
         match failure.concern {
             Concern::All if error.blame() == Blame::Origin => inflight.upstreams.failed(upstream, now),
             // What one client may have is its own affair, and no failure.
@@ -51,14 +52,14 @@ impl FillRequest {
             }
         }
         if failure.concern == Concern::All && failure.status != StatusCode::SERVICE_UNAVAILABLE {
-            inflight.memory.fail(fill.key().digest, now, failure.clone());
+            inflight.recent.fail(fill.key().digest, now, failure.clone());
         }
         self.end(fill, FillHead::Failed(failure), Event::Failed);
     }
 
     /// Whom a failure concerns that the request may have caused.
     fn concern(&self, fill: &Fill, now: Instant) -> Concern {
-        match self.means.inflight.memory.witnessed(fill.key().digest, self.client, now) {
+        match self.resources.inflight.recent.witnessed(fill.key().digest, self.client, now) {
             true => Concern::All,
             false => Concern::Lead,
         }
@@ -70,18 +71,18 @@ impl FillRequest {
         fill: &Arc<Fill>,
         requested: Now,
         response: OriginResponse,
-        give: Give,
+        to_lead: LeadSender,
     ) -> bool {
         let received = clock::now();
         self.note(fill, &response);
         if response.status == StatusCode::NOT_MODIFIED {
-            return self.unchanged(fill, (requested, received), response, give).await;
+            return self.unchanged(fill, (requested, received), response, to_lead).await;
         }
         if let Some(cold) = self.cold.filter(|_| response.status == StatusCode::PARTIAL_CONTENT) {
-            return self.part(fill, cold, (requested, received), response, give).await;
+            return self.part(fill, cold, (requested, received), response, to_lead).await;
         }
         if self.cold.is_some() && response.status == StatusCode::OK {
-            self.handle(fill, Manner::Whole);
+            self.note_ranges(fill, RangeFetch::Whole);
         }
         let end = match response.length {
             Length::UntilClose => BodyEnd::Close,
@@ -102,15 +103,15 @@ impl FillRequest {
                         let end = length.unwrap_or_default();
                         let part = Part { body: response.body, skip_bytes: 0, end };
                         let made = (generation, writer, response.origin.name_shared());
-                        return self.go_on_in_part(fill, made, &response.headers, part, give);
+                        return self.go_on_in_part(fill, made, &response.headers, part, to_lead);
                     }
                     Ok((generation, writer)) => {
                         generation.set_origin(response.origin.name_shared());
-                        self.means.inflight.memory.accept(fill.key().digest, clock::mono());
+                        self.resources.inflight.recent.accept(fill.key().digest, clock::mono());
                         if let Some(fields) =
                             self.for_lead(&response.headers, &generation.head().stored.headers)
                         {
-                            let _ = give.send(Handed::Fields(fields));
+                            let _ = to_lead.send(ForLead::Fields(fields));
                         }
                         return self.fill(fill, generation, writer, length, response.body).await;
                     }
@@ -121,20 +122,20 @@ impl FillRequest {
         };
         match self.shareable(&response, reason) {
             Some(variant) => self.share(fill, reason, variant, response).await,
-            None => self.decline(fill, reason, response, give),
+            None => self.decline(fill, reason, response, to_lead),
         }
     }
 
     /// Notes that there is an answer, and whose.
     fn note(&self, fill: &Fill, response: &OriginResponse) {
-        self.means.inflight.upstreams.answered(self.refetch.upstream.name());
+        self.resources.inflight.upstreams.answered(self.refetch.upstream.name());
         if !response.status.is_server_error() {
-            self.means.inflight.memory.answered(fill.key().digest);
+            self.resources.inflight.recent.answered(fill.key().digest);
         }
         let _ = fill.origin.set(response.origin.name().into());
         fill.had_age.store(response.headers.contains_key(AGE), Ordering::Relaxed);
         for _ in 0..response.times.retries {
-            self.means.counters().retried();
+            self.resources.counters().retried();
         }
     }
 
@@ -146,31 +147,32 @@ impl FillRequest {
         cold: Cold,
         (requested, received): (Now, Now),
         mut response: OriginResponse,
-        give: Give,
+        to_lead: LeadSender,
     ) -> bool {
         if self.settings.range().keeps_unvalidated_parts && strong(&response.headers).is_none() {
-            return self.unvalidated_part(fill, (requested, received), response, give).await;
+            return self.unvalidated_part(fill, (requested, received), response, to_lead).await;
         }
         let kept = cold.read(&response);
         strip_of_part(&mut response.headers);
         let is_strong = strong(&response.headers).is_some();
-        let Some(kept) = kept.filter(|kept| is_strong && kept.length <= self.means.store.object_bytes_max())
+        let Some(kept) =
+            kept.filter(|kept| is_strong && kept.length <= self.resources.store.object_bytes_max())
         else {
-            self.handle(fill, Manner::Pass);
+            self.note_ranges(fill, RangeFetch::Pass);
             return self.no_part(fill, NotStored::Status);
         };
         if self.validating.as_ref().is_some_and(|held| is_same(held, &response.headers, kept.length)) {
             // It does not look at what it is asked first.
-            return self.unchanged(fill, (requested, received), response, give).await;
+            return self.unchanged(fill, (requested, received), response, to_lead).await;
         }
         match self.storable_of_part(&response.headers, (requested, received)) {
-            Ok(storable) => self.begin_part(fill, kept, storable, response, give),
+            Ok(storable) => self.begin_part(fill, kept, storable, response, to_lead),
             Err(reason) => {
                 if self.shared == Sharing::Shared && reason.is_of_response() {
-                    let memory = &self.means.inflight.memory;
-                    memory.decline(fill.key().digest, clock::mono(), reason, response.status);
+                    let recent = &self.resources.inflight.recent;
+                    recent.decline(fill.key().digest, clock::mono(), reason, response.status);
                 } else {
-                    self.handle(fill, Manner::Pass);
+                    self.note_ranges(fill, RangeFetch::Pass);
                 }
                 self.supersede(reason, StatusCode::OK);
                 self.no_part(fill, reason)
@@ -185,7 +187,7 @@ impl FillRequest {
         fill: &Arc<Fill>,
         (requested, received): (Now, Now),
         mut response: OriginResponse,
-        give: Give,
+        to_lead: LeadSender,
     ) -> bool {
         let is_short = matches!(response.length, Length::Known(bytes) if bytes <= UNVALIDATED_PART_BYTES_MAX);
         let body = match is_short {
@@ -193,7 +195,7 @@ impl FillRequest {
             false => None,
         };
         let Some(Ok(body)) = body else {
-            self.handle(fill, Manner::Pass);
+            self.note_ranges(fill, RangeFetch::Pass);
             return self.no_part(fill, NotStored::Status);
         };
         let mut headers = response.headers.clone();
@@ -203,23 +205,28 @@ impl FillRequest {
         if let (Ok(storable), Some((start, length))) = (judged, placed) {
             let (key, bytes) = (fill.key().clone(), body.clone());
             // Where it cannot be kept its lead has it all the same.
-            let _ =
-                self.means.store.keep_unvalidated_part(storable, key, fill.stamp(), (length, start), bytes);
+            let _ = self.resources.store.keep_unvalidated_part(
+                storable,
+                key,
+                fill.stamp(),
+                (length, start),
+                bytes,
+            );
         }
         if let Some(variant) = Variant::of(&self.client_headers, &response.headers) {
             let (status, origin) = (response.status, response.origin.name_shared().clone());
             let (headers, reason) = (response.headers, NotStored::Status);
             let concern = Concern::Lead;
             let response = SharedResponse { status, headers, body, reason, origin, variant, concern };
-            let _ = give.send(Handed::UnvalidatedPart(Box::new(response)));
+            let _ = to_lead.send(ForLead::UnvalidatedPart(Box::new(response)));
         }
         self.no_part(fill, NotStored::Status)
     }
 
     /// Remembers how ranges of the key are to be fetched: those of who asks alone, if it does.
-    fn handle(&self, fill: &Fill, manner: Manner) {
+    fn note_ranges(&self, fill: &Fill, range_fetch: RangeFetch) {
         let digest = self.shared.digest_of_ranges(fill.key());
-        self.means.inflight.memory.handle(digest, clock::mono(), manner);
+        self.resources.inflight.recent.note_ranges(digest, clock::mono(), range_fetch);
     }
 
     fn begin_part(
@@ -228,15 +235,15 @@ impl FillRequest {
         kept: Kept,
         storable: Storable,
         response: OriginResponse,
-        give: Give,
+        to_lead: LeadSender,
     ) -> bool {
-        let store = &self.means.store;
+        let store = &self.resources.store;
         let storable = self.beside_others(storable, fill.key());
         let begun = store.begin_part(storable, fill.key().clone(), fill.stamp(), kept.length, kept.interval);
         let Ok((generation, writer)) = begun else { return self.no_part(fill, NotStored::NoRoom) };
         let part = Part { body: response.body, skip_bytes: kept.skip_bytes, end: kept.interval.end };
         let made = (generation, writer, response.origin.name_shared());
-        self.go_on_in_part(fill, made, &response.headers, part, give)
+        self.go_on_in_part(fill, made, &response.headers, part, to_lead)
     }
 
     /// Goes on with what has just begun as a part.
@@ -246,18 +253,18 @@ impl FillRequest {
         (generation, writer, maker): (Arc<Generation>, Writer, &Arc<str>),
         headers: &HeaderMap,
         part: Part,
-        give: Give,
+        to_lead: LeadSender,
     ) -> bool {
         generation.set_origin(maker);
-        self.means.inflight.memory.accept(fill.key().digest, clock::mono());
+        self.resources.inflight.recent.accept(fill.key().digest, clock::mono());
         if let Some(fields) = self.for_lead(headers, &generation.head().stored.headers) {
-            let _ = give.send(Handed::Fields(fields));
+            let _ = to_lead.send(ForLead::Fields(fields));
         }
         let request = gap::task::GapRequest {
-            means: self.means.clone(),
-            refetch: self.refetch.in_nobodys_name(),
+            resources: self.resources.clone(),
+            refetch: self.refetch.anonymous(),
             settings: self.settings.clone(),
-            over: ReadOver::Little,
+            by: FetchBy::Range,
         };
         let (asked, is_whole) = (fill.begun(), self.cold.is_none());
         request.start_with(Begun { writer, part, asked, is_whole });
@@ -275,7 +282,7 @@ impl FillRequest {
         length: Option<u64>,
     ) -> Result<(Arc<Generation>, Writer), NotAdmitted> {
         let storable = self.beside_others(storable, fill.key());
-        let (store, key, stamp) = (&self.means.store, fill.key().clone(), fill.stamp());
+        let (store, key, stamp) = (&self.resources.store, fill.key().clone(), fill.stamp());
         match length.filter(|_| self.is_partable(fill, response)) {
             Some(length) => store.begin_partable(storable, key, stamp, length),
             None => store.begin(storable, key, stamp, length),
@@ -291,7 +298,7 @@ impl FillRequest {
             && self.validating.is_none()
             && strong(&response.headers).is_some()
             && response.headers.get(ACCEPT_RANGES).is_some_and(is_of_bytes)
-            && self.means.inflight.memory.manner(digest, clock::mono()).is_none()
+            && self.resources.inflight.recent.range_fetch(digest, clock::mono()).is_none()
     }
 
     /// Whether the whole that a part is of may be stored; `headers` are without what a part says of itself.
@@ -313,7 +320,7 @@ impl FillRequest {
     /// A response of a key that has variants by coding: an origin that forgets Vary forgets it in what it
     /// does not code, too.
     fn beside_others(&self, storable: Storable, key: &CacheKey) -> Storable {
-        let others = self.means.store.variants(key.digest, &key.full);
+        let others = self.resources.store.variants(key.digest, &key.full);
         match others.iter().any(|held| held.head().stored.variant.varies_on_codings()) {
             true => storable.beside_codings(&self.client_headers),
             false => storable,
@@ -321,19 +328,19 @@ impl FillRequest {
     }
 
     fn is_too_large(&self, length: Length) -> bool {
-        matches!(length, Length::Known(length) if length > self.means.store.object_bytes_max())
+        matches!(length, Length::Known(length) if length > self.resources.store.object_bytes_max())
     }
 
     /// The lead keeps its stream; joiners are told to pass.
-    fn decline(&self, fill: &Fill, reason: NotStored, response: OriginResponse, give: Give) -> bool {
+    fn decline(&self, fill: &Fill, reason: NotStored, response: OriginResponse, to_lead: LeadSender) -> bool {
         if self.shared == Sharing::Shared && reason.is_of_response() && !response.status.is_server_error() {
-            let memory = &self.means.inflight.memory;
-            memory.decline(fill.key().digest, clock::mono(), reason, response.status);
+            let recent = &self.resources.inflight.recent;
+            recent.decline(fill.key().digest, clock::mono(), reason, response.status);
         }
         self.supersede(reason, response.status);
         let status = response.status;
         // A lead that has gone drops the response, and with it the connection.
-        let _ = give.send(Handed::Response(Box::new(response)));
+        let _ = to_lead.send(ForLead::Response(Box::new(response)));
         self.end(fill, FillHead::Declined(reason, status), Event::Declined(reason));
         true
     }
@@ -345,7 +352,7 @@ impl FillRequest {
             || matches!(status, StatusCode::NOT_FOUND | StatusCode::GONE);
         let Some(old) = &self.validating else { return };
         if replaces && (reason.is_of_response() || reason == NotStored::NoRoom) {
-            self.means.store.retire(old);
+            self.resources.store.retire(old);
         }
     }
 
@@ -395,13 +402,13 @@ impl FillRequest {
         fill: &Fill,
         (requested, received): (Now, Now),
         mut response: OriginResponse,
-        give: Give,
+        to_lead: LeadSender,
     ) -> bool {
         // Reading to the end makes the connection usable again.
         let _ = response.body.next().await;
         let Some(generation) = &self.validating else {
             // Nothing was asked about: the lead asks again on its own.
-            return self.decline(fill, NotStored::UnaskedNotModified, response, give);
+            return self.decline(fill, NotStored::UnaskedNotModified, response, to_lead);
         };
         let (fresh, is_for_all) = {
             let stored = &generation.head().stored;
@@ -415,11 +422,11 @@ impl FillRequest {
             Some(Retirement::Replaced | Retirement::Outgrown | Retirement::Abandoned)
         );
         if !is_gone && is_for_all {
-            self.means.store.freshen(generation, fresh, fill.stamp());
-            let events = self.means.events();
+            self.resources.store.freshen(generation, fresh, fill.stamp());
+            let events = self.resources.events();
             watch::tell(events, EventKind::Revalidated, generation, "304");
         }
-        self.means.inflight.memory.accept(fill.key().digest, clock::mono());
+        self.resources.inflight.recent.accept(fill.key().digest, clock::mono());
         self.end(fill, FillHead::Unchanged(generation.clone()), Event::Unchanged);
         true
     }

@@ -5,23 +5,23 @@
 
 #![forbid(unsafe_code)]
 
-mod bringing;
 pub mod cold;
 pub mod complete;
 pub mod gap;
 pub mod inflight;
 pub mod judge;
 pub mod machine;
-pub mod means;
-pub mod memory;
-pub mod pace;
 pub mod reader;
+pub mod recent;
 pub mod refetch;
+pub mod resources;
 pub mod settings;
+pub mod speed;
 pub mod tally;
 pub mod task;
 pub mod transfer;
 pub mod upstreams;
+mod url_fetches;
 pub mod waiters;
 pub mod watch;
 pub mod witness;
@@ -37,9 +37,9 @@ use weir_policy::{CacheKey, Failure, Interval, NotStored, Variant};
 use weir_store::{Generation, Lag, Retirement, Stamp, Writer};
 use weir_upstream::OriginError;
 
-use self::bringing::Bringing;
 use self::machine::{Actions, Event, Machine, State};
 use self::transfer::Transfer;
+use self::url_fetches::UrlFetch;
 use self::waiters::Bells;
 use self::witness::Witness;
 
@@ -144,7 +144,7 @@ pub struct Fill {
     /// The ledger's number when the fill was planned; it asks after that.
     stamp: Stamp,
     /// What unsafe requests see of it, until it is held or never will be.
-    bringing: Mutex<Option<Bringing>>,
+    url_fetch: Mutex<Option<UrlFetch>>,
     /// When it was planned.
     begun: Instant,
     /// Whose request it is.
@@ -164,14 +164,14 @@ impl Fill {
     /// A fill that is about to ask.
     pub fn new(
         key: CacheKey,
-        bringing: Bringing,
+        url_fetch: UrlFetch,
         bells: Arc<Bells>,
         (client, begun): (Witness, Instant),
     ) -> Arc<Fill> {
         Arc::new(Fill {
             key,
-            stamp: bringing.stamp(),
-            bringing: Mutex::new(Some(bringing)),
+            stamp: url_fetch.stamp(),
+            url_fetch: Mutex::new(Some(url_fetch)),
             begun,
             client,
             head: OnceLock::new(),
@@ -185,7 +185,7 @@ impl Fill {
     /// Whether it comes to an offset about as soon as a request of one's own would.
     pub fn comes_soon(&self, offset: u64, now: Instant) -> bool {
         let State::Filling { written, .. } = self.machine().state() else { return true };
-        self.is_to_come(offset) && self.transfer.brings_soon(offset.saturating_sub(written), now)
+        self.is_to_come(offset) && self.transfer.comes_soon(offset.saturating_sub(written), now)
     }
 
     /// Whether it has come to an offset, or will.
@@ -225,8 +225,8 @@ impl Fill {
     }
 
     /// What it brings is held by now, or will not be.
-    fn brought(&self) {
-        drop(self.bringing.lock().take());
+    fn end_url_fetch(&self) {
+        drop(self.url_fetch.lock().take());
     }
 
     /// Until when those who join it wait for its head.

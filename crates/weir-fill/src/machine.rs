@@ -21,7 +21,7 @@ pub enum Storing {
     /// Into a generation that will be published.
     Whole,
     /// Into a window and onto the volume, which readers that fall behind go on from.
-    Below,
+    OnDisk,
     /// Only into the window: the object outgrew what may be stored.
     Window,
 }
@@ -48,7 +48,7 @@ pub enum End {
     /// It was never begun: who waits plans anew.
     Withdrawn,
     /// All that the origin had to send of a gap has come.
-    Brought,
+    Fetched,
     /// The origin has another version by now.
     Changed,
     /// The origin does not send parts: a gap of this one is not to be had.
@@ -99,7 +99,7 @@ pub enum Event {
     /// Its lead gave it up before it was begun.
     Withdrawn,
     /// Memory keeps only a window from here on, and the volume the whole.
-    Sunk,
+    OnDiskOnly,
     /// The store keeps only a window from here on.
     Outgrown,
     /// A reader joined.
@@ -107,7 +107,7 @@ pub enum Event {
     /// A reader left.
     Left,
     /// Nobody has come back for some time to a fill that nobody waits for.
-    Forsaken,
+    IdleTimeout,
     /// A reader has read up to this offset.
     Advanced(u64),
     /// The transfer of a gap is over.
@@ -227,8 +227,10 @@ impl Machine {
             (State::Asking, Event::Unchanged) => self.ended(End::Unchanged, Actions::WAKE),
             (State::Asking, Event::Withdrawn) => self.ended(End::Withdrawn, Actions::WAKE),
             (State::Asking, Event::Shared) => self.ended(End::Shared, Actions::WAKE),
-            (State::Asking, Event::Forsaken) if self.readers == 0 => self.ended(End::Deserted, Actions::NONE),
-            (State::Asking, Event::Forsaken) => (self, Actions::NONE),
+            (State::Asking, Event::IdleTimeout) if self.readers == 0 => {
+                self.ended(End::Deserted, Actions::NONE)
+            }
+            (State::Asking, Event::IdleTimeout) => (self, Actions::NONE),
             (_, Event::Over(end)) => self.ended(end, Actions::WAKE),
             (State::Asking, Event::HandedToGaps) => self.ended(End::HandedToGaps, Actions::WAKE),
             (State::Filling { .. }, Event::Stopped) => {
@@ -248,12 +250,12 @@ impl Machine {
                 }
                 let seal = match storing {
                     Storing::Whole => Actions::SEAL,
-                    Storing::Below | Storing::Window => Actions::NONE,
+                    Storing::OnDisk | Storing::Window => Actions::NONE,
                 };
                 self.ended(End::Whole, Actions::WAKE.and(seal))
             }
-            (State::Filling { written, length, .. }, Event::Sunk | Event::Outgrown) => {
-                let storing = if event == Event::Sunk { Storing::Below } else { Storing::Window };
+            (State::Filling { written, length, .. }, Event::OnDiskOnly | Event::Outgrown) => {
+                let storing = if event == Event::OnDiskOnly { Storing::OnDisk } else { Storing::Window };
                 let state = State::Filling { written, length, storing };
                 Machine { state, ..self }.unless_deserted(Actions::WAKE)
             }
@@ -281,11 +283,11 @@ impl Machine {
         }
         let worth = match (storing, length) {
             (Storing::Window, _) => false,
-            (Storing::Whole | Storing::Below, Some(length)) => {
+            (Storing::Whole | Storing::OnDisk, Some(length)) => {
                 let rest = length.saturating_sub(written);
                 rest <= REST_BYTES_MAX || rest.saturating_mul(5) <= length
             }
-            (Storing::Whole | Storing::Below, None) => written <= REST_BYTES_MAX,
+            (Storing::Whole | Storing::OnDisk, None) => written <= REST_BYTES_MAX,
         };
         if worth {
             return (self, actions);

@@ -14,10 +14,10 @@ use weir_policy::Interval;
 use weir_store::{BLOCK_BYTES, Generation, Piece, Place, Read, Store, Writing};
 use weir_upstream::OriginBody;
 
-use self::choose::{Act, Asking, Beyond, GapSeen, Here, Memory, Nearby, Sits, Volume, Why, choose};
+use self::choose::{Act, Asking, Beyond, FillSeen, GapSeen, Here, InMemory, Nearby, OnVolume, Why, choose};
 use self::refill::Refill;
 use super::machine::State;
-use super::refetch::{Refetch, Rest};
+use super::refetch::{Refetch, Remainder};
 use super::{Fill, ReaderGuard, is_windowed};
 use weir_clock as clock;
 
@@ -196,8 +196,8 @@ impl Reader {
             let piece = match choose(self.here(), || self.beyond()) {
                 // It has come between two looks.
                 Act::Take => None,
-                Act::ReadBelow => self.read_below(bytes_max).await,
-                Act::LookBelow => self.look_below().await,
+                Act::ReadVolume => self.read_volume(bytes_max).await,
+                Act::LookOnVolume => self.look_on_volume().await,
                 Act::WaitFill => self.wait_fill(bytes_max).await,
                 Act::WaitGap => self.wait_gap(bytes_max).await,
                 Act::WaitWriting => self.wait_writing().await,
@@ -230,38 +230,38 @@ impl Reader {
         // more comes.
         let had_ended = self.filled.as_deref().is_some_and(Filled::has_ended);
         let memory = match self.read_from().read(self.rest.start, 1) {
-            Read::Piece(_) => Memory::Held,
-            Read::End => Memory::End,
+            Read::Piece(_) => InMemory::Held,
+            Read::End => InMemory::End,
             // What others bring is not waited for at a fill that has ended.
-            Read::NotYet if !had_ended => Memory::Coming,
-            Read::NotYet | Read::Gone => Memory::Gone,
+            Read::NotYet if !had_ended => InMemory::Coming,
+            Read::NotYet | Read::Gone => InMemory::Gone,
         };
-        Here { memory, volume: self.volume(memory), sits: self.sits() }
+        Here { memory, volume: self.volume(memory), fill: self.fill() }
     }
 
-    fn sits(&self) -> Sits {
-        let Some(filled) = &self.filled else { return Sits::Nowhere };
+    fn fill(&self) -> FillSeen {
+        let Some(filled) = &self.filled else { return FillSeen::None };
         match filled.state() {
-            _ if is_windowed(&filled.generation) => Sits::AtWindow,
-            Some(State::Ended(end)) => Sits::Ended(end),
-            Some(State::Asking | State::Filling { .. }) => Sits::Running,
-            None => Sits::AtWindow,
+            _ if is_windowed(&filled.generation) => FillSeen::Windowed,
+            Some(State::Ended(end)) => FillSeen::Ended(end),
+            Some(State::Asking | State::Filling { .. }) => FillSeen::Running,
+            None => FillSeen::Windowed,
         }
     }
 
-    fn volume(&self, memory: Memory) -> Volume {
+    fn volume(&self, memory: InMemory) -> OnVolume {
         let generation = self.read_from();
         // What has been brought leaves memory once it is on the volume.
         let is_held = || generation.is_below() && generation.gap(self.first()).is_none();
         let is_worth_a_read = || match (&self.filled, memory) {
-            (Some(_), Memory::Gone) if is_windowed(generation) => generation.is_stored_below(),
-            (None, Memory::Gone) => generation.is_below(),
+            (Some(_), InMemory::Gone) if is_windowed(generation) => generation.is_stored_below(),
+            (None, InMemory::Gone) => generation.is_below(),
             _ => is_held(),
         };
         match self.tried {
-            Tried::Nothing if is_worth_a_read() => Volume::Readable,
-            Tried::Nothing | Tried::Read(_) if generation.is_below() => Volume::Unlooked,
-            Tried::Nothing | Tried::Read(_) | Tried::Looked => Volume::Nothing,
+            Tried::Nothing if is_worth_a_read() => OnVolume::Readable,
+            Tried::Nothing | Tried::Read(_) if generation.is_below() => OnVolume::Unlooked,
+            Tried::Nothing | Tried::Read(_) | Tried::Looked => OnVolume::Nothing,
         }
     }
 
@@ -308,7 +308,7 @@ impl Reader {
         piece
     }
 
-    async fn read_below(&mut self, bytes_max: usize) -> Option<Piece> {
+    async fn read_volume(&mut self, bytes_max: usize) -> Option<Piece> {
         let (start, place) = (self.rest.start, &mut self.place);
         let (piece, writing) = match self.filled.as_deref() {
             Some(Filled { generation, store, .. }) if is_windowed(generation) => {
@@ -328,7 +328,7 @@ impl Reader {
         piece
     }
 
-    async fn look_below(&mut self) -> Option<Piece> {
+    async fn look_on_volume(&mut self) -> Option<Piece> {
         self.generation.look_below().await;
         self.tried = Tried::Looked;
         if self.generation.gap(self.first()).is_none() {
@@ -379,7 +379,7 @@ impl Reader {
         let refill = self.refill.as_deref_mut()?;
         refill.waited();
         // Taken first: what is written after the look wakes it.
-        let writing = refill.request.means.store.writing(&self.generation)?;
+        let writing = refill.request.resources.store.writing(&self.generation)?;
         self.generation.look_below().await;
         self.generation.gap(self.first()).is_some().then_some(writing)
     }
@@ -387,7 +387,7 @@ impl Reader {
     fn join_fill(&mut self) -> Option<Piece> {
         let refill = self.refill.as_deref_mut()?;
         if let Some((guard, generation)) = refill.join_fill() {
-            let (refetch, store) = (refill.refetch.clone(), refill.request.means.store.clone());
+            let (refetch, store) = (refill.refetch.clone(), refill.request.resources.store.clone());
             self.filled = Some(Box::new(Filled::new(guard, generation, refetch, store)));
         }
         self.tried = Tried::Nothing;
@@ -411,7 +411,7 @@ impl Reader {
         let filled = self.filled.as_deref_mut().ok_or(behind)?;
         filled.guard = None;
         let rest = filled.refetch.rest(&filled.generation, self.rest.start).await;
-        let Rest { body, length } = rest.ok_or(behind)?;
+        let Remainder { body, length } = rest.ok_or(behind)?;
         self.rest.end = self.rest.end.min(length);
         self.own = Some(Box::new(body));
         Ok(None)

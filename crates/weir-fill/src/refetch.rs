@@ -37,7 +37,7 @@ pub struct Refetch {
 }
 
 /// The rest of a body.
-pub struct Rest {
+pub struct Remainder {
     /// Its body, to be read to the end.
     pub body: OriginBody,
     /// The length of the whole.
@@ -56,7 +56,7 @@ impl Refetch {
     ///
     /// # Cancel safety
     /// Dropped, it closes its connection.
-    pub async fn rest(&self, generation: &Generation, start: u64) -> Option<Rest> {
+    pub async fn rest(&self, generation: &Generation, start: u64) -> Option<Remainder> {
         let etag = strong(&generation.head().stored.headers)?.clone();
         let mut headers = self.headers.clone();
         headers.insert(IF_RANGE, etag.clone());
@@ -68,18 +68,18 @@ impl Refetch {
             && may_be_of(&answer.headers, &generation.head().stored.headers);
         let length = to_the_end(only(&answer.headers, &CONTENT_RANGE)?, start)?;
         let is_as_long = generation.length().is_none_or(|known| known == length);
-        (is_same && is_as_long).then_some(Rest { body: answer.body, length })
+        (is_same && is_as_long).then_some(Remainder { body: answer.body, length })
     }
 }
 
 /// How a part is asked for, and how much is read over of an origin that sends the whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadOver {
+pub enum FetchBy {
     /// By its range; no more than is worth it.
-    Little,
+    Range,
     /// By the whole, of an origin whose parts are of no use: all that comes before, and all that comes behind
     /// is kept. For readers whose head has gone out already.
-    All,
+    Whole,
 }
 
 /// A part of a body.
@@ -94,7 +94,7 @@ pub struct Part {
 
 /// Why a part is not to be had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoPart {
+pub enum PartError {
     /// The origin has another version by now: it has shown its entity tag.
     Changed,
     /// The origin answers as if it had another version by now, or none. This may be for the request that was
@@ -109,16 +109,16 @@ pub enum NoPart {
     Failed(&'static str),
 }
 
-impl NoPart {
+impl PartError {
     /// Whether a request without the fields that a client has chosen may be answered otherwise.
     pub fn may_be_of_request(self) -> bool {
-        matches!(self, NoPart::Unlike | NoPart::Unable | NoPart::Refused)
+        matches!(self, PartError::Unlike | PartError::Unable | PartError::Refused)
     }
 }
 
 impl Refetch {
     /// The same for no client: with nobody's credentials, for what others will read.
-    pub fn in_nobodys_name(self: &Arc<Self>) -> Arc<Refetch> {
+    pub fn anonymous(self: &Arc<Self>) -> Arc<Refetch> {
         let mut refetch = Arc::clone(self);
         if refetch.headers.contains_key(AUTHORIZATION) {
             Arc::make_mut(&mut refetch).headers.remove(AUTHORIZATION);
@@ -128,7 +128,7 @@ impl Refetch {
 
     /// The same without any field that a client has chosen, as far as what is stored does not depend on it.
     pub fn without_client(&self, generation: &Generation, settings: &dyn Settings) -> Refetch {
-        let headers = settings.for_nobody(&self.headers, generation);
+        let headers = settings.anonymous_fields(&self.headers, generation);
         Refetch { headers, ..self.clone() }
     }
 
@@ -143,26 +143,26 @@ impl Refetch {
         &self,
         generation: &Generation,
         want: Interval,
-        over: ReadOver,
-    ) -> Result<Part, NoPart> {
+        by: FetchBy,
+    ) -> Result<Part, PartError> {
         let head = generation.head();
-        let etag = strong(&head.stored.headers).ok_or(NoPart::Failed("no-validator"))?.clone();
+        let etag = strong(&head.stored.headers).ok_or(PartError::Failed("no-validator"))?.clone();
         drop(head);
-        let length = generation.length().ok_or(NoPart::Failed("no-length"))?;
+        let length = generation.length().ok_or(PartError::Failed("no-length"))?;
         let range = format!("bytes={}-{}", want.start, want.end - 1);
         let mut headers = self.headers.clone();
-        if over == ReadOver::Little {
+        if by == FetchBy::Range {
             headers.insert(IF_RANGE, etag.clone());
-            headers.insert(RANGE, HeaderValue::try_from(range).map_err(|_| NoPart::Failed("no-range"))?);
+            headers.insert(RANGE, HeaderValue::try_from(range).map_err(|_| PartError::Failed("no-range"))?);
         }
         let mut request = self.request(headers);
         // Origins that disagree on what they have would take turns otherwise.
         request.prefer = generation.origin().cloned();
         let sent = self.upstream.send(request, None).await;
-        let answer = sent.map_err(|error| NoPart::Failed(error.word()))?;
+        let answer = sent.map_err(|error| PartError::Failed(error.word()))?;
         generation.set_origin(answer.origin.name_shared());
         let head = generation.head();
-        part_in(answer, &head.stored.headers, want, (length, over))
+        part_in(answer, &head.stored.headers, want, (length, by))
     }
 }
 
@@ -171,43 +171,43 @@ fn part_in(
     answer: OriginResponse,
     stored: &HeaderMap,
     want: Interval,
-    (length, over): (u64, ReadOver),
-) -> Result<Part, NoPart> {
+    (length, by): (u64, FetchBy),
+) -> Result<Part, PartError> {
     let said = &answer.headers;
     let has_tag = strong(said).is_some() && strong(said) == strong(stored) && may_be_of(said, stored);
     let is_other = strong(said).is_some() && strong(said) != strong(stored);
-    let other = if is_other { NoPart::Changed } else { NoPart::Unlike };
+    let other = if is_other { PartError::Changed } else { PartError::Unlike };
     // The whole says of itself what a part need not say.
     let is_as_whole =
         is_coded_alike(said, stored) && !matches!(answer.length, Length::Known(whole) if whole != length);
     match answer.status {
         StatusCode::PARTIAL_CONTENT => {
             let range = only(said, &CONTENT_RANGE).and_then(part_of);
-            let (start, end, whole) = range.ok_or(NoPart::Unable)?;
+            let (start, end, whole) = range.ok_or(PartError::Unable)?;
             if !has_tag || whole != length {
                 return Err(other);
             }
             // More than was asked for is as good, where reading over it costs less than it brings.
-            let skip_bytes = want.start.checked_sub(start).ok_or(NoPart::Unable)?;
+            let skip_bytes = want.start.checked_sub(start).ok_or(PartError::Unable)?;
             let is_framed = !matches!(answer.length, Length::Known(bytes) if bytes != end - start);
             let is_it = is_framed && end > want.start && skip_bytes <= skip_bytes_max(want);
             let end = end.min(want.end);
-            is_it.then_some(Part { body: answer.body, skip_bytes, end }).ok_or(NoPart::Unable)
+            is_it.then_some(Part { body: answer.body, skip_bytes, end }).ok_or(PartError::Unable)
         }
         StatusCode::OK if !has_tag || !is_as_whole => Err(other),
-        StatusCode::OK if over == ReadOver::All => {
+        StatusCode::OK if by == FetchBy::Whole => {
             Ok(Part { body: answer.body, skip_bytes: want.start, end: length })
         }
         StatusCode::OK if want.start <= skip_bytes_max(want) => {
             Ok(Part { body: answer.body, skip_bytes: want.start, end: want.end })
         }
-        StatusCode::OK => Err(NoPart::Unable),
+        StatusCode::OK => Err(PartError::Unable),
         StatusCode::NOT_FOUND
         | StatusCode::GONE
         | StatusCode::PRECONDITION_FAILED
-        | StatusCode::RANGE_NOT_SATISFIABLE => Err(NoPart::Unlike),
-        status if status.is_server_error() => Err(NoPart::Failed("origin-status")),
-        _ => Err(NoPart::Refused),
+        | StatusCode::RANGE_NOT_SATISFIABLE => Err(PartError::Unlike),
+        status if status.is_server_error() => Err(PartError::Failed("origin-status")),
+        _ => Err(PartError::Refused),
     }
 }
 

@@ -13,5 +13,5 @@ pub trait Settings: Send + Sync {
     fn range(&self) -> &RangeRules;
     /// The fields of a fill's request again, in nobody's name: what no client has chosen, as far as the
     /// stored response does not depend on it.
-    fn for_nobody(&self, fields: &HeaderMap, generation: &Generation) -> HeaderMap;
+    fn anonymous_fields(&self, fields: &HeaderMap, generation: &Generation) -> HeaderMap;
 }

@@ -16,10 +16,10 @@ use weir_upstream::{Blame, InterimSender, OriginBody, OriginError, OriginRequest
 
 use super::cold::Cold;
 use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
-use super::means::Means;
-use super::refetch::{Refetch, Rest, strong};
+use super::refetch::{Refetch, Remainder, strong};
+use super::resources::Resources;
 use super::settings::Settings;
-use super::upstreams::Place;
+use super::upstreams::FillPermit;
 use super::witness::Witness;
 use super::{Concern, Fill, FillHead, NO_ANSWER, OriginFailure, ReaderGuard, SharedResponse, is_windowed};
 use crate::watch;
@@ -28,7 +28,7 @@ use weir_clock as clock;
 /// How long a transfer pauses where the volume alone can keep its body and is behind.
 const VOLUME_PAUSE: Duration = Duration::from_millis(1);
 /// How long an answer is awaited that nobody waits for any more: who reloads a page comes back to it.
-const FORSAKEN_TIME_MAX: Duration = Duration::from_secs(2);
+const IDLE_TIME_MAX: Duration = Duration::from_secs(2);
 /// How long a fill waits for readers to free memory before it tries again.
 const MEMORY_WAIT: Duration = Duration::from_millis(5);
 /// How long it waits in all for one piece; then it is given up, and its readers go on by themselves where
@@ -39,7 +39,7 @@ const MEMORY_WAIT_MAX: Duration = Duration::from_secs(30);
 /// to that client alone.
 pub struct FillRequest {
     /// What every fill of the core uses.
-    pub means: Arc<Means>,
+    pub resources: Arc<Resources>,
     /// What the route says of fills.
     pub settings: Arc<dyn Settings>,
     /// How the origin is asked.
@@ -63,7 +63,7 @@ pub struct FillRequest {
     /// The guard of a fill that nobody waits for, for as long as it is stored.
     pub parked: ParkedGuard,
     /// Its place among the fills at its upstream.
-    pub _place: Place,
+    pub _permit: FillPermit,
 }
 
 /// A guard at a fill that nobody waits for any more: who leaves one that is to go on puts the own one there.
@@ -98,7 +98,7 @@ impl Sharing {
 }
 
 /// What the lead gets beside the fill itself.
-pub enum Handed {
+pub enum ForLead {
     /// The response, where it is not filled.
     Response(Box<OriginResponse>),
     /// A part that is kept by itself, as it came.
@@ -108,28 +108,28 @@ pub enum Handed {
 }
 
 /// The task's side of what the lead gets.
-pub(super) type Give = oneshot::Sender<Handed>;
+pub(super) type LeadSender = oneshot::Sender<ForLead>;
 
 /// Starts a fill on this core; `interim` gets the origin's 1xx heads.
 pub fn start(
     request: FillRequest,
     fill: Arc<Fill>,
     interim: Option<InterimSender>,
-) -> oneshot::Receiver<Handed> {
-    let (give, handed) = oneshot::channel();
-    tokio::spawn(Box::pin(run(request, fill, interim, give)));
-    handed
+) -> oneshot::Receiver<ForLead> {
+    let (to_lead, for_lead) = oneshot::channel();
+    tokio::spawn(Box::pin(run(request, fill, interim, to_lead)));
+    for_lead
 }
 
 /// Starts a fill that nobody waits for; it keeps its own guard to the end. It asks for no client, so it
 /// shows nobody's credentials.
 pub fn start_in_background(mut request: FillRequest, guard: ReaderGuard) {
     request.client_headers.remove(AUTHORIZATION);
-    request.refetch = request.refetch.in_nobodys_name();
-    let (give, _) = oneshot::channel();
+    request.refetch = request.refetch.anonymous();
+    let (to_lead, _) = oneshot::channel();
     let fill = guard.fill().clone();
     request.parked = Arc::new(Mutex::new(Some(guard)));
-    tokio::spawn(Box::pin(run(request, fill, None, give)));
+    tokio::spawn(Box::pin(run(request, fill, None, to_lead)));
 }
 
 /// Starts a fill on this core whose response is there already.
@@ -141,7 +141,7 @@ pub fn start_with(
 ) {
     tokio::spawn(Box::pin(async move {
         let closing = Closing::of(&request, &fill);
-        request.means.counters().fill_begun();
+        request.resources.counters().fill_begun();
         let whole = request.fill(&fill, generation, writer, length, body).await;
         request.count_end(whole);
         drop(closing);
@@ -150,13 +150,13 @@ pub fn start_with(
 
 /// Ends what the task leaves unfinished, by a panic or by the runtime going down: readers get an error.
 struct Closing {
-    means: Arc<Means>,
+    resources: Arc<Resources>,
     fill: Arc<Fill>,
 }
 
 impl Closing {
     fn of(request: &FillRequest, fill: &Arc<Fill>) -> Closing {
-        Closing { means: request.means.clone(), fill: fill.clone() }
+        Closing { resources: request.resources.clone(), fill: fill.clone() }
     }
 }
 
@@ -177,21 +177,21 @@ impl Drop for Closing {
             self.fill.apply(Event::Failed);
         }
         if std::thread::panicking() {
-            self.means.counters().panicked();
+            self.resources.counters().panicked();
         }
-        self.means.inflight.done(&self.fill);
-        self.fill.wake(self.means.core);
+        self.resources.inflight.done(&self.fill);
+        self.fill.wake(self.resources.core);
     }
 }
 
-async fn run(request: FillRequest, fill: Arc<Fill>, interim: Option<InterimSender>, give: Give) {
+async fn run(request: FillRequest, fill: Arc<Fill>, interim: Option<InterimSender>, to_lead: LeadSender) {
     let closing = Closing::of(&request, &fill);
-    let counters = request.means.counters();
+    let counters = request.resources.counters();
     counters.fill_begun();
     counters.origin_asked();
     let requested = clock::now();
     let whole = match request.ask(&fill, interim).await {
-        Some(Ok(response)) => request.head(&fill, requested, response, give).await,
+        Some(Ok(response)) => request.head(&fill, requested, response, to_lead).await,
         Some(Err(error)) => {
             request.fail(&fill, &error);
             false
@@ -204,7 +204,7 @@ async fn run(request: FillRequest, fill: Arc<Fill>, interim: Option<InterimSende
 
 impl FillRequest {
     fn count_end(&self, whole: bool) {
-        let counters = self.means.counters();
+        let counters = self.resources.counters();
         match whole {
             true => counters.fill_ended(),
             false => counters.fill_failed(),
@@ -223,7 +223,7 @@ impl FillRequest {
             tokio::select! {
                 biased;
                 answer = &mut answer => return Some(answer),
-                () = forsaken(&fill.transfer.turn) => drop(fill.apply(Event::Forsaken)),
+                () = idle_timeout(&fill.transfer.turn) => drop(fill.apply(Event::IdleTimeout)),
             }
             if let State::Ended(_) = fill.machine().state() {
                 let _ = fill.head.set(FillHead::Withdrawn);
@@ -261,7 +261,7 @@ impl FillRequest {
     pub(super) fn end(&self, fill: &Fill, head: FillHead, event: Event) {
         let _ = fill.head.set(head);
         fill.apply(event);
-        fill.wake(self.means.core);
+        fill.wake(self.resources.core);
     }
 
     /// Moves the body into the generation; true when it arrived whole.
@@ -275,8 +275,8 @@ impl FillRequest {
     ) -> bool {
         let _ = fill.head.set(FillHead::New(generation.clone()));
         fill.apply(Event::Storable(length));
-        fill.transfer.pace.head(clock::mono());
-        fill.wake(self.means.core);
+        fill.transfer.speed.head(clock::mono());
+        fill.wake(self.resources.core);
         let mut whole = length;
         // What broke off says nothing against what has come; what was not well-formed does.
         let mut is_sound = true;
@@ -294,11 +294,11 @@ impl FillRequest {
             match piece {
                 Ok(Some(bytes)) => {
                     let count = bytes.len() as u64;
-                    self.means.counters().origin_bytes(count);
+                    self.resources.counters().origin_bytes(count);
                     self.push(fill, &generation, &mut writer, bytes).await;
                     fill.apply(Event::Bytes(count));
                     is_sound = fill.machine().state() != State::Ended(End::Failed);
-                    fill.wake(self.means.core);
+                    fill.wake(self.resources.core);
                 }
                 // A rest that says how long the whole is must reach there.
                 Ok(None) if whole.is_some_and(|whole| whole != writer.position()) => {
@@ -309,7 +309,7 @@ impl FillRequest {
                 Ok(None) => return self.whole(fill, writer),
                 Err(error) => {
                     fill.transfer.fail_with(error.word());
-                    self.means.counters().error(error.word());
+                    self.resources.counters().error(error.word());
                     is_sound = broke_off(&error);
                     match self.take_over(fill, &generation, writer.position(), &error).await {
                         Some(rest) if whole.is_none_or(|whole| whole == rest.length) => {
@@ -331,12 +331,12 @@ impl FillRequest {
         generation: &Generation,
         start: u64,
         error: &OriginError,
-    ) -> Option<Rest> {
+    ) -> Option<Remainder> {
         let is_known = strong(&generation.head().stored.headers).is_some();
         if !is_known || !broke_off(error) || !fill.apply(Event::BrokeOff).has(Actions::TAKE_OVER) {
             return None;
         }
-        self.means.counters().origin_asked();
+        self.resources.counters().origin_asked();
         let mut rest = std::pin::pin!(self.refetch.rest(generation, start));
         loop {
             tokio::select! {
@@ -356,10 +356,10 @@ impl FillRequest {
         let generation = writer.generation().clone();
         let is_whole = fill.seal(writer);
         if is_whole {
-            watch::tell_stored(self.means.events(), &generation);
+            watch::tell_stored(self.resources.events(), &generation);
         }
-        self.means.inflight.done(fill);
-        fill.wake(self.means.core);
+        self.resources.inflight.done(fill);
+        fill.wake(self.resources.core);
         is_whole
     }
 
@@ -387,8 +387,8 @@ impl FillRequest {
                 false
             }
         };
-        self.means.inflight.done(fill);
-        fill.wake(self.means.core);
+        self.resources.inflight.done(fill);
+        fill.wake(self.resources.core);
         whole
     }
 
@@ -415,12 +415,12 @@ impl FillRequest {
             bytes = full.rest;
             if clock::mono() >= longest {
                 fill.transfer.fail_with("memory");
-                self.means.counters().error("memory");
+                self.resources.counters().error("memory");
                 fill.apply(Event::Failed);
                 return;
             }
             self.outgrown(fill, generation, writer);
-            fill.wake(self.means.core);
+            fill.wake(self.resources.core);
             tokio::select! {
                 () = fill.transfer.turn.notified() => {}
                 () = tokio::time::sleep(MEMORY_WAIT) => {}
@@ -448,7 +448,7 @@ impl FillRequest {
             // Nobody reads what a background refresh keeps only a window of.
             drop(self.parked.lock().take());
         } else if storing == Storing::Whole {
-            fill.apply(Event::Sunk);
+            fill.apply(Event::OnDiskOnly);
         }
     }
 }
@@ -457,9 +457,9 @@ impl FillRequest {
 ///
 /// # Cancel safety
 /// Not safe: that the last has left is told once.
-pub(super) async fn forsaken(turn: &Notify) {
+pub(super) async fn idle_timeout(turn: &Notify) {
     turn.notified().await;
-    tokio::time::sleep(FORSAKEN_TIME_MAX).await;
+    tokio::time::sleep(IDLE_TIME_MAX).await;
 }
 
 /// Whether a body broke off that was well until then: what was not well-formed is not what it says it is, and

@@ -11,7 +11,7 @@ use tokio::sync::Notify;
 use weir_policy::Interval;
 
 use super::machine::{Actions, End, Event, Machine, State};
-use super::pace::Pace;
+use super::speed::Speed;
 use super::waiters::{Bells, Waiters};
 
 /// One running transfer.
@@ -31,7 +31,7 @@ pub struct Transfer {
     bells: Arc<Bells>,
     /// Told when it must stop, when nobody waits for the head any more, or when a reader has moved on.
     pub(super) turn: Notify,
-    pub(super) pace: Pace,
+    pub(super) speed: Speed,
 }
 
 impl Transfer {
@@ -47,7 +47,7 @@ impl Transfer {
             waiters: Waiters::new(&bells),
             bells,
             turn: Notify::new(),
-            pace: Pace::new(asked),
+            speed: Speed::new(asked),
         }
     }
 
@@ -90,8 +90,8 @@ impl Transfer {
     }
 
     /// Whether it brings so many bytes more about as soon as a request of one's own would.
-    pub(super) fn brings_soon(&self, ahead: u64, now: Instant) -> bool {
-        self.pace.comes_soon(self.reached() - self.start, ahead, now)
+    pub(super) fn comes_soon(&self, ahead: u64, now: Instant) -> bool {
+        self.speed.comes_soon(self.reached() - self.start, ahead, now)
     }
 
     /// What comes from `offset` on is fetched already: it need not go farther.

@@ -21,13 +21,13 @@ use super::witness::{Witness, Witnesses};
 /// Fills at one origin at a time; what is beyond passes, or gets what is stale.
 pub const FILLS_PER_ORIGIN_MAX: usize = 128;
 /// For how long an upstream is left alone after its first failure.
-pub const SPELL: Duration = Duration::from_secs(1);
+pub const BACKOFF: Duration = Duration::from_secs(1);
 /// The longest spell, and how long after one an outage is forgotten that nobody asked about.
-pub const SPELL_MAX: Duration = Duration::from_secs(30);
+pub const BACKOFF_MAX: Duration = Duration::from_secs(30);
 
 /// Whether a try is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Trial {
+enum Probe {
     Due,
     Begun,
 }
@@ -35,14 +35,14 @@ enum Trial {
 /// An upstream that gave no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Outage {
-    spell: Duration,
+    backoff: Duration,
     until: Instant,
-    trial: Trial,
+    probe: Probe,
 }
 
 impl Outage {
     fn begin(now: Instant) -> Outage {
-        Outage { spell: SPELL, until: now + SPELL, trial: Trial::Due }
+        Outage { backoff: BACKOFF, until: now + BACKOFF, probe: Probe::Due }
     }
 
     /// One more failure. Those of requests that were under way when the spell began say nothing new.
@@ -50,20 +50,20 @@ impl Outage {
         if self.is_forgotten(now) {
             return Outage::begin(now);
         }
-        if now < self.until && self.trial == Trial::Due {
+        if now < self.until && self.probe == Probe::Due {
             return self;
         }
-        let spell = (self.spell * 2).min(SPELL_MAX);
-        Outage { spell, until: now + spell, trial: Trial::Due }
+        let backoff = (self.backoff * 2).min(BACKOFF_MAX);
+        Outage { backoff, until: now + backoff, probe: Probe::Due }
     }
 
     /// Whether a try may begin, and the outage with it under way.
     fn tried(self, now: Instant) -> Option<Outage> {
-        (now >= self.until).then(|| Outage { until: now + self.spell, trial: Trial::Begun, ..self })
+        (now >= self.until).then(|| Outage { until: now + self.backoff, probe: Probe::Begun, ..self })
     }
 
     fn is_forgotten(&self, now: Instant) -> bool {
-        now >= self.until + SPELL_MAX
+        now >= self.until + BACKOFF_MAX
     }
 }
 
@@ -95,12 +95,9 @@ impl Known {
     }
 }
 
-/// The client whose fill it is, where that is known.
-pub type PlaceOf = Option<IpAddr>;
-
 /// How many fills there may be at an upstream.
 #[derive(Clone, Copy, Debug)]
-pub struct PlacesMax {
+pub struct FillsMax {
     /// Of all clients.
     pub all: usize,
     /// Of one client.
@@ -118,7 +115,7 @@ pub struct Upstreams {
 impl Upstreams {
     /// A place for one more fill at this upstream; none where all are taken, or the client has as many as it
     /// may. A place is counted from when the fill is planned: its connection comes later.
-    pub fn place(self: &Arc<Self>, name: &str, of: PlaceOf, most: PlacesMax) -> Option<Place> {
+    pub fn permit(self: &Arc<Self>, name: &str, of: Option<IpAddr>, most: FillsMax) -> Option<FillPermit> {
         let mut known = self.known.lock();
         let upstream = known.entry(name.into()).or_default();
         let of_client = of.and_then(|client| upstream.clients.get(&client)).copied().unwrap_or_default();
@@ -129,7 +126,7 @@ impl Upstreams {
         if let Some(client) = of {
             *upstream.clients.entry(client).or_default() += 1;
         }
-        Some(Place { upstreams: self.clone(), name: name.into(), of })
+        Some(FillPermit { upstreams: self.clone(), name: name.into(), of })
     }
 
     /// It gave no answer, whoever asked.
@@ -209,13 +206,13 @@ impl Upstreams {
 }
 
 /// A fill's place at its upstream, for as long as it runs.
-pub struct Place {
+pub struct FillPermit {
     upstreams: Arc<Upstreams>,
     name: Box<str>,
-    of: PlaceOf,
+    of: Option<IpAddr>,
 }
 
-impl Drop for Place {
+impl Drop for FillPermit {
     fn drop(&mut self) {
         let mut known = self.upstreams.known.lock();
         let Some(upstream) = known.get_mut(&self.name) else { return };
@@ -286,11 +283,11 @@ mod tests {
         for _ in 0..100 {
             upstreams.failed(NAME, now);
         }
-        assert!(upstreams.is_down(NAME, now + SPELL));
-        let late = now + SPELL + SPELL_MAX;
+        assert!(upstreams.is_down(NAME, now + BACKOFF));
+        let late = now + BACKOFF + BACKOFF_MAX;
         assert!(!upstreams.is_down(NAME, late));
         upstreams.failed(NAME, late);
-        assert!(!upstreams.may_try(NAME, late) && upstreams.may_try(NAME, late + SPELL));
+        assert!(!upstreams.may_try(NAME, late) && upstreams.may_try(NAME, late + BACKOFF));
     }
 
     #[test]
@@ -316,8 +313,8 @@ mod tests {
     fn places_are_bounded_and_given_back() {
         let upstreams = Arc::new(Upstreams::default());
         let (most, clients) =
-            (PlacesMax { all: 3, of_client: 2 }, [[192, 0, 2, 1], [192, 0, 2, 2]].map(IpAddr::from));
-        let place = |client: usize| upstreams.place(NAME, Some(clients[client]), most);
+            (FillsMax { all: 3, of_client: 2 }, [[192, 0, 2, 1], [192, 0, 2, 2]].map(IpAddr::from));
+        let place = |client: usize| upstreams.permit(NAME, Some(clients[client]), most);
         let first = place(0);
         let second = place(0);
         assert!(first.is_some() && second.is_some() && place(0).is_none(), "it has its share");

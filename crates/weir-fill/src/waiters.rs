@@ -40,13 +40,13 @@ pub struct Waiters {
 }
 
 /// One reader's place in a list; it is given back when the reader stops waiting.
-struct Place<'w> {
+struct Slot<'w> {
     list: &'w Mutex<List>,
     /// The round and the slot in it.
     taken: Option<(u64, usize)>,
 }
 
-impl Place<'_> {
+impl Slot<'_> {
     /// Takes a place in this round, or renews the waker in the one that is held.
     fn take(&mut self, cx: &Context<'_>) {
         let mut list = self.list.lock();
@@ -64,7 +64,7 @@ impl Place<'_> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for Slot<'_> {
     fn drop(&mut self) {
         let Some((round, slot)) = self.taken else { return };
         let mut list = self.list.lock();
@@ -85,12 +85,12 @@ impl Waiters {
     /// # Cancel safety
     /// Dropping the future gives its place back.
     pub async fn until<T>(&self, core: usize, mut ready: impl FnMut() -> Option<T>) -> T {
-        let mut place = Place { list: &self.lists[core], taken: None };
+        let mut slot = Slot { list: &self.lists[core], taken: None };
         poll_fn(|cx| {
             if let Some(value) = ready() {
                 return Poll::Ready(value);
             }
-            place.take(cx);
+            slot.take(cx);
             // Between the first look and the registration the fill may have moved on.
             ready().map_or(Poll::Pending, Poll::Ready)
         })

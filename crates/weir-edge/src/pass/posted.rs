@@ -15,7 +15,7 @@ use weir_upstream::{OriginBody, OriginResponse};
 
 use crate::deliver::source::Source;
 use crate::exchange::Exchange;
-use crate::outgoing::{fill_request, place_among_fills, refetch};
+use crate::outgoing::{fill_permit, fill_request, refetch};
 use crate::plan::Route;
 use weir_clock as clock;
 use weir_fill::ReaderGuard;
@@ -60,7 +60,7 @@ pub(crate) fn begin(
     let site = exchange.site.map_or(0, |site| site.mark);
     let key = CacheKey { digest, full: full.into(), site };
     let refetch = Arc::new(for_get(&*refetch(exchange, route)?));
-    let place = place_among_fills(exchange, &refetch)?;
+    let place = fill_permit(exchange, &refetch)?;
     let fill_request = fill_request(exchange, route, Sharing::Unshared, (refetch, place));
     let who = (exchange.core.number, exchange.witness());
     let guard = plane.inflight.lead_unshared(who, (&key, plane.store.ledger()), now.mono).begin()?;
@@ -86,7 +86,7 @@ impl Posted {
     /// Starts the fill with the response's body, and reads it.
     pub(crate) fn read(self, body: OriginBody) -> Source {
         let Posted { fill_request, guard, generation, writer, length } = self;
-        let (refetch, store) = (fill_request.refetch.clone(), fill_request.means.store.clone());
+        let (refetch, store) = (fill_request.refetch.clone(), fill_request.resources.store.clone());
         task::start_with(fill_request, guard.fill().clone(), (generation.clone(), writer, length), body);
         let whole = Interval::new(0, length.unwrap_or(u64::MAX));
         Source::Held(Box::new(Reader::filling(Filled::new(guard, generation, refetch, store), whole, None)))

@@ -12,7 +12,7 @@ use weir_store::{Generation, Writer};
 
 use super::{Gap, GapGuard};
 use crate::machine::Event;
-use crate::refetch::{Part, ReadOver};
+use crate::refetch::{FetchBy, Part};
 use crate::transfer::Transfer;
 use crate::waiters::Bells;
 use weir_clock as clock;
@@ -42,7 +42,7 @@ pub(super) struct Order {
     pub(super) core: usize,
     /// A transfer without readers stops at the end of a chunk of so many bytes.
     pub(super) chunk_bytes: u64,
-    pub(super) over: ReadOver,
+    pub(super) by: FetchBy,
 }
 
 /// A reader's guard at a transfer, which is to be run where it has just begun.
@@ -144,7 +144,7 @@ impl Gaps {
         let generation = begun.writer.generation().clone();
         let interval = Interval::new(begun.writer.position(), begun.part.end);
         let gap = self.gap(order, &generation, interval, begun.asked);
-        gap.transfer.pace.head(clock::mono());
+        gap.transfer.speed.head(clock::mono());
         gap.transfer.apply(Event::Storable(None));
         let gap = Arc::new(Gap { is_whole: begun.is_whole, ..gap });
         self.running.lock().entry(Arc::as_ptr(&generation).addr()).or_default().push(gap.clone());
@@ -153,7 +153,7 @@ impl Gaps {
 
     fn gap(&self, order: Order, generation: &Arc<Generation>, interval: Interval, asked: Instant) -> Gap {
         let gap = Gap::new(generation, interval, order.chunk_bytes, self.bells.clone(), asked);
-        Gap { over: order.over, ..gap }
+        Gap { by: order.by, ..gap }
     }
 
     /// What an origin sends beyond what was asked for is brought as well, up to `end` or to where another has
@@ -171,14 +171,14 @@ impl Gaps {
     }
 
     /// Gives up a transfer that nobody waits for; from then on nobody joins it. Says whether it did.
-    pub(super) fn forsake(&self, gap: &Gap) -> bool {
+    pub(super) fn cancel_if_unread(&self, gap: &Gap) -> bool {
         // Readers join under this lock.
         let _running = self.running.lock();
-        let is_forsaken = gap.transfer.readers() == 0;
-        if is_forsaken {
+        let is_unread = gap.transfer.readers() == 0;
+        if is_unread {
             gap.transfer.stop_at(gap.transfer.start());
         }
-        is_forsaken
+        is_unread
     }
 
     pub(super) fn done(&self, gap: &Arc<Gap>) {

@@ -1,4 +1,4 @@
-//! Bringing a gap: ask the origin for it in the version that is held, put the bytes where readers find them.
+//! UrlFetch a gap: ask the origin for it in the version that is held, put the bytes where readers find them.
 //! It runs on its first reader's core, but belongs to nobody. It must not be waited for anywhere else than
 //! through [`GapGuard`](super::GapGuard).
 
@@ -13,10 +13,10 @@ use weir_store::{Generation, Writer};
 use super::list::{Begun, Joined, Order};
 use super::{Gap, GapGuard};
 use crate::machine::{End, Event};
-use crate::means::Means;
-use crate::refetch::{NoPart, Part, ReadOver, Refetch};
+use crate::refetch::{FetchBy, Part, PartError, Refetch};
+use crate::resources::Resources;
 use crate::settings::Settings;
-use crate::task::forsaken;
+use crate::task::idle_timeout;
 use crate::watch;
 use weir_clock as clock;
 
@@ -34,13 +34,13 @@ const VOLUME_PAUSE: Duration = Duration::from_millis(1);
 #[derive(Clone)]
 pub struct GapRequest {
     /// What every fill of the core uses.
-    pub means: Arc<Means>,
+    pub resources: Arc<Resources>,
     /// What the route says of fills.
     pub settings: Arc<dyn Settings>,
     /// How the origin is asked.
     pub refetch: Arc<Refetch>,
     /// How much of a whole is read over.
-    pub over: ReadOver,
+    pub by: FetchBy,
 }
 
 /// Ends what the task leaves unfinished, by a panic or by the runtime going down.
@@ -52,7 +52,7 @@ struct Closing<'t> {
 impl Drop for Closing<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            self.request.means.counters().panicked();
+            self.request.resources.counters().panicked();
         }
         self.request.end(&self.gap, Err("fill-aborted"));
     }
@@ -62,10 +62,10 @@ async fn run(request: GapRequest, gap: Arc<Gap>, begun: Option<Begun>) {
     let closing = Closing { request: &request, gap: gap.clone() };
     let end = match begun {
         Some(begun) => request.go_on(&gap, begun.writer, begun.part).await,
-        None => request.bring(&gap).await,
+        None => request.fetch(&gap).await,
     };
     if let Err(word) = end {
-        request.means.counters().error(word);
+        request.resources.counters().error(word);
     }
     request.end(&gap, end);
     drop(closing);
@@ -75,24 +75,24 @@ impl GapRequest {
     /// Joins the transfer that will soon come to `at`, as [`Gaps::join`](super::list::Gaps::join). Called
     /// from within the runtime of its core.
     pub fn join(&self, generation: &Arc<Generation>, at: u64, interval: Interval) -> Option<GapGuard> {
-        Some(self.run(self.means.inflight.gaps.join(self.order(), generation, at, interval)?))
+        Some(self.run(self.resources.inflight.gaps.join(self.order(), generation, at, interval)?))
     }
 
     /// Joins a new transfer for what nobody brings yet of an interval that a reader will come to later.
     /// Called as [`GapRequest::join`].
     pub fn join_ahead(&self, generation: &Arc<Generation>, interval: Interval) -> Option<GapGuard> {
-        Some(self.run(self.means.inflight.gaps.join_ahead(self.order(), generation, interval)?))
+        Some(self.run(self.resources.inflight.gaps.join_ahead(self.order(), generation, interval)?))
     }
 
     /// Goes on with a transfer whose head has come. Called as [`GapRequest::join`].
     pub fn start_with(&self, begun: Begun) {
-        let gap = self.means.inflight.gaps.go_on(self.order(), &begun);
+        let gap = self.resources.inflight.gaps.go_on(self.order(), &begun);
         tokio::spawn(Box::pin(run(self.clone(), gap, Some(begun))));
     }
 
     fn order(&self) -> Order {
         let chunk_bytes = self.settings.range().chunk_bytes;
-        Order { core: self.means.core, chunk_bytes, over: self.over }
+        Order { core: self.resources.core, chunk_bytes, by: self.by }
     }
 
     fn run(&self, joined: Joined) -> GapGuard {
@@ -112,59 +112,59 @@ impl GapRequest {
             gap.transfer.fail_with(word);
         }
         gap.transfer.apply(event);
-        self.means.inflight.gaps.done(gap);
+        self.resources.inflight.gaps.done(gap);
         self.wake(gap);
     }
 
     fn wake(&self, gap: &Gap) {
-        gap.transfer.wake(self.means.core);
+        gap.transfer.wake(self.resources.core);
     }
 
-    async fn bring(&self, gap: &Arc<Gap>) -> Result<End, &'static str> {
-        let for_nobody = || self.refetch.without_client(&gap.generation, &*self.settings);
-        let part = match gap.over {
-            ReadOver::Little => match self.ask(gap, &self.refetch).await {
+    async fn fetch(&self, gap: &Arc<Gap>) -> Result<End, &'static str> {
+        let anonymous_fields = || self.refetch.without_client(&gap.generation, &*self.settings);
+        let part = match gap.by {
+            FetchBy::Range => match self.ask(gap, &self.refetch).await {
                 // What one client's fields have brought about says nothing for all.
-                Err(no_part) if no_part.may_be_of_request() => self.ask(gap, &for_nobody()).await,
+                Err(no_part) if no_part.may_be_of_request() => self.ask(gap, &anonymous_fields()).await,
                 part => part,
             },
-            ReadOver::All => self.ask(gap, &for_nobody()).await,
+            FetchBy::Whole => self.ask(gap, &anonymous_fields()).await,
         };
         let mut part = match part {
             Ok(part) => part,
-            Err(NoPart::Changed | NoPart::Unlike) => return Ok(End::Changed),
-            Err(NoPart::Unable) => return Ok(End::Unable),
-            Err(NoPart::Refused) => return Err("origin-status"),
-            Err(NoPart::Failed(word)) => return Err(word),
+            Err(PartError::Changed | PartError::Unlike) => return Ok(End::Changed),
+            Err(PartError::Unable) => return Ok(End::Unable),
+            Err(PartError::Refused) => return Err("origin-status"),
+            Err(PartError::Failed(word)) => return Err(word),
         };
         let start = gap.transfer.start();
         if part.end > gap.transfer.end() {
-            part.end = self.means.inflight.gaps.extend(gap, part.end);
+            part.end = self.resources.inflight.gaps.extend(gap, part.end);
         }
         let interval = Interval::new(start, part.end);
-        let Some(writer) = self.means.store.resume(&gap.generation, interval) else {
-            return if gap.generation.is_whole() { Ok(End::Brought) } else { Err("generation-gone") };
+        let Some(writer) = self.resources.store.resume(&gap.generation, interval) else {
+            return if gap.generation.is_whole() { Ok(End::Fetched) } else { Err("generation-gone") };
         };
-        self.means.inflight.stop_fill(self.means.core, &gap.generation, start);
-        gap.transfer.pace.head(clock::mono());
+        self.resources.inflight.stop_fill(self.resources.core, &gap.generation, start);
+        gap.transfer.speed.head(clock::mono());
         gap.transfer.apply(Event::Storable(None));
         self.wake(gap);
         self.go_on(gap, writer, part).await
     }
 
     /// Asks the origin, for as long as somebody waits for the answer.
-    async fn ask(&self, gap: &Gap, refetch: &Refetch) -> Result<Part, NoPart> {
-        self.means.counters().origin_asked();
+    async fn ask(&self, gap: &Gap, refetch: &Refetch) -> Result<Part, PartError> {
+        self.resources.counters().origin_asked();
         let want = Interval::new(gap.transfer.start(), gap.transfer.end());
-        let mut part = pin!(refetch.part(&gap.generation, want, gap.over));
+        let mut part = pin!(refetch.part(&gap.generation, want, gap.by));
         loop {
             tokio::select! {
                 biased;
                 part = &mut part => return part,
-                () = forsaken(&gap.transfer.turn) => {}
+                () = idle_timeout(&gap.transfer.turn) => {}
             }
-            if self.means.inflight.gaps.forsake(gap) {
-                return Err(NoPart::Failed("deserted"));
+            if self.resources.inflight.gaps.cancel_if_unread(gap) {
+                return Err(PartError::Failed("deserted"));
             }
         }
     }
@@ -176,7 +176,7 @@ impl GapRequest {
         let is_sunk = gap.transfer.start() == 0 && Some(writer.position()) == length && writer.is_sinking();
         writer.rest();
         if (is_sunk || gap.generation.is_whole()) && !gap.generation.is_retired() {
-            watch::tell_stored(self.means.events(), &gap.generation);
+            watch::tell_stored(self.resources.events(), &gap.generation);
         }
         end
     }
@@ -196,7 +196,7 @@ impl GapRequest {
                 Ok(None) => return Err("rest-too-short"),
                 Err(error) => return Err(error.word()),
             };
-            self.means.counters().origin_bytes(bytes.len() as u64);
+            self.resources.counters().origin_bytes(bytes.len() as u64);
             let over = skip.min(bytes.len() as u64);
             skip -= over;
             // Invariant: not more than there is.
@@ -216,7 +216,7 @@ impl GapRequest {
                 break;
             }
         }
-        Ok(End::Brought)
+        Ok(End::Fetched)
     }
 
     /// Gives bytes to the writer, and waits for memory for a bounded time.

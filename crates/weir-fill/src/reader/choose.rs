@@ -5,7 +5,7 @@ use crate::machine::End;
 
 /// What memory says of the reader's offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Memory {
+pub(super) enum InMemory {
     /// The byte is there.
     Held,
     /// A transfer will come past it; where the reader reads a fill, that had not ended a moment ago.
@@ -18,7 +18,7 @@ pub(super) enum Memory {
 
 /// What is known of the volume at the reader's offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Volume {
+pub(super) enum OnVolume {
     /// Nothing is there.
     Nothing,
     /// It may be there: it is worth a read.
@@ -29,23 +29,23 @@ pub(super) enum Volume {
 
 /// The fill that the reader reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sits {
+pub(super) enum FillSeen {
     /// It reads none.
-    Nowhere,
+    None,
     /// It runs, and memory keeps all that it brings.
     Running,
     /// It has ended.
     Ended(End),
-    /// Memory keeps only its newest bytes, whether it has ended or not.
-    AtWindow,
+    /// InMemory keeps only its newest bytes, whether it has ended or not.
+    Windowed,
 }
 
 /// What the reader sees without looking further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Here {
-    pub(super) memory: Memory,
-    pub(super) volume: Volume,
-    pub(super) sits: Sits,
+    pub(super) memory: InMemory,
+    pub(super) volume: OnVolume,
+    pub(super) fill: FillSeen,
 }
 
 /// A running fill of the generation that the reader does not read yet.
@@ -114,9 +114,9 @@ pub(super) enum Act {
     /// Takes the bytes from memory.
     Take,
     /// Reads the volume.
-    ReadBelow,
+    ReadVolume,
     /// Learns what has come to the volume since.
-    LookBelow,
+    LookOnVolume,
     /// Waits for the fill that it reads.
     WaitFill,
     /// Waits for the transfer of the gap.
@@ -141,29 +141,29 @@ pub(super) enum Act {
 
 /// What a reader does next; `beyond` is looked at only where nothing is at hand.
 pub(super) fn choose(here: Here, beyond: impl FnOnce() -> Beyond) -> Act {
-    match (here.memory, here.volume, here.sits) {
-        (Memory::Held, ..) => Act::Take,
-        (Memory::End, _, Sits::Nowhere) => Act::Cut(Why::Gone),
-        (Memory::End, ..) => Act::End,
-        (_, Volume::Readable, _) => Act::ReadBelow,
-        (_, _, Sits::Nowhere) => missing(here.volume, beyond()),
-        (Memory::Coming, ..) => Act::WaitFill,
-        (Memory::Gone, _, sits) => left_behind(sits, beyond()),
+    match (here.memory, here.volume, here.fill) {
+        (InMemory::Held, ..) => Act::Take,
+        (InMemory::End, _, FillSeen::None) => Act::Cut(Why::Gone),
+        (InMemory::End, ..) => Act::End,
+        (_, OnVolume::Readable, _) => Act::ReadVolume,
+        (_, _, FillSeen::None) => missing(here.volume, beyond()),
+        (InMemory::Coming, ..) => Act::WaitFill,
+        (InMemory::Gone, _, fill) => left_behind(fill, beyond()),
     }
 }
 
 /// The fill that it reads does not bring what is here.
-fn left_behind(sits: Sits, beyond: Beyond) -> Act {
-    match sits {
-        Sits::AtWindow if beyond.is_writing => Act::WaitWriting,
-        Sits::AtWindow => Act::AskOwn,
-        Sits::Ended(End::Stopped) if beyond.asking != Asking::Never => Act::LeaveFill,
+fn left_behind(fill: FillSeen, beyond: Beyond) -> Act {
+    match fill {
+        FillSeen::Windowed if beyond.is_writing => Act::WaitWriting,
+        FillSeen::Windowed => Act::AskOwn,
+        FillSeen::Ended(End::Stopped) if beyond.asking != Asking::Never => Act::LeaveFill,
         _ => Act::Cut(Why::FillFailed),
     }
 }
 
 /// It reads no fill, and what is here is missing.
-fn missing(volume: Volume, beyond: Beyond) -> Act {
+fn missing(volume: OnVolume, beyond: Beyond) -> Act {
     match beyond.asking {
         Asking::Never | Asking::Spent => return Act::Cut(Why::Gone),
         Asking::Broken => return Act::Cut(Why::GapFailed),
@@ -176,7 +176,7 @@ fn missing(volume: Volume, beyond: Beyond) -> Act {
         (GapSeen::Refused, Nearby::None) => Act::Cut(Why::PartGone),
         (GapSeen::None, Nearby::Near) => Act::JoinFill,
         _ if beyond.is_writing => Act::WaitWriting,
-        _ if volume == Volume::Unlooked => Act::LookBelow,
+        _ if volume == OnVolume::Unlooked => Act::LookOnVolume,
         (GapSeen::NoParts, _) => Act::BeginWhole,
         (GapSeen::None, _) => Act::BeginGap,
     }

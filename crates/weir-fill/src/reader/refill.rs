@@ -12,9 +12,9 @@ use crate::cold::ask_end;
 use crate::gap::task::GapRequest;
 use crate::gap::{GapGuard, Seen};
 use crate::machine::End;
-use crate::means::Means;
-use crate::memory::Manner;
-use crate::refetch::{ReadOver, Refetch};
+use crate::recent::RangeFetch;
+use crate::refetch::{FetchBy, Refetch};
+use crate::resources::Resources;
 use crate::{ReaderGuard, complete, is_windowed};
 use weir_clock as clock;
 
@@ -100,9 +100,9 @@ impl Refill {
     /// # Cancel safety
     /// Safe: what is on its way goes on while it is worth it.
     pub async fn confirm(&mut self, generation: &Arc<Generation>, wanted: Interval) -> Result<(), End> {
-        let Means { inflight, store, core, .. } = &*self.request.means;
+        let Resources { inflight, store, core, .. } = &*self.request.resources;
         let is_going_down = store.is_going_down(generation) && !generation.is_filling();
-        if inflight.bringing(*core, generation).is_some() || is_going_down {
+        if inflight.fill_of(*core, generation).is_some() || is_going_down {
             return Ok(());
         }
         // What was being written a moment ago has come by now.
@@ -143,7 +143,7 @@ impl Refill {
             tries if tries.in_a_row >= TRIES_MAX => Asking::Spent,
             _ => Asking::Allowed,
         };
-        if self.guards.iter().any(|guard| guard.brings(rest.start)) {
+        if self.guards.iter().any(|guard| guard.will_reach(rest.start)) {
             return Beyond { is_writing: false, nearby: Nearby::None, gap: GapSeen::Running, asking };
         }
         let gap = match self.tries.refused {
@@ -151,20 +151,20 @@ impl Refill {
             Some(Refused::Parts) => GapSeen::NoParts,
             Some(Refused::All) => GapSeen::Refused,
         };
-        let is_going_down = self.request.means.store.is_going_down(generation);
+        let is_going_down = self.request.resources.store.is_going_down(generation);
         let nearby = self.nearby(generation, rest.start, is_going_down);
         Beyond { is_writing: is_going_down && !generation.is_filling(), nearby, gap, asking }
     }
 
     /// How a running fill of this version stands to an offset.
     fn nearby(&mut self, generation: &Arc<Generation>, offset: u64, is_going_down: bool) -> Nearby {
-        let Means { inflight, core, .. } = &*self.request.means;
-        self.found = inflight.bringing(*core, generation);
+        let Resources { inflight, core, .. } = &*self.request.resources;
+        self.found = inflight.fill_of(*core, generation);
         let Some((guard, running)) = &self.found else { return Nearby::None };
         let now = clock::mono();
         let is_near = match Arc::ptr_eq(running, generation) {
             true => {
-                let is_apart = inflight.memory.manner(generation.key().digest, now).is_none();
+                let is_apart = inflight.recent.range_fetch(generation.key().digest, now).is_none();
                 guard.fill().comes_soon(offset, now) || !is_apart || self.keeps_to_fill
             }
             false if is_going_down || running.window_start() <= offset => true,
@@ -207,7 +207,7 @@ impl Refill {
 
     /// As [`Refill::begin`], of an origin that does not send parts: what comes before is read over.
     pub(super) fn begin_whole(&mut self, generation: &Arc<Generation>, rest: Interval) {
-        self.request.over = ReadOver::All;
+        self.request.by = FetchBy::Whole;
         self.tries.refused = None;
         self.begin(generation, rest);
     }
@@ -222,15 +222,15 @@ impl Refill {
         offset: u64,
         bytes_max: usize,
     ) -> Option<weir_store::Piece> {
-        let guard = self.guards.iter().find(|guard| guard.brings(offset))?;
+        let guard = self.guards.iter().find(|guard| guard.will_reach(offset))?;
         let seen = guard.wait(offset, bytes_max).await;
-        let (word, over) = (guard.failure_word(), guard.over());
+        let (word, by) = (guard.failure_word(), guard.by());
         self.tried();
         match seen {
             Seen::Piece(piece) => return Some(piece),
             Seen::Look(Some(end @ (End::Changed | End::Unable))) => {
                 self.note(generation, end);
-                let may_be_whole = end == End::Unable && over == ReadOver::Little;
+                let may_be_whole = end == End::Unable && by == FetchBy::Range;
                 self.tries.refused = Some(if may_be_whole { Refused::Parts } else { Refused::All });
             }
             Seen::Look(Some(End::Failed)) => {
@@ -249,15 +249,17 @@ impl Refill {
 
     /// Takes out what cannot be completed.
     pub fn note(&self, generation: &Arc<Generation>, end: End) {
-        let Means { inflight, store, core, .. } = &*self.request.means;
+        let Resources { inflight, store, core, .. } = &*self.request.resources;
         match end {
             // However many see it, it is one change.
             End::Changed if generation.is_retired() => return,
-            End::Changed => inflight.memory.changed(generation.key().digest, clock::mono()),
-            End::Unable => inflight.memory.handle(generation.key().digest, clock::mono(), Manner::Whole),
+            End::Changed => inflight.recent.changed(generation.key().digest, clock::mono()),
+            End::Unable => {
+                inflight.recent.note_ranges(generation.key().digest, clock::mono(), RangeFetch::Whole)
+            }
             _ => return,
         }
-        if end == End::Unable && inflight.fills(*core, generation) {
+        if end == End::Unable && inflight.is_filling(*core, generation) {
             return;
         }
         store.retire(generation);
@@ -290,17 +292,17 @@ impl Refill {
     }
 
     fn look_ahead(&mut self, generation: &Arc<Generation>, rest: Interval) {
-        let Means { inflight, store, core, .. } = &*self.request.means;
+        let Resources { inflight, store, core, .. } = &*self.request.resources;
         let parallel = self.request.settings.range().parallel;
         // What memory keeps only a window of is read behind that. What is being written is not missing.
         if is_windowed(generation) || store.is_going_down(generation) && !generation.is_filling() {
             return;
         }
         // One whole is enough.
-        if self.request.over == ReadOver::All || !generation.look_below_now() {
+        if self.request.by == FetchBy::Whole || !generation.look_below_now() {
             return;
         }
-        let fill = inflight.bringing(*core, generation);
+        let fill = inflight.fill_of(*core, generation);
         let near = Interval::new(rest.start, self.looked_to);
         let gaps = generation.gaps(near, parallel);
         self.is_short = gaps.len() >= parallel;

@@ -78,21 +78,21 @@ impl<T: Clone> Table<T> {
 }
 
 /// How long a key's ranges are handled in a special manner, once it has been said twice.
-pub const MANNER_FOR: Duration = Duration::from_secs(120);
+pub const RANGE_FETCH_FOR: Duration = Duration::from_secs(120);
 /// Two changes of an object within this time, and it is fetched whole for a while.
 const RESTLESS: Duration = Duration::from_secs(10);
 
 /// Ranges that are handled in a special manner.
 #[derive(Clone, Copy)]
 struct Handled {
-    manner: Manner,
+    fetch: RangeFetch,
     /// Until then they are; after that the next one says whether it is still so.
     until: Instant,
 }
 
 /// How ranges of a key are fetched that are not held, where they cannot be as usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Manner {
+pub enum RangeFetch {
     /// With the whole: the origin does not send parts, or the object changes all the time.
     Whole,
     /// Past the cache: parts are sent, but which version they are of cannot be told.
@@ -108,26 +108,26 @@ struct Declined {
 }
 
 /// The tables.
-pub struct Memory {
+pub struct RecentOutcomes {
     declined: Table<Declined>,
     storable: Table<()>,
     failed: Table<OriginFailure>,
-    manners: Table<Handled>,
+    range_fetches: Table<Handled>,
     changed: Table<()>,
     witnesses: Table<Witnesses>,
     /// Keys with the clients whose requests for them hung.
     late: Table<()>,
 }
 
-impl Memory {
+impl RecentOutcomes {
     /// Empty tables: 64 Ki keys not storable, 16 Ki that were a moment ago, 16 Ki that are handled in a
     /// special manner, 4 Ki each that failed, were met with failures, or changed.
-    pub(crate) fn new() -> Memory {
-        Memory {
+    pub(crate) fn new() -> RecentOutcomes {
+        RecentOutcomes {
             declined: Table::new(64 << 10),
             storable: Table::new(16 << 10),
             failed: Table::new(4 << 10),
-            manners: Table::new(16 << 10),
+            range_fetches: Table::new(16 << 10),
             changed: Table::new(4 << 10),
             witnesses: Table::new(4 << 10),
             late: Table::new(4 << 10),
@@ -146,30 +146,33 @@ impl Memory {
 
     /// Parts of the key can be had as usual.
     pub fn has_parts(&self, digest: u128) {
-        self.manners.clear(digest);
+        self.range_fetches.clear(digest);
     }
 
     /// How the key's ranges are to be fetched, if not as usual.
-    pub fn manner(&self, digest: u128, now: Instant) -> Option<Manner> {
-        self.manners.find(digest, now).filter(|handled| now < handled.until).map(|handled| handled.manner)
+    pub fn range_fetch(&self, digest: u128, now: Instant) -> Option<RangeFetch> {
+        self.range_fetches
+            .find(digest, now)
+            .filter(|handled| now < handled.until)
+            .map(|handled| handled.fetch)
     }
 
     /// Remembers how the key's ranges are to be fetched: not for long until it is said again, since one
     /// request alone may have brought it about.
-    pub fn handle(&self, digest: u128, now: Instant, manner: Manner) {
-        let is_confirmed = self.manners.find(digest, now).is_some_and(|handled| handled.manner == manner);
-        self.handle_for(digest, now, manner, if is_confirmed { MANNER_FOR } else { DOUBTED_FOR });
+    pub fn note_ranges(&self, digest: u128, now: Instant, fetch: RangeFetch) {
+        let is_confirmed = self.range_fetches.find(digest, now).is_some_and(|handled| handled.fetch == fetch);
+        self.note_ranges_for(digest, now, fetch, if is_confirmed { RANGE_FETCH_FOR } else { DOUBTED_FOR });
     }
 
-    fn handle_for(&self, digest: u128, now: Instant, manner: Manner, span: Duration) {
+    fn note_ranges_for(&self, digest: u128, now: Instant, fetch: RangeFetch, span: Duration) {
         let until = now + span;
-        self.manners.put(digest, until + MANNER_FOR, Handled { manner, until });
+        self.range_fetches.put(digest, until + RANGE_FETCH_FOR, Handled { fetch, until });
     }
 
     /// Notes that the key's object has changed while parts of it were fetched.
     pub fn changed(&self, digest: u128, now: Instant) {
         match self.changed.find(digest, now) {
-            Some(()) => self.handle_for(digest, now, Manner::Whole, MANNER_FOR),
+            Some(()) => self.note_ranges_for(digest, now, RangeFetch::Whole, RANGE_FETCH_FOR),
             None => self.changed.put(digest, now + RESTLESS, ()),
         }
     }
@@ -236,87 +239,87 @@ mod tests {
 
     #[test]
     fn a_key_is_declined_for_long_once_it_is_said_twice_and_a_storable_response_ends_it() {
-        let memory = Memory::new();
+        let recent = RecentOutcomes::new();
         let now = weir_clock::mono();
-        memory.decline(7, now, NotStored::NoStore, OK);
-        assert_eq!(memory.declined(7, now), Some(NotStored::NoStore));
+        recent.decline(7, now, NotStored::NoStore, OK);
+        assert_eq!(recent.declined(7, now), Some(NotStored::NoStore));
         let then = now + DOUBTED_FOR;
-        assert_eq!(memory.declined(7, then), None);
-        memory.decline(7, then, NotStored::NoStore, OK);
-        assert!(memory.declined(7, then + DECLINED_FOR - Duration::from_secs(1)).is_some());
+        assert_eq!(recent.declined(7, then), None);
+        recent.decline(7, then, NotStored::NoStore, OK);
+        assert!(recent.declined(7, then + DECLINED_FOR - Duration::from_secs(1)).is_some());
         let then = then + DECLINED_FOR;
-        assert_eq!(memory.declined(7, then), None);
-        memory.decline(7, then, NotStored::NoStore, OK);
-        assert!(memory.declined(7, then + DOUBTED_FOR).is_some(), "it has been said before");
-        memory.accept(7, then);
-        assert_eq!(memory.declined(7, then), None);
+        assert_eq!(recent.declined(7, then), None);
+        recent.decline(7, then, NotStored::NoStore, OK);
+        assert!(recent.declined(7, then + DOUBTED_FOR).is_some(), "it has been said before");
+        recent.accept(7, then);
+        assert_eq!(recent.declined(7, then), None);
     }
 
     #[test]
     fn one_response_among_storable_ones_declines_nothing_and_a_refusal_never_for_long() {
-        let memory = Memory::new();
+        let recent = RecentOutcomes::new();
         let now = weir_clock::mono();
         for _ in 0..3 {
-            memory.accept(7, now);
-            memory.decline(7, now, NotStored::SetCookie, OK);
-            assert_eq!(memory.declined(7, now), None);
+            recent.accept(7, now);
+            recent.decline(7, now, NotStored::SetCookie, OK);
+            assert_eq!(recent.declined(7, now), None);
         }
         for _ in 0..3 {
-            memory.decline(7, now, NotStored::NoFreshness, StatusCode::FORBIDDEN);
-            assert!(memory.declined(7, now).is_some());
-            assert_eq!(memory.declined(7, now + DOUBTED_FOR), None);
+            recent.decline(7, now, NotStored::NoFreshness, StatusCode::FORBIDDEN);
+            assert!(recent.declined(7, now).is_some());
+            assert_eq!(recent.declined(7, now + DOUBTED_FOR), None);
         }
-        memory.accept(8, now);
-        memory.decline(8, now + STORABLE_FOR, NotStored::SetCookie, OK);
-        assert!(memory.declined(8, now + STORABLE_FOR).is_some(), "that was long ago");
+        recent.accept(8, now);
+        recent.decline(8, now + STORABLE_FOR, NotStored::SetCookie, OK);
+        assert!(recent.declined(8, now + STORABLE_FOR).is_some(), "that was long ago");
     }
 
     #[test]
     fn what_changes_twice_in_a_short_time_is_fetched_whole_for_a_while() {
-        let memory = Memory::new();
+        let recent = RecentOutcomes::new();
         let now = weir_clock::mono();
-        memory.changed(7, now);
-        assert_eq!(memory.manner(7, now), None);
-        memory.changed(7, now + RESTLESS);
-        assert_eq!(memory.manner(7, now + RESTLESS), None);
-        memory.changed(7, now + RESTLESS);
-        assert_eq!(memory.manner(7, now + RESTLESS), Some(Manner::Whole));
-        assert_eq!(memory.manner(7, now + RESTLESS + MANNER_FOR), None);
+        recent.changed(7, now);
+        assert_eq!(recent.range_fetch(7, now), None);
+        recent.changed(7, now + RESTLESS);
+        assert_eq!(recent.range_fetch(7, now + RESTLESS), None);
+        recent.changed(7, now + RESTLESS);
+        assert_eq!(recent.range_fetch(7, now + RESTLESS), Some(RangeFetch::Whole));
+        assert_eq!(recent.range_fetch(7, now + RESTLESS + RANGE_FETCH_FOR), None);
     }
 
     #[test]
     fn one_client_alone_never_makes_a_keys_failure_everybodys() {
-        let memory = Memory::new();
+        let recent = RecentOutcomes::new();
         let now = weir_clock::mono();
         let client = Witness::V4;
-        assert!((0..100).all(|_| !memory.witnessed(7, client(1), now)));
-        assert!(!memory.witnessed(7, client(2), now));
-        memory.answered(7);
-        assert!(!memory.witnessed(7, client(3), now), "an answer came in between");
-        assert!(!memory.witnessed(7, client(2), now) && memory.witnessed(7, client(1), now));
-        assert!(memory.witnessed(7, client(1), now), "what is known need not be met by three again");
+        assert!((0..100).all(|_| !recent.witnessed(7, client(1), now)));
+        assert!(!recent.witnessed(7, client(2), now));
+        recent.answered(7);
+        assert!(!recent.witnessed(7, client(3), now), "an answer came in between");
+        assert!(!recent.witnessed(7, client(2), now) && recent.witnessed(7, client(1), now));
+        assert!(recent.witnessed(7, client(1), now), "what is known need not be met by three again");
     }
 
     #[test]
     fn a_manner_holds_for_long_once_it_is_said_twice() {
-        let memory = Memory::new();
+        let recent = RecentOutcomes::new();
         let now = weir_clock::mono();
-        memory.handle(7, now, Manner::Pass);
-        assert_eq!(memory.manner(7, now), Some(Manner::Pass));
+        recent.note_ranges(7, now, RangeFetch::Pass);
+        assert_eq!(recent.range_fetch(7, now), Some(RangeFetch::Pass));
         let then = now + DOUBTED_FOR;
-        assert_eq!(memory.manner(7, then), None);
-        memory.handle(7, then, Manner::Whole);
-        assert_eq!(memory.manner(7, then + DOUBTED_FOR), None, "that is another");
-        memory.handle(7, then, Manner::Whole);
-        assert_eq!(memory.manner(7, then + DOUBTED_FOR), Some(Manner::Whole));
-        assert_eq!(memory.manner(7, then + MANNER_FOR), None);
+        assert_eq!(recent.range_fetch(7, then), None);
+        recent.note_ranges(7, then, RangeFetch::Whole);
+        assert_eq!(recent.range_fetch(7, then + DOUBTED_FOR), None, "that is another");
+        recent.note_ranges(7, then, RangeFetch::Whole);
+        assert_eq!(recent.range_fetch(7, then + DOUBTED_FOR), Some(RangeFetch::Whole));
+        assert_eq!(recent.range_fetch(7, then + RANGE_FETCH_FOR), None);
     }
 
     #[test]
     fn keys_that_share_a_slot_are_not_taken_for_each_other() {
-        let memory = Memory::new();
+        let recent = RecentOutcomes::new();
         let now = weir_clock::mono();
-        memory.decline(7, now, NotStored::NoStore, OK);
-        assert_eq!(memory.declined(7 | 1 << 64, now), None);
+        recent.decline(7, now, NotStored::NoStore, OK);
+        assert_eq!(recent.declined(7 | 1 << 64, now), None);
     }
 }

@@ -15,15 +15,15 @@ const BLIND_BYTES: u64 = 1 << 20;
 
 /// The pace of one transfer.
 #[derive(Debug)]
-pub struct Pace {
+pub struct Speed {
     asked: Instant,
     headed: OnceLock<Instant>,
 }
 
-impl Pace {
+impl Speed {
     /// Of one whose request is being sent.
-    pub fn new(asked: Instant) -> Pace {
-        Pace { asked, headed: OnceLock::new() }
+    pub fn new(asked: Instant) -> Speed {
+        Speed { asked, headed: OnceLock::new() }
     }
 
     /// The head has come.
@@ -58,16 +58,16 @@ mod tests {
     fn a_transfer_is_waited_for_as_long_as_asking_would_take() {
         let asked = weir_clock::mono();
         let at = |ms| asked + Duration::from_millis(ms);
-        let pace = Pace::new(asked);
-        assert!(pace.comes_soon(0, BLIND_BYTES, at(0)) && !pace.comes_soon(0, BLIND_BYTES + 1, at(0)));
-        pace.head(at(10));
-        assert!(pace.comes_soon(0, BLIND_BYTES, at(29)) && !pace.comes_soon(0, BLIND_BYTES, at(30)));
+        let speed = Speed::new(asked);
+        assert!(speed.comes_soon(0, BLIND_BYTES, at(0)) && !speed.comes_soon(0, BLIND_BYTES + 1, at(0)));
+        speed.head(at(10));
+        assert!(speed.comes_soon(0, BLIND_BYTES, at(29)) && !speed.comes_soon(0, BLIND_BYTES, at(30)));
         // A megabyte in a second: in 60 ms it brings 60,000 bytes, and one block is as good as there.
-        assert!(!pace.comes_soon(1_000_000, 70_000, at(1010)));
-        assert!(pace.comes_soon(1_000_000, 65_535, at(1010)));
+        assert!(!speed.comes_soon(1_000_000, 70_000, at(1010)));
+        assert!(speed.comes_soon(1_000_000, 65_535, at(1010)));
         // Ten times as fast.
-        assert!(pace.comes_soon(10_000_000, 600_000, at(1010)));
-        assert!(!pace.comes_soon(10_000_000, 600_001, at(1010)));
-        assert!(!pace.comes_soon(0, 65_536, at(1010)));
+        assert!(speed.comes_soon(10_000_000, 600_000, at(1010)));
+        assert!(!speed.comes_soon(10_000_000, 600_001, at(1010)));
+        assert!(!speed.comes_soon(0, 65_536, at(1010)));
     }
 }

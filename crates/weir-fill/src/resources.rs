@@ -8,7 +8,7 @@ use super::inflight::Inflight;
 use weir_observe::{Counters, Events, Observatory, Observer};
 
 /// What all fills and readers of one core share.
-pub struct Means {
+pub struct Resources {
     /// What is held.
     pub store: Store,
     /// What is under way.
@@ -21,7 +21,7 @@ pub struct Means {
     pub core: usize,
 }
 
-impl Means {
+impl Resources {
     /// The core's counters.
     pub fn counters(&self) -> &Counters {
         self.observer.counters()

@@ -15,9 +15,9 @@ type Counts = HashMap<u128, usize, BuildHasherDefault<Folded>>;
 
 /// How much is being fetched of each URL, by its digest.
 #[derive(Debug, Default)]
-pub struct Urls([Mutex<Counts>; SHARDS]);
+pub struct UrlFetches([Mutex<Counts>; SHARDS]);
 
-impl Urls {
+impl UrlFetches {
     fn shard(&self, url: u128) -> &Mutex<Counts> {
         &self.0[(url >> 64) as usize % SHARDS]
     }
@@ -30,17 +30,17 @@ impl Urls {
 
 /// One that is.
 #[derive(Debug)]
-pub struct Bringing {
-    urls: Arc<Urls>,
+pub struct UrlFetch {
+    urls: Arc<UrlFetches>,
     url: u128,
     asking: Asking,
 }
 
-impl Bringing {
+impl UrlFetch {
     /// Begins, before the request is sent.
-    pub fn begin(urls: &Arc<Urls>, url: u128, asking: Asking) -> Bringing {
+    pub fn begin(urls: &Arc<UrlFetches>, url: u128, asking: Asking) -> UrlFetch {
         *urls.shard(url).lock().entry(url).or_default() += 1;
-        Bringing { urls: urls.clone(), url, asking }
+        UrlFetch { urls: urls.clone(), url, asking }
     }
 
     /// The ledger's number.
@@ -49,7 +49,7 @@ impl Bringing {
     }
 }
 
-impl Drop for Bringing {
+impl Drop for UrlFetch {
     fn drop(&mut self) {
         let mut counts = self.urls.shard(self.url).lock();
         if let Some(count) = counts.get_mut(&self.url) {
