@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use weir_policy::Interval;
-use weir_store::{BLOCK_BYTES, Generation, Piece, Place, Read, Store, Writing};
+use weir_store::{BLOCK_BYTES, Generation, InUse, Piece, Place, Read, Store, Writing};
 use weir_upstream::OriginBody;
 
 use self::choose::{Act, Asking, Beyond, FillSeen, GapSeen, Here, InMemory, Nearby, OnVolume, Why, choose};
@@ -41,7 +41,7 @@ pub fn bytes_of(piece: &Piece) -> &[u8] {
 
 /// An interval of a generation that is held, is being filled, or whose missing parts can be brought.
 pub struct Reader {
-    generation: Arc<Generation>,
+    generation: InUse,
     rest: Interval,
     place: Place,
     tried: Tried,
@@ -118,7 +118,7 @@ impl Reader {
     /// Reads the bytes `of` a generation that is held, whole or in part.
     pub fn new(generation: Arc<Generation>, of: Interval, refill: Option<Box<Refill>>) -> Reader {
         Reader {
-            generation,
+            generation: InUse::new(generation),
             rest: of,
             place: Place::default(),
             tried: Tried::Nothing,
@@ -317,7 +317,7 @@ impl Reader {
                 (store.fetch_below(generation, place, start, bytes_max).await, writing)
             }
             filled => {
-                let generation = filled.map_or(&self.generation, |filled| &filled.generation);
+                let generation = filled.map_or(&*self.generation, |filled| &filled.generation);
                 (generation.fetch(place, start, bytes_max).await, None)
             }
         };

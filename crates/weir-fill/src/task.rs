@@ -19,20 +19,17 @@ use super::machine::{AHEAD_BYTES_MAX, Actions, End, Event, State, Storing};
 use super::refetch::{Refetch, Remainder, strong};
 use super::resources::Resources;
 use super::settings::Settings;
+use super::transfer::NoMemory;
 use super::upstreams::FillPermit;
 use super::witness::Witness;
 use super::{Concern, Fill, FillHead, NO_ANSWER, OriginFailure, ReaderGuard, SharedResponse, is_windowed};
 use crate::watch;
 use weir_clock as clock;
 
-/// How long a transfer pauses where the volume alone can keep its body and is behind.
-const VOLUME_PAUSE: Duration = Duration::from_millis(1);
 /// How long an answer is awaited that nobody waits for any more: who reloads a page comes back to it.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(2);
-/// How long a fill waits for readers to free memory before it tries again.
-const MEMORY_WAIT: Duration = Duration::from_millis(5);
-/// How long it waits in all for one piece; then it is given up, and its readers go on by themselves where
-/// they can.
+/// How long a fill waits for memory for one piece; then it is given up, and its readers go on by themselves
+/// where they can.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// What a fill has to know: its own request, whose fields are the first client's without what belongs
@@ -293,12 +290,9 @@ impl FillRequest {
             };
             match piece {
                 Ok(Some(bytes)) => {
-                    let count = bytes.len() as u64;
-                    self.resources.counters().origin_bytes(count);
-                    self.push(fill, &generation, &mut writer, bytes).await;
-                    fill.apply(Event::Bytes(count));
+                    self.resources.counters().origin_bytes(bytes.len() as u64);
+                    self.push(fill, &mut writer, bytes).await;
                     is_sound = fill.machine().state() != State::Ended(End::Failed);
-                    fill.wake(self.resources.core);
                 }
                 // A rest that says how long the whole is must reach there.
                 Ok(None) if whole.is_some_and(|whole| whole != writer.position()) => {
@@ -404,43 +398,22 @@ impl FillRequest {
         fill.machine().must_wait(AHEAD_BYTES_MAX.min(window_bytes / 2))
     }
 
-    /// Gives bytes to the writer. While readers hold all memory it waits for them to move on, which is the
-    /// back-pressure; a fill that ends meanwhile drops the rest.
-    async fn push(&self, fill: &Fill, generation: &Generation, writer: &mut Writer, mut bytes: Bytes) {
-        // Where memory is short what nobody has read yet must stay, unless it is read from the volume.
-        let is_sunk = writer.is_stowing() && writer.window_bytes().is_some();
-        writer.let_go(if is_sunk { u64::MAX } else { fill.transfer.front() });
-        let longest = clock::mono() + MEMORY_WAIT_MAX;
-        while let Err(full) = writer.push(bytes) {
-            bytes = full.rest;
-            if clock::mono() >= longest {
-                fill.transfer.fail_with("memory");
-                self.resources.counters().error("memory");
-                fill.apply(Event::Failed);
-                return;
-            }
-            self.outgrown(fill, generation, writer);
-            fill.wake(self.resources.core);
-            tokio::select! {
-                () = fill.transfer.turn.notified() => {}
-                () = tokio::time::sleep(MEMORY_WAIT) => {}
-            }
-            if matches!(fill.machine().state(), State::Ended(_)) {
-                return;
-            }
-            self.is_ahead(fill, writer);
-            writer.should_pause();
-        }
-        self.outgrown(fill, generation, writer);
-        while writer.should_pause() && !matches!(fill.machine().state(), State::Ended(_)) {
-            tokio::time::sleep(VOLUME_PAUSE).await;
+    /// Gives bytes to the writer. A fill that ends meanwhile drops the rest.
+    async fn push(&self, fill: &Fill, writer: &mut Writer, bytes: Bytes) {
+        let pushed = |writer: &Writer| self.outgrown(fill, writer);
+        let core = self.resources.core;
+        let result = fill.transfer.push(core, writer, bytes, MEMORY_WAIT_MAX, pushed).await;
+        if let Err(NoMemory) = result {
+            fill.transfer.fail_with("memory");
+            self.resources.counters().error("memory");
+            fill.apply(Event::Failed);
         }
     }
 
     /// Tells the machine once that memory keeps only a window, and once that the volume keeps no more.
-    fn outgrown(&self, fill: &Fill, generation: &Generation, writer: &Writer) {
+    fn outgrown(&self, fill: &Fill, writer: &Writer) {
         let State::Filling { storing, .. } = fill.machine().state() else { return };
-        if !is_windowed(generation) || storing == Storing::Window {
+        if !is_windowed(writer.generation()) || storing == Storing::Window {
             return;
         }
         if !writer.is_stowing() {

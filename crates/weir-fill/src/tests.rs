@@ -25,7 +25,7 @@ const CORES: usize = 2;
 const PIECE_BYTES_MAX: usize = 40_000;
 
 /// Bytes that are known by their place.
-fn body(start: u64, count: u64) -> Bytes {
+pub(crate) fn body(start: u64, count: u64) -> Bytes {
     let words = (start / 8..(start + count).div_ceil(8)).map(|word| word.wrapping_mul(0x9e37_79b9_7f4a_7c15));
     let mut bytes = Vec::with_capacity(count as usize + 16);
     words.for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
@@ -33,11 +33,11 @@ fn body(start: u64, count: u64) -> Bytes {
     Bytes::from(bytes).slice(skip..skip + count as usize)
 }
 
-fn key() -> CacheKey {
+pub(crate) fn key() -> CacheKey {
     CacheKey::new(Bytes::from_static(b"http://example.test/"))
 }
 
-fn proof() -> Storable {
+pub(crate) fn proof() -> Storable {
     let mut headers = HeaderMap::new();
     headers.insert("cache-control", HeaderValue::from_static("max-age=60"));
     let view = RequestView {

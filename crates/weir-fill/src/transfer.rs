@@ -4,15 +4,30 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use weir_policy::Interval;
+use weir_store::{Full, Writer, WriterWait};
 
 use super::machine::{Actions, End, Event, Machine, State};
 use super::speed::Speed;
 use super::waiters::{Bells, Waiters};
+use weir_clock as clock;
+
+/// How long a writer waits without being woken before it looks again. A waiter that is woken for less than it
+/// needs wakes no other: one behind it, to which that is enough, waits until more is freed, or so long.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(250);
+
+/// So much of the time that is waited for memory counts as waited for a volume that is behind: readers may be
+/// what the memory waits for.
+const VOLUME_SHARE_OF_WAIT: u32 = 5;
+
+/// Readers held all the memory for too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct NoMemory;
 
 /// One running transfer.
 pub struct Transfer {
@@ -161,12 +176,104 @@ impl Transfer {
         actions
     }
 
-    /// It has written up to `position`.
-    pub(super) fn come_to(&self, position: u64) {
-        let bytes = position.saturating_sub(self.reached());
-        if bytes > 0 {
-            self.apply(Event::Bytes(bytes));
+    /// Gives bytes to the writer, tells the machine of them, and wakes the readers. It waits while readers
+    /// hold all the memory, for `memory_wait_max` at most, and while the volume is behind with a body that it
+    /// alone can keep: that is the back-pressure towards the origin. `pushed` is called after each try, before
+    /// the machine is told. Where the transfer ends meanwhile the rest is dropped.
+    ///
+    /// # Errors
+    /// [`NoMemory`]: the memory did not come in time.
+    pub(super) async fn push(
+        &self,
+        core: usize,
+        writer: &mut Writer,
+        bytes: Bytes,
+        memory_wait_max: Duration,
+        mut pushed: impl FnMut(&Writer),
+    ) -> Result<(), NoMemory> {
+        if let Err(rest) = self.try_push(core, writer, bytes, &mut pushed) {
+            self.push_when_freed(core, writer, rest, memory_wait_max, pushed).await?;
         }
+        if writer.volume_is_behind(Duration::ZERO).is_some() {
+            self.wait_for_volume(writer).await;
+        }
+        Ok(())
+    }
+
+    /// Gives the writer what it can take now.
+    ///
+    /// # Errors
+    /// What it could not take.
+    fn try_push(
+        &self,
+        core: usize,
+        writer: &mut Writer,
+        bytes: Bytes,
+        pushed: &mut impl FnMut(&Writer),
+    ) -> Result<(), Bytes> {
+        // What nobody has read yet must stay, unless it is read from the volume.
+        let is_on_disk_only = writer.is_stowing() && writer.window_bytes().is_some();
+        writer.let_go(if is_on_disk_only { u64::MAX } else { self.front() });
+        let count = bytes.len();
+        let rest = writer.push(bytes).err().map(|Full { rest }| rest);
+        pushed(writer);
+        let taken = count - rest.as_ref().map_or(0, Bytes::len);
+        if taken > 0 {
+            self.apply(Event::Bytes(taken as u64));
+        }
+        // Where nothing was taken readers may have to learn that memory keeps a window only.
+        self.wake(core);
+        rest.map_or(Ok(()), Err)
+    }
+
+    async fn push_when_freed(
+        &self,
+        core: usize,
+        writer: &mut Writer,
+        mut bytes: Bytes,
+        wait_max: Duration,
+        mut pushed: impl FnMut(&Writer),
+    ) -> Result<(), NoMemory> {
+        let longest = clock::mono() + wait_max;
+        let mut freed = writer.wait_for_memory();
+        loop {
+            freed.arm(writer);
+            match self.try_push(core, writer, bytes, &mut pushed) {
+                Ok(()) => return Ok(()),
+                Err(rest) => bytes = rest,
+            }
+            if clock::mono() >= longest {
+                return Err(NoMemory);
+            }
+            let waited = self.pause(&mut freed, LOOK_AGAIN_AFTER).await;
+            if self.ended().is_some() {
+                return Ok(());
+            }
+            // A window cannot move on past what the volume has not taken.
+            if writer.window_bytes().is_some() {
+                writer.volume_is_behind(waited / VOLUME_SHARE_OF_WAIT);
+            }
+        }
+    }
+
+    async fn wait_for_volume(&self, writer: &mut Writer) {
+        let mut room = writer.wait_for_volume();
+        let mut waited = Duration::ZERO;
+        while self.ended().is_none() {
+            room.arm(writer);
+            let Some(longest) = writer.volume_is_behind(waited) else { return };
+            waited = self.pause(&mut room, longest.min(LOOK_AGAIN_AFTER)).await;
+        }
+    }
+
+    /// Waits until the wait is over, or the transfer's task has to look at its readers. For how long it has.
+    async fn pause(&self, wait: &mut WriterWait, longest: Duration) -> Duration {
+        let since = clock::mono();
+        tokio::select! {
+            () = self.turn.notified() => {}
+            _ = tokio::time::timeout(longest, wait.over()) => {}
+        }
+        clock::mono().saturating_duration_since(since)
     }
 
     /// Waits on core `core` until `ready` yields; it is asked again whenever the transfer moves on.
@@ -182,3 +289,6 @@ impl Transfer {
         self.waiters.wake(core, &self.bells);
     }
 }
+
+#[cfg(test)]
+mod tests;

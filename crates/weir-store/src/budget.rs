@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use crossbeam_channel::{Receiver, Sender, bounded};
+use weir_volume::{Freed, FreedWait};
 
 use crate::body::BLOCK_BYTES;
 
@@ -35,6 +36,8 @@ pub struct Budget {
     used_bytes: AtomicU64,
     /// What is kept free of all charges but those of whom it was promised to.
     reserved_bytes: AtomicU64,
+    /// Who waits until less is charged or reserved.
+    freed: Arc<Freed>,
 }
 
 impl Budget {
@@ -46,6 +49,7 @@ impl Budget {
             stock: bounded(blocks.clamp(STOCK_BLOCKS.0, STOCK_BLOCKS.1)),
             used_bytes: AtomicU64::new(0),
             reserved_bytes: AtomicU64::new(0),
+            freed: Arc::default(),
         })
     }
 
@@ -110,6 +114,21 @@ impl Budget {
         stocked.unwrap_or_else(|| Vec::with_capacity(bytes))
     }
 
+    /// Joins those who wait for memory; try to charge after this.
+    pub(crate) fn wait(&self) -> FreedWait {
+        self.freed.wait()
+    }
+
+    /// Whether somebody waits for memory.
+    pub(crate) fn is_waited_for(&self) -> bool {
+        self.freed.is_waited_for()
+    }
+
+    /// More may be evicted than before: whoever waits for memory tries again.
+    pub(crate) fn wake(&self) {
+        self.freed.wake();
+    }
+
     /// A charge of nothing, to which others are added.
     pub(crate) fn nothing(self: &Arc<Budget>) -> Charge {
         Charge { budget: Arc::clone(self), bytes: 0 }
@@ -153,6 +172,7 @@ impl Drop for Charge {
         if self.bytes > 0 {
             let before = self.budget.used_bytes.fetch_sub(self.bytes, Ordering::SeqCst);
             debug_assert!(before >= self.bytes);
+            self.budget.freed.wake();
         }
     }
 }
@@ -179,6 +199,7 @@ impl Reserve {
 impl Drop for Reserve {
     fn drop(&mut self) {
         self.budget.reserved_bytes.fetch_sub(self.bytes, Ordering::SeqCst);
+        self.budget.freed.wake();
     }
 }
 

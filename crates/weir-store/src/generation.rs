@@ -15,7 +15,7 @@ use smallvec::SmallVec;
 use weir_policy::{CacheKey, Interval, Intervals};
 
 use crate::body::{Body, Piece, Read};
-use crate::budget::Charge;
+use crate::budget::{Budget, Charge};
 use crate::ghost::GHOST_BYTES;
 use crate::head::{ALLOCATION_BYTES, Head, HeadRef};
 use crate::ledger::Stamp;
@@ -151,6 +151,12 @@ pub struct Generation {
 }
 
 impl Generation {
+    /// The budget of the memory that it is kept in, where somebody waits for that.
+    pub(crate) fn budget_if_waited_for(&self) -> Option<Arc<Budget>> {
+        let budget = self.label.charge.budget();
+        budget.is_waited_for().then(|| Arc::clone(budget))
+    }
+
     /// The key under which it is stored.
     pub fn key(&self) -> &CacheKey {
         &self.label.key

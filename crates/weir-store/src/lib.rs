@@ -20,6 +20,7 @@ pub mod fuzzing;
 mod generation;
 mod ghost;
 mod head;
+mod in_use;
 mod index;
 mod ledger;
 
@@ -37,6 +38,7 @@ mod store;
 mod tier;
 mod volume_state;
 mod volumes;
+mod wait;
 mod watch;
 mod writer;
 
@@ -50,6 +52,7 @@ pub use body::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece, Read};
 pub use budget::Budget;
 pub use generation::{Generation, Retirement};
 pub use head::{Head, HeadRef, Printed};
+pub use in_use::InUse;
 pub use index::{DigestMap, Folded, VARIANTS_MAX};
 pub use ledger::{
     Acknowledge, Asking, Force, Judged, Ledger, LedgerState, MARKS_MAX, Mark, OpenError, PREFIX_BYTES_MAX,
@@ -63,5 +66,6 @@ pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
 pub use tier::{Ask, Emptied, Gone, Place, Seating, SweepUsage, Twice};
 pub use volume_state::VolumeState;
 pub use volumes::{AttachError, Attached, VolumeReport};
+pub use wait::WriterWait;
 pub use watch::{Evicted, Watcher};
 pub use writer::{Full, Unsealed, Writer};

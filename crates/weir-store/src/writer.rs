@@ -6,9 +6,11 @@
 //! *abandoned*.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use weir_policy::{Interval, Intervals};
+use weir_volume::Writing;
 
 use crate::body::{Added, BLOCK_BYTES};
 use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge, Reserve};
@@ -16,14 +18,14 @@ use crate::generation::{Generation, Retirement};
 use crate::ledger::Asking;
 use crate::shelf::{Lag, Shelf, Window};
 use crate::tier::{Keeper, Stowing};
+use crate::wait::WriterWait;
 
 /// Each time so many bytes of a gap have come, those that are on the volume by then leave memory: 4 MiB.
 const GAP_HELD_BYTES: u64 = 4 << 20;
-/// How often a transfer pauses for the volume within [`PAUSES_RENEWED_BYTES`]; with pauses of a millisecond,
-/// a second.
-pub const PAUSES_MAX: u32 = 1000;
-/// A drive that takes less than this in a second costs the storing, not the transfer: 16 MiB.
-const PAUSES_RENEWED_BYTES: u64 = 16 << 20;
+/// How long a transfer waits for a volume that is behind, within [`PATIENCE_BYTES`].
+const PATIENCE: Duration = Duration::from_secs(1);
+/// A drive that takes less than this in [`PATIENCE`] costs the storing, not the transfer: 16 MiB.
+const PATIENCE_BYTES: u64 = 16 << 20;
 
 /// No memory can be had at the moment: readers hold it. Wait until they have moved on, and push `rest` again;
 /// that is the back-pressure.
@@ -64,9 +66,10 @@ pub struct Writer {
     reserve: Option<Reserve>,
     /// Where it goes on the volume as well.
     stowing: Option<Stowing>,
-    pauses_left: u32,
-    /// Where it was when they were all left.
-    paused_at: u64,
+    /// How much longer it waits for the volume.
+    patience: Duration,
+    /// Where it was when all of that was left.
+    patient_at: u64,
     /// What the foremost reader has read, once the caller has said so.
     read_to: u64,
 }
@@ -102,8 +105,8 @@ impl Writer {
             window: None,
             reserve: None,
             stowing: None,
-            pauses_left: PAUSES_MAX,
-            paused_at: 0,
+            patience: PATIENCE,
+            patient_at: 0,
             read_to: u64::MAX,
         }
     }
@@ -229,23 +232,40 @@ impl Writer {
         }
     }
 
-    /// True where the volume is behind with a body that it alone can keep: give it a moment before more is
-    /// pushed. Said at most [`PAUSES_MAX`] times for 16 MiB, so that a slow drive costs the storing and not
-    /// the transfer.
-    pub fn should_pause(&mut self) -> bool {
+    /// Hands the volume what it has room for. Where the volume is still behind with a body that it alone can
+    /// keep: how long to wait for it at most ([`Writer::wait_for_volume`]) before more is pushed. `waited` is
+    /// for how long the caller has done so since it last asked. A volume is waited for so long and no longer
+    /// for each 16 MiB: after that it costs the storing, and not the transfer.
+    pub fn volume_is_behind(&mut self, waited: Duration) -> Option<Duration> {
         let sinking_bytes = self.is_sinking().then_some(self.shelf.settings.window_bytes);
-        let Some(window_bytes) = self.window_bytes().or(sinking_bytes) else { return false };
-        if self.pauses_left == 0 {
+        let window_bytes = self.window_bytes().or(sinking_bytes)?;
+        self.patience = self.patience.saturating_sub(waited);
+        if self.patience.is_zero() {
             self.stowing = None;
         }
         self.stow_to(self.at);
         let is_behind = |stowing: &Stowing| self.at - stowing.at() > window_bytes / 2;
-        let should_pause = self.stowing.as_ref().is_some_and(is_behind);
-        self.pauses_left -= u32::from(should_pause);
-        if self.at - self.paused_at >= PAUSES_RENEWED_BYTES {
-            (self.paused_at, self.pauses_left) = (self.at, PAUSES_MAX);
+        let is_behind = self.stowing.as_ref().is_some_and(is_behind);
+        if self.at - self.patient_at >= PATIENCE_BYTES {
+            (self.patient_at, self.patience) = (self.at, PATIENCE);
         }
-        should_pause
+        is_behind.then_some(self.patience)
+    }
+
+    /// A wait for the volume that is behind.
+    pub fn wait_for_volume(&self) -> WriterWait {
+        WriterWait::new(None, self.stowing.as_ref().and_then(Stowing::wait_for_room))
+    }
+
+    /// A wait for memory, after [`Full`].
+    pub fn wait_for_memory(&self) -> WriterWait {
+        let memory = self.shelf.budget.wait();
+        WriterWait::new(Some(memory), self.stowing.as_ref().and_then(Stowing::wait_for_room))
+    }
+
+    /// A wait for more of its generation to be written to the volume, or for the end of that.
+    pub(crate) fn writing(&self) -> Option<Writing> {
+        self.stowing.as_ref()?.writing(&self.generation)
     }
 
     /// Takes memory: by evicting others, else of what is reserved for it, else by narrowing the window, or
@@ -428,5 +448,7 @@ impl Drop for Writer {
                 Kind::Gap => {}
             }
         }
+        // What it has published can be evicted.
+        self.shelf.budget.wake();
     }
 }

@@ -17,6 +17,7 @@ use weir_disk::Disk;
 use weir_policy::{CacheKey, Intervals};
 
 use crate::format::record::{Place, UNIT_BYTES};
+use crate::freed::FreedWait;
 use crate::index::KeyHash;
 use crate::numbers::Reached;
 use crate::read::reader::{Candidate, Part, Position, ReadError, Record, Wait};
@@ -518,6 +519,11 @@ impl Put {
     /// push says.
     pub fn has_room(&self, bytes: u64) -> bool {
         self.fate.ended().is_some() || self.volume.intake.has_room(bytes)
+    }
+
+    /// Joins those who wait for room in the queue; look with [`Put::has_room`] after this.
+    pub fn wait_for_room(&self) -> FreedWait {
+        self.volume.intake.wait_for_room()
     }
 
     /// Adds bytes of the body at an offset. What is held there already is not written again. Never waits.

@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Buf, Bytes};
+use bytes::Buf;
 use weir_policy::Interval;
 use weir_store::{Generation, Writer};
 
@@ -17,18 +17,14 @@ use crate::refetch::{FetchBy, Part, PartError, Refetch};
 use crate::resources::Resources;
 use crate::settings::Settings;
 use crate::task::idle_timeout;
+use crate::transfer::NoMemory;
 use crate::watch;
 use weir_clock as clock;
 
-/// How long a transfer waits for readers to free memory before it tries again, and how long it waits in all
-/// for one piece before it is given up.
-const MEMORY_WAIT: Duration = Duration::from_millis(5);
+/// How long a transfer waits for memory for one piece before it is given up.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(2);
 /// How long where the body leaves memory for a volume.
 const SINKING_WAIT_MAX: Duration = Duration::from_secs(30);
-
-/// How long a transfer pauses where the volume alone can keep its body and is behind.
-const VOLUME_PAUSE: Duration = Duration::from_millis(1);
 
 /// What a transfer has to know.
 #[derive(Clone)]
@@ -207,43 +203,14 @@ impl GapRequest {
             // What is cut off is not got back for who comes now.
             let is_last = bytes.len() >= left;
             bytes.truncate(left);
-            if !self.push(gap, writer, bytes).await {
-                return Err("memory");
-            }
-            gap.transfer.come_to(writer.position());
-            self.wake(gap);
+            // What leaves memory for the volume does so at the drive's pace.
+            let wait_max = if writer.is_sinking() { SINKING_WAIT_MAX } else { MEMORY_WAIT_MAX };
+            let pushed = gap.transfer.push(self.resources.core, writer, bytes, wait_max, |_| {}).await;
+            pushed.map_err(|NoMemory| "memory")?;
             if is_last {
                 break;
             }
         }
         Ok(End::Fetched)
-    }
-
-    /// Gives bytes to the writer, and waits for memory for a bounded time.
-    async fn push(&self, gap: &Gap, writer: &mut Writer, mut bytes: Bytes) -> bool {
-        // What leaves memory for the volume does so at the drive's pace.
-        let wait_max = if writer.is_sinking() { SINKING_WAIT_MAX } else { MEMORY_WAIT_MAX };
-        let longest = clock::mono() + wait_max;
-        loop {
-            writer.let_go(gap.transfer.front());
-            match writer.push(bytes) {
-                Ok(()) => {
-                    while writer.should_pause() {
-                        tokio::time::sleep(VOLUME_PAUSE).await;
-                    }
-                    return true;
-                }
-                Err(full) => bytes = full.rest,
-            }
-            gap.transfer.come_to(writer.position());
-            self.wake(gap);
-            if clock::mono() >= longest {
-                return false;
-            }
-            tokio::select! {
-                () = gap.transfer.turn.notified() => {}
-                () = tokio::time::sleep(MEMORY_WAIT) => {}
-            }
-        }
     }
 }

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 use super::{LATE_PAUSE, LATE_TRIES_MAX, Tier, Tiers};
 use crate::body::{BLOCK_BYTES, Body, Piece, Read};
 use crate::generation::Generation;
-use crate::volume::{Put, key};
+use crate::volume::{FreedWait, Put, Writing, key};
 
 /// How many bodies may wait for room.
 const LATE_MAX: usize = 4096;
@@ -113,6 +113,16 @@ impl Stowing {
     /// Up to here it was handed over.
     pub(crate) fn at(&self) -> u64 {
         self.at
+    }
+
+    /// Joins those who wait for room in the volume's queue.
+    pub(crate) fn wait_for_room(&self) -> Option<FreedWait> {
+        self.hand.put().map(Put::wait_for_room)
+    }
+
+    /// A wait for more of the generation to be written, or for the end of that.
+    pub(crate) fn writing(&self, generation: &Generation) -> Option<Writing> {
+        self.tier.writing(generation)
     }
 
     /// Hands over what a body holds up to `end`, as far as the volume has room for it now; what it has not

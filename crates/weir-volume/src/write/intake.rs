@@ -10,6 +10,7 @@ use crossbeam_channel::Sender;
 use parking_lot::{Condvar, Mutex};
 
 use crate::format::record::Place;
+use crate::freed::{Freed, FreedWait};
 use crate::index::{KeyHash, Location};
 use crate::write::put::Fate;
 use crate::write::storing::{End, Put};
@@ -70,10 +71,26 @@ pub(crate) enum Command {
     Stop,
 }
 
+/// How many bytes wait, and who waits until they are fewer.
+#[derive(Debug, Default)]
+struct Total {
+    bytes: AtomicU64,
+    freed: Arc<Freed>,
+}
+
+impl Total {
+    fn free(&self, bytes: u64) {
+        if bytes > 0 {
+            self.bytes.fetch_sub(bytes, Ordering::SeqCst);
+            self.freed.wake();
+        }
+    }
+}
+
 /// A part of the queue's bytes, given back when it is dropped.
 #[derive(Debug)]
 pub(crate) struct Waiting {
-    total: Arc<AtomicU64>,
+    total: Arc<Total>,
     bytes: u64,
 }
 
@@ -85,13 +102,13 @@ impl Waiting {
     pub(crate) fn shrink_to(&mut self, bytes: u64) {
         let less = self.bytes.saturating_sub(bytes);
         self.bytes -= less;
-        self.total.fetch_sub(less, Ordering::AcqRel);
+        self.total.free(less);
     }
 }
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        self.total.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.total.free(self.bytes);
     }
 }
 
@@ -99,7 +116,7 @@ impl Drop for Waiting {
 #[derive(Debug)]
 pub(crate) struct Intake {
     most_bytes: u64,
-    total: Arc<AtomicU64>,
+    total: Arc<Total>,
     queue: Mutex<Queue>,
     bell: Condvar,
 }
@@ -121,7 +138,7 @@ impl Intake {
 
     /// Room for so many bytes, where there is.
     pub(crate) fn wait_for(&self, bytes: u64, most: u64) -> Result<Waiting, Refused> {
-        let before = self.total.fetch_add(bytes, Ordering::AcqRel);
+        let before = self.total.bytes.fetch_add(bytes, Ordering::SeqCst);
         let waiting = Waiting { total: Arc::clone(&self.total), bytes };
         if before + bytes > most { Err(Refused) } else { Ok(waiting) }
     }
@@ -130,6 +147,11 @@ impl Intake {
     /// time.
     pub(crate) fn has_room(&self, bytes: u64) -> bool {
         self.waiting_bytes() + bytes + COMMAND_BYTES <= self.most_bytes / 8 * 7
+    }
+
+    /// Joins those who wait until less waits in the queue.
+    pub(crate) fn wait_for_room(&self) -> FreedWait {
+        self.total.freed.wait()
     }
 
     /// Puts a command into the queue. Those that end or remove find room in a reserve.
@@ -174,7 +196,7 @@ impl Intake {
 
     /// What waits, in bytes, bodies included that wait for more to be written with.
     pub(crate) fn waiting_bytes(&self) -> u64 {
-        self.total.load(Ordering::Acquire)
+        self.total.bytes.load(Ordering::SeqCst)
     }
 
     /// Whether so much waits that it should be written early.
