@@ -50,8 +50,9 @@ pub(crate) fn consulted(view: &RequestView<'_>, rules: &CacheRules, beside: Besi
 pub(crate) enum Decision {
     /// Serve what is held.
     Serve(Reuse),
-    /// Serve what is held, once it is certain that what is missing of it can be had.
-    Complete(Reuse),
+    /// Serve what is held, once it is certain that this can be had: from the first byte that is missing of
+    /// what the request wants to the end of that.
+    Complete(Reuse, Interval),
     /// Ask the origin whether what is held is still good.
     Revalidate(Revalidation),
     /// Fetch it.
@@ -98,14 +99,10 @@ pub(crate) fn decide(
         // A verdict about what is held is only reached with it.
         (_, None) => return Decision::Fetch(MissReason::Gone),
     };
-    match held {
-        Some(held) if !held.is_whole() && missing(view, ask, held).is_some() => {
-            match ask.directives.only_if_cached() {
-                true => Decision::GatewayTimeout,
-                false => Decision::Complete(reuse),
-            }
-        }
-        _ => Decision::Serve(reuse),
+    match held.filter(|held| !held.is_whole()).and_then(|held| missing(view, ask, held)) {
+        Some(_) if ask.directives.only_if_cached() => Decision::GatewayTimeout,
+        Some(missing) => Decision::Complete(reuse, missing),
+        None => Decision::Serve(reuse),
     }
 }
 

@@ -291,7 +291,7 @@ fn conclude(mut explanation: Explanation, ask: &Ask, judged: &Decision) -> Expla
             None => ("hit", format!("{} s left", reuse.reusable.freshness().left_s()), reuse.cache_status),
             Some(how) => ("stale", wording::of_stale(how).into(), reuse.cache_status),
         },
-        Decision::Complete(reuse) => ("miss", wording::PART.into(), reuse.cache_status.completed()),
+        Decision::Complete(reuse, _) => ("miss", wording::PART.into(), reuse.cache_status.completed()),
         Decision::Revalidate(revalidation) => {
             let because = wording::of_revalidation(revalidation.why).into();
             ("revalidate", because, CacheStatus::revalidate(revalidation.why))

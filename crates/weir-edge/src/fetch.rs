@@ -26,10 +26,9 @@ use crate::response::{self, Response};
 use crate::upload::Upload;
 use crate::{outgoing, pass, serve};
 use weir_clock as clock;
-use weir_fill::inflight::{self, Plan};
+use weir_fill::inflight::{self, Asker, Plan, Wanted};
 use weir_fill::refetch::Refetch;
 use weir_fill::task::{self, ForLead, Sharing};
-use weir_fill::witness::Witness;
 use weir_fill::{Concern, FillHead, OriginFailure, ReaderGuard, SharedResponse, is_windowed};
 use weir_front::message;
 use weir_observe::Outcome;
@@ -81,16 +80,19 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
     }
     let cache_status = job.cache_status;
     let mut have_failed = false;
-    let who = (job.core.number, job.witness());
+    let asker = job.asker();
     for _ in 0..PLANS_MAX {
         let (inflight, ledger) = (&job.core.plane.inflight, job.core.plane.store.ledger());
         let plan = match job.ask.is_authenticated() {
-            true => Plan::Lead(inflight.lead_unshared(who, (&key, ledger), job.now.mono)),
-            false => inflight.plan(who, (&key, ledger), want, &job.request.headers, clock::mono()),
+            true => Plan::Lead(inflight.lead_unshared(asker, ledger, &key, job.now.mono)),
+            false => {
+                let wanted = Wanted { key: &key, interval: want, headers: &job.request.headers };
+                inflight.plan(asker, ledger, wanted, clock::mono())
+            }
         };
         match plan {
             Plan::Lead(place) => {
-                let place = joinable(job.exchange, place, who, &key);
+                let place = joinable(job.exchange, place, asker, &key);
                 return lead(job, place).await;
             }
             Plan::Join(guard) => match join(job, guard).await {
@@ -98,7 +100,7 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
                 Joined::Again => job.cache_status = cache_status,
                 Joined::Failed => (job.cache_status, have_failed) = (cache_status, true),
                 Joined::Own(held) => {
-                    let place = inflight.lead_unshared(who, (&key, ledger), clock::mono());
+                    let place = inflight.lead_unshared(asker, ledger, &key, clock::mono());
                     (job.validating, job.cache_status) = (Some(held), cache_status);
                     return lead(job, place).await;
                 }
@@ -121,7 +123,7 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
         // Others' failures are not this request's: it asks for itself, and who waits for nobody gets an
         // answer of its own.
         let ledger = job.core.plane.store.ledger();
-        let place = job.core.plane.inflight.lead_unshared(who, (&key, ledger), clock::mono());
+        let place = job.core.plane.inflight.lead_unshared(asker, ledger, &key, clock::mono());
         return lead(job, place).await;
     }
     passed(job).await
@@ -447,15 +449,15 @@ async fn wait_head(
 fn joinable(
     exchange: &Exchange<'_, '_>,
     place: inflight::Lead,
-    who: (usize, Witness),
+    asker: Asker,
     key: &CacheKey,
 ) -> inflight::Lead {
     let (plane, now) = (&exchange.core.plane, clock::mono());
-    if exchange.sharer().is_none() || !plane.inflight.recent.was_late(key.digest, who.1, now) {
+    if exchange.sharer().is_none() || !plane.inflight.recent.was_late(key.digest, asker.client, now) {
         return place;
     }
     drop(place);
-    plane.inflight.lead_unshared(who, (key, plane.store.ledger()), now)
+    plane.inflight.lead_unshared(asker, plane.store.ledger(), key, now)
 }
 
 /// A short error response of the origin, shared by those who waited for it.

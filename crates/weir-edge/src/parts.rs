@@ -33,11 +33,10 @@ pub(crate) enum Confirmed {
     Left,
 }
 
-/// Makes sure before a head goes out: the origin is asked for the first byte that is missing of what the
-/// request wants. A version that the origin no longer has is taken out.
+/// Makes sure before a head goes out that all can be had which the request wants, as [`confirm_missing`].
 ///
 /// # Cancel safety
-/// Safe: what is on its way goes on while it is worth it.
+/// As [`confirm_missing`].
 pub(crate) async fn confirm(
     exchange: &mut Exchange<'_, '_>,
     route: &Arc<Route>,
@@ -48,6 +47,20 @@ pub(crate) async fn confirm(
     if ask.directives.only_if_cached() {
         return Confirmed::Refused;
     }
+    confirm_missing(exchange, route, generation, missing).await
+}
+
+/// Makes sure before a head goes out that what is `missing` can be had: the origin is asked for its first
+/// byte. A version that the origin no longer has is taken out.
+///
+/// # Cancel safety
+/// Safe: what is on its way goes on while it is worth it.
+pub(crate) async fn confirm_missing(
+    exchange: &mut Exchange<'_, '_>,
+    route: &Arc<Route>,
+    generation: &Arc<Generation>,
+    missing: Interval,
+) -> Confirmed {
     let Some(mut refill) = refill(exchange, route, generation) else { return Confirmed::Gone };
     if refill.is_spent() {
         return Confirmed::Gone;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use http::HeaderMap;
-use weir_policy::{Interval, RevalidateReason, Revalidation};
+use weir_policy::{RevalidateReason, Revalidation};
 use weir_store::Generation;
 
 use crate::cache_status::CacheStatus;
@@ -14,7 +14,7 @@ use crate::job::Job;
 use crate::lookup;
 use crate::outgoing;
 use crate::response::Response;
-use weir_fill::inflight::Plan;
+use weir_fill::inflight::{Plan, Wanted};
 use weir_fill::task::{self, Sharing};
 
 /// Asks before anything goes out.
@@ -40,12 +40,10 @@ pub(crate) async fn now(
 /// ([`Upstreams::may_try`](weir_fill::upstreams::Upstreams::may_try)).
 pub(crate) fn in_background(job: &Job<'_, '_, '_>) {
     let Some(generation) = &job.validating else { return };
+    let (core, ledger, now) = (job.core, job.core.plane.store.ledger(), job.now.mono);
     let headers: &HeaderMap = &job.request.headers;
-    let whole = Interval::new(0, u64::MAX);
-    let (core, now) = (job.core, job.now.mono);
-    let key = (generation.key(), core.plane.store.ledger());
-    let who = (core.number, job.witness());
-    let Plan::Lead(lead) = core.plane.inflight.plan(who, key, whole, headers, now) else { return };
+    let wanted = Wanted { key: generation.key(), interval: Wanted::WHOLE, headers };
+    let Plan::Lead(lead) = core.plane.inflight.plan(job.asker(), ledger, wanted, now) else { return };
     let found = lookup::at_hand(job, job.route).generation;
     if found.is_none_or(|found| !Arc::ptr_eq(&found, generation) || is_fresh(job, &found)) {
         return;

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use weir_front::Client;
-use weir_policy::{MissReason, Reusable, StaleUse};
+use weir_policy::{Interval, MissReason, Reusable, StaleUse};
 use weir_store::Generation;
 
 use crate::cache_status::CacheStatus;
@@ -48,9 +48,9 @@ async fn respond<'c>(exchange: &mut Exchange<'c, '_>, route: &'c Arc<Route>) -> 
             refresh(&mut job, &generation, &reuse);
             serve::held(&mut job, generation, reuse.reusable)
         }
-        (Decision::Complete(reuse), Some(generation)) => {
+        (Decision::Complete(reuse, missing), Some(generation)) => {
             refresh(&mut job, &generation, &reuse);
-            complete(&mut job, generation, reuse.reusable).await
+            complete(&mut job, generation, reuse.reusable, missing).await
         }
         (Decision::Revalidate(revalidation), Some(generation)) => {
             revalidate::now(&mut job, generation, revalidation).await
@@ -74,9 +74,14 @@ fn refresh(job: &mut Job<'_, '_, '_>, generation: &Arc<Generation>, reuse: &Reus
     }
 }
 
-/// Serves what is held, once it is certain that what is missing of it can be had.
-async fn complete(job: &mut Job<'_, '_, '_>, generation: Arc<Generation>, reusable: Reusable) -> Response {
-    match parts::confirm(job.exchange, job.route, &job.ask, &generation).await {
+/// Serves what is held, once it is certain that what is `missing` of it can be had.
+async fn complete(
+    job: &mut Job<'_, '_, '_>,
+    generation: Arc<Generation>,
+    reusable: Reusable,
+    missing: Interval,
+) -> Response {
+    match parts::confirm_missing(job.exchange, job.route, &generation, missing).await {
         Confirmed::Held => serve::held(job, generation, reusable),
         Confirmed::Coming => {
             job.cache_status = job.cache_status.completed();

@@ -47,6 +47,31 @@ pub enum Plan {
     Failed(OriginFailure),
 }
 
+/// Who asks for something.
+#[derive(Clone, Copy, Debug)]
+pub struct Asker {
+    /// The core that its request runs on.
+    pub core: usize,
+    /// Its client.
+    pub client: Witness,
+}
+
+/// What is asked for and not held.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'r> {
+    /// The key.
+    pub key: &'r CacheKey,
+    /// The bytes of the body; [`Wanted::WHOLE`] for all of them.
+    pub interval: Interval,
+    /// The request's fields, which select a variant.
+    pub headers: &'r HeaderMap,
+}
+
+impl Wanted<'_> {
+    /// All bytes of a body, however many it has.
+    pub const WHOLE: Interval = Interval { start: 0, end: u64::MAX };
+}
+
 /// The fills under way in this process.
 pub struct Inflight {
     shards: Box<[Shard]>,
@@ -83,15 +108,9 @@ impl Inflight {
         &self.shards[(key.digest >> 64) as usize % SHARDS]
     }
 
-    /// Who brings the interval `want` of the variant that `headers` ask for?
-    pub fn plan(
-        self: &Arc<Self>,
-        (core, client): (usize, Witness),
-        (key, ledger): (&CacheKey, &Ledger),
-        want: Interval,
-        headers: &HeaderMap,
-        now: Instant,
-    ) -> Plan {
+    /// Who loads what is wanted?
+    pub fn plan(self: &Arc<Self>, asker: Asker, ledger: &Ledger, wanted: Wanted<'_>, now: Instant) -> Plan {
+        let Wanted { key, interval, headers } = wanted;
         let mut shard = self.shard(key).lock();
         if let Some(fills) = shard.get(&key.digest) {
             let (mut late, mut late_of_client) = (0, 0);
@@ -102,14 +121,14 @@ impl Inflight {
                 }
                 if fill.is_late(now) {
                     late += 1;
-                    late_of_client += usize::from(fill.client() == client);
+                    late_of_client += usize::from(fill.client() == asker.client);
                     self.recent.note_late(key.digest, fill.client(), now);
                     continue;
                 }
-                if !reaches(fill, want, now) && !has_parts(fill) {
+                if !reaches(fill, interval, now) && !has_parts(fill) {
                     return Plan::Separate;
                 }
-                if let Some(guard) = fill.join(core) {
+                if let Some(guard) = fill.join(asker.core) {
                     return Plan::Join(guard);
                 }
             }
@@ -124,27 +143,27 @@ impl Inflight {
         if let Some(failure) = self.recent.failed(key.digest, now) {
             return Plan::Failed(failure);
         }
-        let is_whole = want.start == 0 && want.end == u64::MAX;
-        if !is_whole && self.recent.range_fetch(key.digest, now) == Some(RangeFetch::Pass) {
+        if interval != Wanted::WHOLE && self.recent.range_fetch(key.digest, now) == Some(RangeFetch::Pass) {
             return Plan::Separate;
         }
-        let fill = self.fill(client, (key, ledger), now);
+        let fill = self.fill(asker.client, key, ledger, now);
         shard.entry(key.digest).or_default().push(fill.clone());
-        Plan::Lead(Lead { inflight: self.clone(), guard: fill.join(core) })
+        Plan::Lead(Lead { inflight: self.clone(), guard: fill.join(asker.core) })
     }
 
     /// A fill that no other request may join: its response is not known to be public.
     pub fn lead_unshared(
         self: &Arc<Self>,
-        (core, client): (usize, Witness),
-        (key, ledger): (&CacheKey, &Ledger),
+        asker: Asker,
+        ledger: &Ledger,
+        key: &CacheKey,
         now: Instant,
     ) -> Lead {
-        let fill = self.fill(client, (key, ledger), now);
-        Lead { inflight: self.clone(), guard: fill.join(core) }
+        let fill = self.fill(asker.client, key, ledger, now);
+        Lead { inflight: self.clone(), guard: fill.join(asker.core) }
     }
 
-    fn fill(&self, client: Witness, (key, ledger): (&CacheKey, &Ledger), now: Instant) -> Arc<Fill> {
+    fn fill(&self, client: Witness, key: &CacheKey, ledger: &Ledger, now: Instant) -> Arc<Fill> {
         let url_fetch = UrlFetch::begin(&self.urls, key.url_digest(), ledger.ask());
         Fill::new(key.clone(), url_fetch, self.bells.clone(), (client, now))
     }

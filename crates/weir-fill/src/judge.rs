@@ -102,8 +102,8 @@ impl FillRequest {
                     Ok((generation, writer)) if generation.is_part() => {
                         let end = length.unwrap_or_default();
                         let part = Part { body: response.body, skip_bytes: 0, end };
-                        let made = (generation, writer, response.origin.name_shared());
-                        return self.go_on_in_part(fill, made, &response.headers, part, to_lead);
+                        generation.set_origin(response.origin.name_shared());
+                        return self.go_on_in_part(fill, writer, part, &response.headers, to_lead);
                     }
                     Ok((generation, writer)) => {
                         generation.set_origin(response.origin.name_shared());
@@ -113,7 +113,7 @@ impl FillRequest {
                         {
                             let _ = to_lead.send(ForLead::Fields(fields));
                         }
-                        return self.fill(fill, generation, writer, length, response.body).await;
+                        return self.fill(fill, writer, response.body).await;
                     }
                     Err(_) => NotStored::NoRoom,
                 }
@@ -242,20 +242,20 @@ impl FillRequest {
         let begun = store.begin_part(storable, fill.key().clone(), fill.stamp(), kept.length, kept.interval);
         let Ok((generation, writer)) = begun else { return self.no_part(fill, NotStored::NoRoom) };
         let part = Part { body: response.body, skip_bytes: kept.skip_bytes, end: kept.interval.end };
-        let made = (generation, writer, response.origin.name_shared());
-        self.go_on_in_part(fill, made, &response.headers, part, to_lead)
+        generation.set_origin(response.origin.name_shared());
+        self.go_on_in_part(fill, writer, part, &response.headers, to_lead)
     }
 
     /// Goes on with what has just begun as a part.
     fn go_on_in_part(
         &self,
         fill: &Arc<Fill>,
-        (generation, writer, maker): (Arc<Generation>, Writer, &Arc<str>),
-        headers: &HeaderMap,
+        writer: Writer,
         part: Part,
+        headers: &HeaderMap,
         to_lead: LeadSender,
     ) -> bool {
-        generation.set_origin(maker);
+        let generation = writer.generation().clone();
         self.resources.inflight.recent.accept(fill.key().digest, clock::mono());
         if let Some(fields) = self.for_lead(headers, &generation.head().stored.headers) {
             let _ = to_lead.send(ForLead::Fields(fields));

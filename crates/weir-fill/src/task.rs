@@ -130,16 +130,11 @@ pub fn start_in_background(mut request: FillRequest, guard: ReaderGuard) {
 }
 
 /// Starts a fill on this core whose response is there already.
-pub fn start_with(
-    request: FillRequest,
-    fill: Arc<Fill>,
-    (generation, writer, length): (Arc<Generation>, Writer, Option<u64>),
-    body: OriginBody,
-) {
+pub fn start_with(request: FillRequest, fill: Arc<Fill>, writer: Writer, body: OriginBody) {
     tokio::spawn(Box::pin(async move {
         let closing = Closing::of(&request, &fill);
         request.resources.counters().fill_begun();
-        let whole = request.fill(&fill, generation, writer, length, body).await;
+        let whole = request.fill(&fill, writer, body).await;
         request.count_end(whole);
         drop(closing);
     }));
@@ -262,14 +257,10 @@ impl FillRequest {
     }
 
     /// Moves the body into the generation; true when it arrived whole.
-    pub(super) async fn fill(
-        &self,
-        fill: &Arc<Fill>,
-        generation: Arc<Generation>,
-        mut writer: Writer,
-        length: Option<u64>,
-        mut body: OriginBody,
-    ) -> bool {
+    pub(super) async fn fill(&self, fill: &Arc<Fill>, mut writer: Writer, mut body: OriginBody) -> bool {
+        let generation = writer.generation().clone();
+        // As it was declared.
+        let length = generation.length();
         let _ = fill.head.set(FillHead::New(generation.clone()));
         fill.apply(Event::Storable(length));
         fill.transfer.speed.head(clock::mono());

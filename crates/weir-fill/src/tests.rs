@@ -13,7 +13,7 @@ use weir_policy::{BodyEnd, CacheRules, Interval, RequestView, Storable, storable
 use weir_store::{Full, Scope, Settings, Store, Writer};
 use weir_upstream::{Upstream, UpstreamSettings};
 
-use super::inflight::{Inflight, Plan};
+use super::inflight::{Asker, Inflight, Plan, Wanted};
 use super::machine::{AHEAD_BYTES_MAX, End, Storing};
 use super::reader::{Filled, Reader, bytes_of, look};
 use super::refetch::Refetch;
@@ -35,6 +35,14 @@ pub(crate) fn body(start: u64, count: u64) -> Bytes {
 
 pub(crate) fn key() -> CacheKey {
     CacheKey::new(Bytes::from_static(b"http://example.test/"))
+}
+
+fn asker(core: usize, client: Witness) -> Asker {
+    Asker { core, client }
+}
+
+fn wanted<'r>(key: &'r CacheKey, headers: &'r HeaderMap, interval: Interval) -> Wanted<'r> {
+    Wanted { key, interval, headers }
 }
 
 pub(crate) fn proof() -> Storable {
@@ -197,9 +205,12 @@ impl Scene {
         });
         let whole = Interval::new(0, u64::MAX);
         let now = clock::mono();
-        let Plan::Lead(lead) =
-            inflight.plan((0, Witness::Unnamed), (&key(), store.ledger()), whole, &HeaderMap::new(), now)
-        else {
+        let Plan::Lead(lead) = inflight.plan(
+            asker(0, Witness::Unnamed),
+            store.ledger(),
+            wanted(&key(), &HeaderMap::new(), whole),
+            now,
+        ) else {
             panic!("nothing else runs")
         };
         let guard = lead.begin().unwrap();
@@ -355,10 +366,9 @@ impl Scene {
         let (ledger, now) = (self.store.ledger(), clock::mono());
         if self.readers.len() < 8
             && let Plan::Join(guard) = self.inflight.plan(
-                (core, Witness::Unnamed),
-                (&key(), ledger),
-                interval,
-                &HeaderMap::new(),
+                asker(core, Witness::Unnamed),
+                ledger,
+                wanted(&key(), &HeaderMap::new(), interval),
                 now,
             )
         {
@@ -476,7 +486,12 @@ fn what_hangs_is_led_again_a_few_times_and_who_comes_joins_the_newest() {
     let (ledger, whole, begun) = (scene.store.ledger(), Interval::new(0, u64::MAX), scene.fill.begun());
     let plan = |client, rounds| {
         let now = begun + HEAD_WAIT_MAX * rounds;
-        scene.inflight.plan((0, Witness::V4(client)), (&key(), ledger), whole, &HeaderMap::new(), now)
+        scene.inflight.plan(
+            asker(0, Witness::V4(client)),
+            ledger,
+            wanted(&key(), &HeaderMap::new(), whole),
+            now,
+        )
     };
     let mut led = vec![scene.fill.clone()];
     let mut guards = Vec::new();

@@ -329,7 +329,8 @@ async fn attempt(
         let error = OriginError::Busy { bound, retry_after: terms.timeouts.queue };
         return Err(Box::new((Failure { error, stage: Stage::Answered, kind: Kind::Fresh }, None)));
     }
-    Ok(respond(origin, terms, lease, outgoing, head, times))
+    let response = respond(origin, terms, lease, outgoing, head);
+    Ok(OriginResponse { times, ..response })
 }
 
 /// A connection, idle or made.
@@ -352,14 +353,14 @@ async fn lease(origin: &Arc<Origin>, terms: &Terms<'_>, demand: Demand) -> Resul
     }
 }
 
-/// The response as the edge gets it: what is left to read and to send goes into its body.
+/// The response as the caller gets it: what is left to read and to send goes into its body. Its times are to
+/// be set.
 fn respond(
     origin: &Arc<Origin>,
     terms: &Terms<'_>,
     mut lease: Lease,
     outgoing: Outgoing,
     head: ResponseHead,
-    times: Times,
 ) -> OriginResponse {
     let ResponseHead { status, headers, framing, persistence, .. } = head;
     lease.connection.served += 1;
@@ -386,7 +387,15 @@ fn respond(
         })
     };
     let length = Length::of(framing);
-    OriginResponse { status, headers, length, body, origin: origin.clone(), times, upgraded }
+    OriginResponse {
+        status,
+        headers,
+        length,
+        body,
+        origin: origin.clone(),
+        times: Times::default(),
+        upgraded,
+    }
 }
 
 /// How long an idle connection is kept: as `Keep-Alive: timeout=` says with a margin, else the default.

@@ -62,8 +62,8 @@ pub(crate) fn begin(
     let refetch = Arc::new(for_get(&*refetch(exchange, route)?));
     let place = fill_permit(exchange, &refetch)?;
     let fill_request = fill_request(exchange, route, Sharing::Unshared, (refetch, place));
-    let who = (exchange.core.number, exchange.witness());
-    let guard = plane.inflight.lead_unshared(who, (&key, plane.store.ledger()), now.mono).begin()?;
+    let lead = plane.inflight.lead_unshared(exchange.asker(), plane.store.ledger(), &key, now.mono);
+    let guard = lead.begin()?;
     let (generation, writer) = plane.store.begin(storable, key, guard.fill().stamp(), length).ok()?;
     Some(Posted { fill_request, guard, generation, writer, length })
 }
@@ -87,7 +87,7 @@ impl Posted {
     pub(crate) fn read(self, body: OriginBody) -> Source {
         let Posted { fill_request, guard, generation, writer, length } = self;
         let (refetch, store) = (fill_request.refetch.clone(), fill_request.resources.store.clone());
-        task::start_with(fill_request, guard.fill().clone(), (generation.clone(), writer, length), body);
+        task::start_with(fill_request, guard.fill().clone(), writer, body);
         let whole = Interval::new(0, length.unwrap_or(u64::MAX));
         Source::Held(Box::new(Reader::filling(Filled::new(guard, generation, refetch, store), whole, None)))
     }
