@@ -237,7 +237,7 @@ impl Transfer {
         let longest = clock::mono() + wait_max;
         let mut freed = writer.wait_for_memory();
         loop {
-            freed.arm(writer);
+            writer.arm(&mut freed);
             match self.try_push(core, writer, bytes, &mut pushed) {
                 Ok(()) => return Ok(()),
                 Err(rest) => bytes = rest,
@@ -260,7 +260,7 @@ impl Transfer {
         let mut room = writer.wait_for_volume();
         let mut waited = Duration::ZERO;
         while self.ended().is_none() {
-            room.arm(writer);
+            writer.arm(&mut room);
             let Some(longest) = writer.volume_is_behind(waited) else { return };
             waited = self.pause(&mut room, longest.min(LOOK_AGAIN_AFTER)).await;
         }

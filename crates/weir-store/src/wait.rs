@@ -2,8 +2,6 @@
 
 use weir_volume::{FreedWait, Writing};
 
-use crate::writer::Writer;
-
 /// A writer's wait until it may go on. Dropped, it lets the next writer look.
 #[derive(Debug)]
 pub struct WriterWait {
@@ -19,17 +17,17 @@ impl WriterWait {
         WriterWait { memory, queue, written: None }
     }
 
-    /// From here on nothing is missed: try again after this, then wait.
-    pub fn arm(&mut self, writer: &Writer) {
+    /// As [`Writer::arm`](crate::Writer::arm).
+    pub(crate) fn arm(&mut self, written: Option<Writing>) {
         let freed = self.memory.iter_mut().chain(&mut self.queue);
         freed.for_each(FreedWait::arm);
-        self.written = writer.writing();
+        self.written = written;
     }
 
     /// Waits until memory was freed, the volume has room again, or it has written more.
     ///
     /// # Cancel safety
-    /// Safe, where [`WriterWait::arm`] comes before the next wait.
+    /// Safe, where [`Writer::arm`](crate::Writer::arm) comes before the next wait.
     pub async fn over(&mut self) {
         let WriterWait { memory, queue, written } = self;
         tokio::select! {

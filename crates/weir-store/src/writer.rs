@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use bytes::{Buf, Bytes};
 use weir_policy::{Interval, Intervals};
-use weir_volume::Writing;
 
 use crate::body::{Added, BLOCK_BYTES};
 use crate::budget::{BLOCK_OVERHEAD_BYTES, Charge, Reserve};
@@ -263,9 +262,9 @@ impl Writer {
         WriterWait::new(Some(memory), self.stowing.as_ref().and_then(Stowing::wait_for_room))
     }
 
-    /// A wait for more of its generation to be written to the volume, or for the end of that.
-    pub(crate) fn writing(&self) -> Option<Writing> {
-        self.stowing.as_ref()?.writing(&self.generation)
+    /// From here on such a wait misses nothing: try again after this, then wait.
+    pub fn arm(&self, wait: &mut WriterWait) {
+        wait.arm(self.stowing.as_ref().and_then(|stowing| stowing.writing(&self.generation)));
     }
 
     /// Takes memory: by evicting others, else of what is reserved for it, else by narrowing the window, or

@@ -376,7 +376,7 @@ fn whether_something_of_a_url_may_be_held_is_told_wherever_it_lies() {
         assert!(may_hold(&store, 3));
         // The volume takes the body out of memory, and wakes the writer.
         assert!(wait(in_time(memory.over())), "it is woken");
-        memory.arm(&writer);
+        writer.arm(&mut memory);
     }
     drop(memory);
     writer.seal().unwrap();

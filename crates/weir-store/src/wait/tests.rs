@@ -55,12 +55,12 @@ fn a_writer_that_is_ahead_of_its_volume_is_woken_when_that_has_room() {
     let store = store_on(&disk);
     let mut writer = ahead_of(&disk, &store);
     let mut room = writer.wait_for_volume();
-    room.arm(&writer);
+    writer.arm(&mut room);
     assert!(writer.volume_is_behind(Duration::ZERO).is_some() && !is_over(&mut room));
     disk.let_go();
     while writer.volume_is_behind(Duration::ZERO).is_some() {
         wait_for(&mut room);
-        room.arm(&writer);
+        writer.arm(&mut room);
     }
     assert!(writer.is_stowing());
 }
@@ -90,11 +90,11 @@ fn full(store: &Store) -> (Writer, Bytes) {
 fn waiting(writer: &mut Writer, mut rest: Bytes) -> (WriterWait, Bytes) {
     let mut memory = writer.wait_for_memory();
     for _ in 0..4 {
-        memory.arm(writer);
+        writer.arm(&mut memory);
         rest = writer.push(rest).unwrap_err().rest;
         let _ = is_over(&mut memory);
     }
-    memory.arm(writer);
+    writer.arm(&mut memory);
     assert!(!is_over(&mut memory), "nothing is freed");
     (memory, rest)
 }
