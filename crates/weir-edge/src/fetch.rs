@@ -1,5 +1,5 @@
-//! Fetching what is not held: lead a fill, join one, or go past the cache, as the inflight table says; and what a
-//! fill's head means to each request that waits for it. RFC 9111 §4 (collapsed requests), §4.2.4.
+//! Fetching what is not held: lead a fill, join one, or go past the cache, as the inflight table says; and
+//! what a fill's head means to each request that waits for it. RFC 9111 §4 (collapsed requests), §4.2.4.
 
 mod range;
 pub(crate) mod stale;

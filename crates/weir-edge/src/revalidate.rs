@@ -36,7 +36,7 @@ pub(crate) async fn now(
 }
 
 /// Asks without a client whether what the job may validate is still good: the next request finds what came.
-/// An upstream that gave no answer a moment ago is asked once a spell
+/// An upstream that gave no answer a moment ago is asked once a backoff
 /// ([`Upstreams::may_try`](weir_fill::upstreams::Upstreams::may_try)).
 pub(crate) fn in_background(job: &Job<'_, '_, '_>) {
     let Some(generation) = &job.validating else { return };

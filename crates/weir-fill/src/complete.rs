@@ -1,4 +1,4 @@
-//! UrlFetch all that is missing of an object of which a part was asked for, in the background (`range.fill =
+//! Loads in the background all that is missing of an object of which a part was asked for (`range.fill =
 //! "whole"`). It must not mix two versions: it asks as readers do, gap by gap.
 
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use weir_store::{BLOCK_BYTES, Generation};
 use super::gap::task::GapRequest;
 use super::machine::End;
 
-/// How many objects are completed at a time; what comes beyond waits for its next reader.
+/// How many objects are completed at a time. Further ones are tried again by their next reader.
 const RUNNING_MAX: usize = 64;
-/// How often in a row a gap is asked for of which not a block comes, and how long apart.
+/// How often in a row a gap is asked for without a block of it coming, and the time between.
 const TRIES_MAX: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// Completes a generation where its route wants that, unless it is under way. Called from within the runtime
+/// Completes a generation where its route says so, unless that is under way. Called from within the runtime
 /// of the request's core.
 pub fn start(request: &GapRequest, generation: &Arc<Generation>) {
     if !request.settings.range().fills_whole {
@@ -37,7 +37,7 @@ pub fn start(request: &GapRequest, generation: &Arc<Generation>) {
     }));
 }
 
-/// Takes it off the list, however it ends.
+/// Takes the generation off the list, however completing it ends.
 struct Done {
     request: GapRequest,
     at: usize,
@@ -65,7 +65,7 @@ async fn complete(request: &GapRequest, generation: &Arc<Generation>) {
         match end {
             End::Changed | End::Unable => return,
             _ if has_come => tries = 0,
-            // An origin that sends a byte at a time is not asked for each.
+            // An origin that sends a byte at a time is not asked for each of them at once.
             _ => {
                 tries += 1;
                 tokio::time::sleep(PAUSE).await;

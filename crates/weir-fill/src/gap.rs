@@ -1,6 +1,6 @@
-//! Gaps: what is missing of a generation that is held in part. One origin transfer brings a gap, however many
-//! read it; what has come is kept. [`list`] says who brings what, [`task`] does it. It must not mix two
-//! versions of a body: [`Refetch::part`](super::refetch::Refetch::part) asks for the same one.
+//! Gaps: what is missing of a generation that is held in part. One origin transfer loads a gap, however many
+//! read it; what has come is kept. [`list`] says which transfer loads what, [`task`] does it. It must not mix
+//! two versions of a body: [`Refetch::part`](super::refetch::Refetch::part) asks for the same one.
 
 pub mod list;
 pub mod task;
@@ -21,16 +21,17 @@ use weir_clock as clock;
 /// How far a transfer may be ahead of its foremost reader where readers hold most of the memory: 128 KiB.
 const SCARCE_AHEAD_BYTES_MAX: u64 = 128 << 10;
 
-/// So far behind what is held its place may be told while it is writing: 1 MiB, more than comes in one piece.
+/// The position of a transfer may be told so much later than its bytes are held: 1 MiB, more than comes in
+/// one piece.
 const WRITING_BYTES_MAX: u64 = 1 << 20;
 
-/// One running transfer of a gap.
+/// One running transfer that loads a gap.
 pub struct Gap {
     transfer: Transfer,
     generation: Arc<Generation>,
-    /// Where it stops when nobody reads it any more: at the end of a chunk.
+    /// Without readers it stops at the end of a chunk of so many bytes.
     chunk_bytes: u64,
-    /// The whole was asked for.
+    /// The origin was asked for the whole.
     is_whole: bool,
     by: FetchBy,
 }
@@ -52,11 +53,11 @@ impl Gap {
         }
     }
 
-    /// Whether it will bring what is at an offset soon, or has just brought it.
+    /// Whether it reaches an offset soon, or has just passed it.
     fn comes_to(&self, offset: u64) -> bool {
         let reached = self.transfer.reached();
         let ahead = offset.saturating_sub(reached);
-        // What has been written just now is held before it is told.
+        // Bytes are held before the position is told.
         let is_written = || self.generation.gap(Interval::new(reached, offset.max(reached))).is_none();
         let is_near =
             || self.transfer.comes_soon(ahead, clock::mono()) || (ahead <= WRITING_BYTES_MAX && is_written());
@@ -64,7 +65,7 @@ impl Gap {
         self.transfer.covers(offset) && is_near() && (reached <= offset || is_here())
     }
 
-    /// Whether it is still to come to an offset, however late.
+    /// Whether it will still reach an offset, however late.
     fn is_to_come(&self, offset: u64) -> bool {
         self.transfer.covers(offset) && self.transfer.reached() <= offset
     }
@@ -76,14 +77,14 @@ impl Gap {
         ahead >= most && self.transfer.readers() > 0
     }
 
-    /// Whether so little is missing of the whole that it goes on without readers, as a fill does.
+    /// Whether so little of the whole is missing that it goes on without readers, as a fill does.
     fn is_almost_whole(&self) -> bool {
         let Some(length) = self.generation.length().filter(|_| self.is_whole) else { return false };
         let rest = length.saturating_sub(self.transfer.reached());
         rest <= REST_BYTES_MAX || rest.saturating_mul(5) <= length
     }
 
-    /// Where it stops as things are: without readers at the end of the chunk that it has begun.
+    /// Where it stops as things are: without readers, at the end of the chunk that it has begun.
     fn stop(&self) -> u64 {
         let end = self.transfer.end();
         if self.transfer.readers() > 0 || self.is_almost_whole() {
@@ -94,13 +95,13 @@ impl Gap {
     }
 }
 
-/// A reader's guard at a gap.
+/// Counts as a reader of a gap's transfer until it is dropped.
 pub struct GapGuard {
     gap: Arc<Gap>,
     core: usize,
 }
 
-/// What a reader finds at its guard.
+/// What a reader finds when it has waited for a transfer.
 pub enum Seen {
     /// Bytes from its offset on.
     Piece(Piece),
@@ -114,12 +115,12 @@ impl GapGuard {
         GapGuard { gap: gap.clone(), core }
     }
 
-    /// Whether nothing of what it brings lies at or after an offset.
+    /// Whether the transfer loads nothing at or after an offset.
     pub fn is_past(&self, offset: u64) -> bool {
         self.gap.transfer.ended().is_some() || self.gap.transfer.end() <= offset
     }
 
-    /// How much of a whole it reads over.
+    /// How the origin is asked.
     pub fn by(&self) -> FetchBy {
         self.gap.by
     }
@@ -129,7 +130,7 @@ impl GapGuard {
         self.gap.transfer.failure_word()
     }
 
-    /// Waits until the transfer has ended, and holds it back for no reader.
+    /// Waits until the transfer has ended, and never holds it back.
     ///
     /// # Cancel safety
     /// Safe.
@@ -140,7 +141,7 @@ impl GapGuard {
         transfer.until(self.core, || transfer.ended()).await
     }
 
-    /// Whether the transfer will come past an offset. What it has passed and is not held must be asked for
+    /// Whether the transfer will still reach an offset. What it has passed and is not held must be asked for
     /// again.
     pub fn will_reach(&self, offset: u64) -> bool {
         self.gap.is_to_come(offset)
@@ -170,19 +171,19 @@ impl GapGuard {
         self.advance(offset);
         let Gap { transfer, generation, .. } = &*self.gap;
         let ready = || {
-            // In this order: what has come before the end is seen.
+            // In this order, so that bytes are seen that came just before the end.
             let (ended, reached) = (transfer.ended(), transfer.reached());
             match generation.read(offset, bytes_max) {
                 Read::Piece(piece) => Some(Seen::Piece(piece)),
                 _ if ended.is_some() => Some(Seen::Look(ended)),
-                // It has gone by, or another brings it.
+                // The transfer has passed it, or another one loads it.
                 _ => (reached > offset || transfer.end() <= offset).then_some(Seen::Look(None)),
             }
         };
         transfer.until(self.core, ready).await
     }
 
-    /// The reader is at `offset`; one that is elsewhere, at another part of what it wants, moves nothing.
+    /// The reader is at `offset`. A reader outside of what the transfer loads has no effect on it.
     pub fn advance(&self, offset: u64) {
         let transfer = &self.gap.transfer;
         if transfer.covers(offset) && transfer.advance(offset) {

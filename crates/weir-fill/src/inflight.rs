@@ -1,5 +1,5 @@
-//! The fills in flight, and who leads the next one (elsewhere: *singleflight*). It answers each request for bytes that are not
-//! held with a [`Plan`]. It must not do I/O.
+//! The fills in flight, and who leads the next one (elsewhere: *singleflight*). Each request for bytes that
+//! are not held gets a [`Plan`]. It must not do I/O.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasherDefault;
@@ -24,9 +24,9 @@ use super::{Fill, FillHead, OriginFailure, ReaderGuard};
 use weir_clock as clock;
 
 const SHARDS: usize = 64;
-/// Fills of one key at a time; more variants than that pass.
+/// Fills of one key at a time. Requests for further variants go past the cache.
 const FILLS_PER_KEY_MAX: usize = 32;
-/// Fills of one key that are waited for in vain, before its requests pass; and of these one client's.
+/// So many late fills of one key, in all and of one client, and its requests go past the cache.
 const LATE_PER_KEY_MAX: usize = 3;
 const LATE_PER_CLIENT_MAX: usize = 2;
 
@@ -34,14 +34,13 @@ type Shard = Mutex<HashMap<u128, SmallVec<[Arc<Fill>; 1]>, BuildHasherDefault<Fo
 
 /// What to do about bytes that are not held.
 pub enum Plan {
-    /// A fill that will bring them runs: read it.
+    /// A fill that will load them runs: read it.
     Join(ReaderGuard),
-    /// Nobody fetches them: lead a fill.
+    /// Nobody loads them: lead a fill.
     Lead(Lead),
     /// This key's responses were not storable a moment ago.
     Pass(NotStored),
-    /// Too far away from what is being fetched, too many variants at once, or too many fills that hang: fetch
-    /// on one's own.
+    /// Fetch separately: the running fill is too far away, or the key has too many variants or late fills.
     Separate,
     /// The origin failed to answer for this key a moment ago.
     Failed(OriginFailure),
@@ -72,16 +71,16 @@ impl Wanted<'_> {
     pub const WHOLE: Interval = Interval { start: 0, end: u64::MAX };
 }
 
-/// The fills under way in this process.
+/// All fills under way in this process.
 pub struct Inflight {
     shards: Box<[Shard]>,
-    /// What is remembered of keys that are not being filled.
+    /// What recent fills of a key came to.
     pub recent: RecentOutcomes,
-    /// What is known of those that are asked.
+    /// Which upstreams are down, and how many fills run at each.
     pub upstreams: Arc<Upstreams>,
-    /// What is being brought to generations that are held in part.
+    /// The transfers of gaps under way.
     pub gaps: Gaps,
-    /// What is being asked of origins, in flight or not.
+    /// The URLs being fetched, by fills that others may join and by those that they may not.
     urls: Arc<UrlFetches>,
     /// Generations that are being completed, by their address.
     pub completing: Mutex<HashSet<usize>>,
@@ -114,7 +113,7 @@ impl Inflight {
         let mut shard = self.shard(key).lock();
         if let Some(fills) = shard.get(&key.digest) {
             let (mut late, mut late_of_client) = (0, 0);
-            // The newest first: what hangs is led again, and who comes joins that one.
+            // The newest first: after a late fill another was led, and new requests join that one.
             for fill in fills.iter().rev() {
                 if fill.key().full != key.full || !serves(fill, headers, ledger) {
                     continue;
@@ -151,7 +150,7 @@ impl Inflight {
         Plan::Lead(Lead { inflight: self.clone(), guard: fill.join(asker.core) })
     }
 
-    /// A fill that no other request may join: its response is not known to be public.
+    /// Leads a fill that no other request may join: its response is not known to be public.
     pub fn lead_unshared(
         self: &Arc<Self>,
         asker: Asker,
@@ -169,12 +168,12 @@ impl Inflight {
     }
 
     /// Whether anything of a URL is being fetched that may be stored, under whatever key; by the URL's
-    /// digest. What is planned after this was asked sends its request later.
+    /// digest. A fill that is planned after this call sends its request later.
     pub fn is_fetching(&self, url: u128) -> bool {
         self.urls.has(url)
     }
 
-    /// The fill that is bringing the very generation that `part` is the stored part of.
+    /// The fill that loads the version of which `part` is stored.
     pub fn fill_of(&self, core: usize, part: &Generation) -> Option<(ReaderGuard, Arc<Generation>)> {
         let shard = self.shard(part.key()).lock();
         let fills = shard.get(&part.key().digest)?;
@@ -188,13 +187,13 @@ impl Inflight {
         })
     }
 
-    /// Whether a fill is bringing all of this generation.
+    /// Whether a fill loads the whole of this generation.
     pub fn is_filling(&self, core: usize, generation: &Arc<Generation>) -> bool {
         self.fill_of(core, generation).is_some_and(|(_, running)| Arc::ptr_eq(&running, generation))
     }
 
-    /// What comes from `at` on is fetched already: a fill that would come to it later stops there, and its
-    /// readers go on with that.
+    /// Another transfer loads what comes from `at` on: a fill that would reach it later stops there, and its
+    /// readers go on with that transfer.
     pub fn stop_fill(&self, core: usize, generation: &Arc<Generation>, at: u64) {
         let running = self.fill_of(core, generation);
         if let Some((guard, _)) = running.filter(|(_, running)| Arc::ptr_eq(running, generation)) {
@@ -202,7 +201,7 @@ impl Inflight {
         }
     }
 
-    /// Takes a fill off the table; its readers keep it.
+    /// Takes a fill out. Its readers keep it.
     pub fn done(&self, fill: &Arc<Fill>) {
         fill.end_url_fetch();
         let now = clock::mono();
@@ -224,15 +223,15 @@ impl Inflight {
     }
 }
 
-/// The lead of a fill that is in flight and not yet begun. Dropped, it ends the fill, and those who
-/// joined it meanwhile plan anew.
+/// The lead of a fill that is planned and not begun. Dropped, it ends the fill, and the requests that joined
+/// it meanwhile plan again.
 pub struct Lead {
     inflight: Arc<Inflight>,
     guard: Option<ReaderGuard>,
 }
 
 impl Lead {
-    /// Takes the lead's own guard at the fill, which its task begins from here on.
+    /// The lead's own reader guard. The caller starts the fill's task.
     pub fn begin(mut self) -> Option<ReaderGuard> {
         self.guard.take()
     }
@@ -249,8 +248,8 @@ impl Drop for Lead {
     }
 }
 
-/// Whether a fill may bring what `headers` ask for: its head is not known yet, or its variant matches, and
-/// nothing was purged since it was planned.
+/// Whether a fill may answer a request with these fields: its head is not known yet, or its variant matches,
+/// and nothing of it was purged since it was planned.
 fn serves(fill: &Fill, headers: &HeaderMap, ledger: &Ledger) -> bool {
     match fill.head() {
         None => ledger.judge(fill.key(), &Tags::default(), fill.stamp()) == Judged::Alive,
@@ -263,12 +262,13 @@ fn serves(fill: &Fill, headers: &HeaderMap, ledger: &Ledger) -> bool {
     }
 }
 
-/// Whether a purge since a fill was planned concerns what it brought, so that who joins must not have it.
+/// Whether a purge since a fill was planned concerns its response, so that requests that join must not have
+/// it.
 pub fn is_overtaken(fill: &Fill, generation: &Generation, ledger: &Ledger) -> bool {
     ledger.judge(fill.key(), &generation.head().stored.tags, fill.stamp()) != Judged::Alive
 }
 
-/// Whether the fill will come to the interval soon, or has it.
+/// Whether the fill reaches the interval soon, or has it.
 fn reaches(fill: &Fill, want: Interval, now: Instant) -> bool {
     match fill.machine().state() {
         State::Asking | State::Filling { .. } => fill.comes_soon(want.start, now),
@@ -276,7 +276,7 @@ fn reaches(fill: &Fill, want: Interval, now: Instant) -> bool {
     }
 }
 
-/// Whether parts of what the fill brings can be fetched by themselves, or that is not known yet.
+/// Whether parts of the fill's response can be fetched separately, or that is not known yet.
 fn has_parts(fill: &Fill) -> bool {
     match fill.head() {
         None | Some(FillHead::Part(_)) => true,
@@ -285,7 +285,7 @@ fn has_parts(fill: &Fill) -> bool {
     }
 }
 
-/// Whether what is missing of a generation can be fetched by itself: its version and its length are known,
+/// Whether what is missing of a generation can be fetched separately: its version and its length are known,
 /// and it is kept.
 pub fn is_partable(generation: &Generation) -> bool {
     !generation.is_retired()

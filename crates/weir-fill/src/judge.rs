@@ -1,5 +1,5 @@
-//! What an origin's head makes of a fill: a new generation, an unchanged one, a response that is not
-//! stored and for whom it is, a failure. RFC 9111 §3, §4.3.3, §4.3.4. It must not move a body.
+//! What an origin's response head makes of a fill: a new generation, an unchanged one, a response that is not
+//! stored and whose it is, a failure. RFC 9111 §3, §4.3.3, §4.3.4. It must not load a body.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,13 +25,13 @@ use crate::watch;
 use weir_clock as clock;
 use weir_observe::EventKind;
 
-/// Error responses up to this size are shared with those already waiting.
+/// Error responses up to this size go to all waiting requests.
 const SHARED_BYTES_MAX: u64 = 64 << 10;
-/// What a 206 says of the part that it sends.
+/// Fields in which a 206 speaks of its part and not of the whole.
 const OF_PART: [&str; 5] = ["content-range", "content-length", "content-digest", "content-md5", "digest"];
-/// Parts up to this size are kept by themselves.
+/// Parts without a strong validator are kept up to this size: 1 MiB.
 const UNVALIDATED_PART_BYTES_MAX: u64 = 1 << 20;
-/// How long they wait for the body of one.
+/// How long the body of a short response is waited for.
 const SHARED_TIME_MAX: Duration = Duration::from_secs(5);
 
 impl FillRequest {
@@ -43,7 +43,7 @@ impl FillRequest {
             (&self.resources.inflight, self.refetch.upstream.name(), clock::mono());
         match failure.concern {
             Concern::All if error.blame() == Blame::Origin => inflight.upstreams.failed(upstream, now),
-            // What one client may have is its own affair, and no failure.
+            // A client that has used up its share is no failure of the origin.
             Concern::All => {}
             Concern::Lead if error.blame() == Blame::Local => {}
             Concern::Lead => {
@@ -57,7 +57,7 @@ impl FillRequest {
         self.end(fill, FillHead::Failed(failure), Event::Failed);
     }
 
-    /// Whom a failure concerns that the request may have caused.
+    /// Which requests a failure concerns that this one may have caused.
     fn concern(&self, fill: &Fill, now: Instant) -> Concern {
         match self.resources.inflight.recent.witnessed(fill.key().digest, self.client, now) {
             true => Concern::All,
@@ -65,7 +65,7 @@ impl FillRequest {
         }
     }
 
-    /// Judges the head and does what it asks for; true when the fill ended as it should.
+    /// Judges the head and acts on it. True when the fill ended as it should.
     pub(super) async fn head(
         &self,
         fill: &Arc<Fill>,
@@ -91,7 +91,7 @@ impl FillRequest {
         let rules = self.settings.rules();
         let judged =
             storable(&self.view(), response.status, &response.headers, end, requested, received, rules);
-        // An error never takes the place of what may still go out instead of it (RFC 5861 §4).
+        // An error never replaces a stored response that may still be served stale (RFC 5861 §4).
         let is_outage = response.status.is_server_error() && self.validating.is_some();
         let reason = match judged {
             Ok(_) if is_outage => NotStored::ServerError,
@@ -126,7 +126,7 @@ impl FillRequest {
         }
     }
 
-    /// Notes that there is an answer, and whose.
+    /// Notes that an origin has answered, and which.
     fn note(&self, fill: &Fill, response: &OriginResponse) {
         self.resources.inflight.upstreams.answered(self.refetch.upstream.name());
         if !response.status.is_server_error() {
@@ -139,8 +139,7 @@ impl FillRequest {
         }
     }
 
-    /// A 206 to a range of which nothing is held: a generation of which a part is held, if it can be told
-    /// which version it is.
+    /// A 206 to a range of which nothing is held begins a generation with a part, if its version is known.
     async fn part(
         &self,
         fill: &Arc<Fill>,
@@ -162,7 +161,7 @@ impl FillRequest {
             return self.no_part(fill, NotStored::Status);
         };
         if self.validating.as_ref().is_some_and(|held| is_same(held, &response.headers, kept.length)) {
-            // It does not look at what it is asked first.
+            // The origin has ignored the precondition.
             return self.unchanged(fill, (requested, received), response, to_lead).await;
         }
         match self.storable_of_part(&response.headers, (requested, received)) {
@@ -180,8 +179,7 @@ impl FillRequest {
         }
     }
 
-    /// A part that does not say which version it is of: its lead gets it as it came, and it is kept by
-    /// itself.
+    /// A part without a strong validator: its lead gets it as it came, and it is kept as an unvalidated part.
     async fn unvalidated_part(
         &self,
         fill: &Arc<Fill>,
@@ -204,7 +202,7 @@ impl FillRequest {
         let placed = place_of_unvalidated_part(&response.headers, body.len() as u64);
         if let (Ok(storable), Some((start, length))) = (judged, placed) {
             let (key, bytes) = (fill.key().clone(), body.clone());
-            // Where it cannot be kept its lead has it all the same.
+            // Where it cannot be kept, its lead still gets it.
             let _ = self.resources.store.keep_unvalidated_part(
                 storable,
                 key,
@@ -223,7 +221,7 @@ impl FillRequest {
         self.no_part(fill, NotStored::Status)
     }
 
-    /// Remembers how ranges of the key are to be fetched: those of who asks alone, if it does.
+    /// Remembers how ranges of the key are to be fetched, for shared and unshared fills separately.
     fn note_ranges(&self, fill: &Fill, range_fetch: RangeFetch) {
         let digest = self.shared.digest_of_ranges(fill.key());
         self.resources.inflight.recent.note_ranges(digest, clock::mono(), range_fetch);
@@ -246,7 +244,7 @@ impl FillRequest {
         self.go_on_in_part(fill, writer, part, &response.headers, to_lead)
     }
 
-    /// Goes on with what has just begun as a part.
+    /// Hands a generation that has just begun as a part to the transfer of a gap.
     fn go_on_in_part(
         &self,
         fill: &Arc<Fill>,
@@ -273,7 +271,7 @@ impl FillRequest {
         true
     }
 
-    /// Begins a generation of a whole.
+    /// Begins a generation with its first byte.
     fn begin(
         &self,
         fill: &Fill,
@@ -289,8 +287,7 @@ impl FillRequest {
         }
     }
 
-    /// Whether parts of a whole that has begun to come can be asked for by themselves, as the origin says
-    /// (RFC 9110 §14.3).
+    /// Whether the origin says that parts of this response can be asked for separately (RFC 9110 §14.3).
     fn is_partable(&self, fill: &Fill, response: &OriginResponse) -> bool {
         let is_of_bytes = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"bytes");
         let digest = self.shared.digest_of_ranges(fill.key());
@@ -301,7 +298,8 @@ impl FillRequest {
             && self.resources.inflight.recent.range_fetch(digest, clock::mono()).is_none()
     }
 
-    /// Whether the whole that a part is of may be stored; `headers` are without what a part says of itself.
+    /// Whether the whole response may be stored that a part belongs to. `headers` are those of the whole
+    /// ([`strip_of_part`]).
     fn storable_of_part(
         &self,
         headers: &HeaderMap,
@@ -311,14 +309,14 @@ impl FillRequest {
         storable(&self.view(), status, headers, end, requested, received, self.settings.rules())
     }
 
-    /// What has come is not what any client asked for: each asks by itself.
+    /// No client asked for what has come: each request goes past the cache.
     fn no_part(&self, fill: &Fill, reason: NotStored) -> bool {
         self.end(fill, FillHead::Declined(reason, StatusCode::PARTIAL_CONTENT), Event::Declined(reason));
         true
     }
 
-    /// A response of a key that has variants by coding: an origin that forgets Vary forgets it in what it
-    /// does not code, too.
+    /// A response of a key with variants by coding varies by coding, whatever it says: origins that forget
+    /// `Vary` forget it in responses without a coding, too.
     fn beside_others(&self, storable: Storable, key: &CacheKey) -> Storable {
         let others = self.resources.store.variants(key.digest, &key.full);
         match others.iter().any(|held| held.head().stored.variant.varies_on_codings()) {
@@ -331,7 +329,7 @@ impl FillRequest {
         matches!(length, Length::Known(length) if length > self.resources.store.object_bytes_max())
     }
 
-    /// The lead keeps its stream; joiners are told to pass.
+    /// The lead gets the response. Requests that joined go past the cache.
     fn decline(&self, fill: &Fill, reason: NotStored, response: OriginResponse, to_lead: LeadSender) -> bool {
         if self.shared == Sharing::Shared && reason.is_of_response() && !response.status.is_server_error() {
             let recent = &self.resources.inflight.recent;
@@ -339,13 +337,13 @@ impl FillRequest {
         }
         self.supersede(reason, response.status);
         let status = response.status;
-        // A lead that has gone drops the response, and with it the connection.
+        // If the lead has left, this drops the response and with it the connection.
         let _ = to_lead.send(ForLead::Response(Box::new(response)));
         self.end(fill, FillHead::Declined(reason, status), Event::Declined(reason));
         true
     }
 
-    /// What was asked about has been replaced by something that is not stored: it must not go out again.
+    /// Retires what was to be revalidated where a response that is not stored has replaced it.
     fn supersede(&self, reason: NotStored, status: StatusCode) {
         let replaces = status.is_success()
             || status.is_redirection()
@@ -356,8 +354,8 @@ impl FillRequest {
         }
     }
 
-    /// For which of those waiting a response that is not stored may be, if it is short enough to be kept for
-    /// a moment.
+    /// Which of the waiting requests may get a response that is not stored; none where it is too long to be
+    /// kept for a moment.
     fn shareable(&self, response: &OriginResponse, reason: NotStored) -> Option<Variant> {
         let is_short = match response.length {
             Length::Known(length) => length <= SHARED_BYTES_MAX,
@@ -370,7 +368,7 @@ impl FillRequest {
         Variant::of(&self.client_headers, &response.headers)
     }
 
-    /// A short server error is shared with those who wait.
+    /// A short server error goes to all waiting requests.
     async fn share(
         &self,
         fill: &Fill,
@@ -395,8 +393,8 @@ impl FillRequest {
         }
     }
 
-    /// A 304: what was asked about, and nothing else that is held, is freshened (RFC 9111 §4.3.4): it is what
-    /// the request selects.
+    /// A 304 freshens the generation that the request selected and asked about, and no other (RFC 9111
+    /// §4.3.4).
     async fn unchanged(
         &self,
         fill: &Fill,
@@ -404,10 +402,10 @@ impl FillRequest {
         mut response: OriginResponse,
         to_lead: LeadSender,
     ) -> bool {
-        // Reading to the end makes the connection usable again.
+        // Once read to its end, the connection can be used again.
         let _ = response.body.next().await;
         let Some(generation) = &self.validating else {
-            // Nothing was asked about: the lead asks again on its own.
+            // The request had no precondition: the lead asks again, past the cache.
             return self.decline(fill, NotStored::UnaskedNotModified, response, to_lead);
         };
         let (fresh, is_for_all) = {
@@ -416,7 +414,7 @@ impl FillRequest {
             let is_for_all = may_freshen(&self.client_headers, stored, news, received, rules);
             (weir_policy::freshen(stored, news, requested, received, rules), is_for_all)
         };
-        // What was replaced or invalidated meanwhile stays so; who waits may have it all the same.
+        // What was replaced or invalidated meanwhile stays so. The waiting requests may have it all the same.
         let is_gone = matches!(
             generation.retirement(),
             Some(Retirement::Replaced | Retirement::Outgrown | Retirement::Abandoned)
@@ -431,7 +429,7 @@ impl FillRequest {
         true
     }
 
-    /// The origin's fields, if the stored ones are not all of them.
+    /// The origin's fields, where some of them are not stored.
     fn for_lead(&self, origin: &HeaderMap, stored: &HeaderMap) -> Option<HeaderMap> {
         let mut fields = origin.clone();
         weir_policy::strip_hop_by_hop(&mut fields);
@@ -444,7 +442,7 @@ impl FillRequest {
         if !fields.keys().any(|name| !stored.contains_key(name)) {
             return None;
         }
-        // The lead may be a cache, too.
+        // The lead's client may be a cache, too.
         fields.remove(VARY);
         for value in stored.get_all(VARY) {
             fields.append(VARY, value.clone());
@@ -453,14 +451,14 @@ impl FillRequest {
     }
 }
 
-/// Takes out what a part says of itself, and not of the whole (RFC 9110 §14.4, RFC 9530 §2).
+/// Removes the fields in which a 206 speaks of its part and not of the whole (RFC 9110 §14.4, RFC 9530 §2).
 pub fn strip_of_part(headers: &mut HeaderMap) {
     for name in OF_PART {
         headers.remove(name);
     }
 }
 
-/// Whether a part that has come is of the version that is held.
+/// Whether a part belongs to the version that is held.
 fn is_same(held: &Generation, part: &HeaderMap, length: u64) -> bool {
     let head = held.head();
     let stored = &head.stored.headers;
@@ -469,7 +467,7 @@ fn is_same(held: &Generation, part: &HeaderMap, length: u64) -> bool {
         && is_coded_alike(part, stored)
 }
 
-/// A short body as one piece.
+/// A short body, whole.
 async fn whole(body: &mut OriginBody) -> Result<Bytes, OriginError> {
     let mut all = BytesMut::new();
     while let Some(bytes) = body.next().await? {

@@ -1,7 +1,7 @@
 //! Reading a generation: from memory, from the volume, from a running fill, from the transfers of its gaps,
-//! or from an origin that is asked for the rest. [`choose`] says what is done where no byte is at hand,
-//! [`refill`] has missing bytes brought. A reader is woken by whoever brings what it waits for. It must never
-//! mix two versions of a body.
+//! or from an origin that is asked for the rest. [`choose`] says what a reader does where no byte is at hand,
+//! [`refill`] has missing bytes loaded. A reader is woken by whatever writes the bytes it waits for. It must
+//! never mix two versions of a body.
 
 mod choose;
 pub mod refill;
@@ -21,10 +21,10 @@ use super::refetch::{Refetch, Remainder};
 use super::{Fill, ReaderGuard, is_windowed};
 use weir_clock as clock;
 
-/// How long a reader waits for what is being written to the volume, without a byte.
+/// How long a reader waits without a byte for what is being written to the volume.
 const WRITING_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// A body broke off: the connection is cut, never ended clean.
+/// A body broke off: the connection is cut, and the message never ends cleanly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("body cut: {word}")]
 pub struct Cut {
@@ -39,23 +39,23 @@ pub fn bytes_of(piece: &Piece) -> &[u8] {
     }
 }
 
-/// An interval of a generation that is held, is being filled, or whose missing parts can be brought.
+/// Reads an interval of a generation that is held, is being filled, or whose missing parts can be loaded.
 pub struct Reader {
     generation: InUse,
     rest: Interval,
     place: Place,
     tried: Tried,
-    /// Until when what is being written is waited for.
+    /// Until when the reader waits for what is being written.
     patience: Option<Instant>,
-    /// A running fill that it reads.
+    /// The running fill that it reads.
     filled: Option<Box<Filled>>,
-    /// The rest, from an origin that it has asked for itself alone.
+    /// The rest, from an origin that it has asked by itself.
     own: Option<Box<OriginBody>>,
     refill: Option<Box<Refill>>,
 }
 
-/// The blocks of a generation from where `rest` begins, the offset in the first of them, and the bytes of
-/// `rest`; none while it is not sealed, or where none begins there.
+/// The blocks of a generation from where `rest` begins, the offset in the first of them, and the length of
+/// `rest`. None while the generation is not sealed, or where it has no block there.
 pub fn blocks_from(generation: &Generation, rest: Interval) -> Option<(&[Bytes], usize, u64)> {
     let blocks = generation.blocks()?;
     let block = usize::try_from(rest.start / BLOCK_BYTES as u64).ok()?;
@@ -63,11 +63,12 @@ pub fn blocks_from(generation: &Generation, rest: Interval) -> Option<(&[Bytes],
     Some((blocks.get(block..)?, within, rest.end - rest.start))
 }
 
-/// What a reader has found on the volume at its offset.
+/// What a reader knows of the volume at its offset.
 enum Tried {
     /// It has not looked.
     Nothing,
-    /// A read has found nothing. Taken before that read: the wait for more, where more is written.
+    /// A read has found nothing. It holds the wait for more, made before that read, where more is being
+    /// written.
     Read(Option<Writing>),
     /// Nothing was written there since.
     Looked,
@@ -75,8 +76,7 @@ enum Tried {
 
 /// A fill that a reader reads.
 pub struct Filled {
-    /// None once the reader asks for the rest by itself: the fill need not go on for a reader that it has
-    /// lost.
+    /// None once the reader asks for the rest by itself: the fill need not go on for this reader.
     guard: Option<ReaderGuard>,
     /// The version that is read, as the fill writes it.
     generation: Arc<Generation>,
@@ -85,7 +85,7 @@ pub struct Filled {
 }
 
 impl Filled {
-    /// A reader's guard at a fill of this generation; `refetch` asks for the rest where the reader falls behind.
+    /// Reads this fill of this generation. `refetch` asks for the rest where the reader falls behind.
     pub fn new(
         guard: ReaderGuard,
         generation: Arc<Generation>,
@@ -104,9 +104,10 @@ impl Filled {
     }
 }
 
-/// What a reader of a fill finds at an offset; nothing where it has to wait.
+/// What a reader of a fill finds at an offset. None where it has to wait.
 pub(super) fn look(fill: &Fill, generation: &Generation, start: u64, bytes_max: usize) -> Option<Read> {
-    // In this order: what has come before the end is seen. What others bring is not waited for here.
+    // In this order, so that bytes are seen that came just before the end. Bytes of other transfers are not
+    // waited for here.
     let has_ended = matches!(fill.machine().state(), State::Ended(_));
     match generation.read(start, bytes_max) {
         Read::NotYet => has_ended.then_some(Read::Gone),
@@ -129,8 +130,8 @@ impl Reader {
         }
     }
 
-    /// Reads the bytes `of` a generation that a fill brings, and has the rest brought where that stops before
-    /// its end; `of.end` is `u64::MAX` where the length is not known.
+    /// Reads the bytes `of` a generation from a running fill, and has the rest loaded where the fill stops
+    /// before the end. `of.end` is `u64::MAX` where the length is not known.
     pub fn filling(filled: Filled, of: Interval, refill: Option<Box<Refill>>) -> Reader {
         let generation = filled.generation.clone();
         Reader { filled: Some(Box::new(filled)), ..Reader::new(generation, of, refill) }
@@ -140,14 +141,13 @@ impl Reader {
     pub fn turn_to(&mut self, of: Interval) {
         (self.rest, self.own, self.tried, self.patience) = (of, None, Tried::Nothing, None);
         if let Some(refill) = &mut self.refill {
-            // Whether the fill is waited for is decided again.
+            // Whether the fill comes soon enough is decided again.
             self.filled = None;
             refill.turn();
         }
     }
 
-    /// The generation's blocks from here on, and how many of their bytes are wanted; none while it is not
-    /// sealed, or when all is sent.
+    /// As [`blocks_from`], for what is still to be sent.
     pub fn blocks(&self) -> Option<(&[Bytes], usize, u64)> {
         blocks_from(&self.generation, self.rest)
     }
@@ -162,8 +162,8 @@ impl Reader {
         self.rest.start += bytes;
     }
 
-    /// Whether a connection to an origin waits for this reader: its own, or that of a fill that only a window
-    /// is kept of and that nobody else reads.
+    /// Whether a connection to an origin waits for this reader: its own, or that of a windowed fill that
+    /// nobody else reads.
     pub fn is_waited_for(&self) -> bool {
         let is_alone = |filled: &Filled| {
             let readers = filled.guard.as_ref().map(|guard| guard.fill().machine().readers());
@@ -173,7 +173,7 @@ impl Reader {
     }
 
     /// The next piece of at most `bytes_max` bytes; `None` at the clean end. Waits for the volume, for a
-    /// fill, and for an origin where something is missing.
+    /// fill, or for an origin.
     ///
     /// # Errors
     /// The body broke off.
@@ -194,7 +194,7 @@ impl Reader {
                 return Ok(Some(self.take(piece)));
             }
             let piece = match choose(self.here(), || self.beyond()) {
-                // It has come between two looks.
+                // The byte has come meanwhile.
                 Act::Take => None,
                 Act::ReadVolume => self.read_volume(bytes_max).await,
                 Act::LookOnVolume => self.look_on_volume().await,
@@ -215,8 +215,7 @@ impl Reader {
         }
     }
 
-    /// The generation that is read: the fill's, which may be another than the one that was found, of the same
-    /// version.
+    /// The generation that is read: the fill's, which may be another one of the same version.
     fn read_from(&self) -> &Arc<Generation> {
         self.filled.as_deref().map_or(&self.generation, |filled| &filled.generation)
     }
@@ -226,13 +225,12 @@ impl Reader {
     }
 
     fn here(&self) -> Here {
-        // In this order: what has come before the end is seen, and why it has ended is known once nothing
-        // more comes.
+        // In this order, so that bytes are seen that came just before the end.
         let had_ended = self.filled.as_deref().is_some_and(Filled::has_ended);
         let memory = match self.read_from().read(self.rest.start, 1) {
             Read::Piece(_) => InMemory::Held,
             Read::End => InMemory::End,
-            // What others bring is not waited for at a fill that has ended.
+            // Bytes of other transfers are not waited for at a fill that has ended.
             Read::NotYet if !had_ended => InMemory::Coming,
             Read::NotYet | Read::Gone => InMemory::Gone,
         };
@@ -251,7 +249,7 @@ impl Reader {
 
     fn volume(&self, memory: InMemory) -> OnVolume {
         let generation = self.read_from();
-        // What has been brought leaves memory once it is on the volume.
+        // Bytes that were loaded leave memory once they are on the volume.
         let is_held = || generation.is_below() && generation.gap(self.first()).is_none();
         let is_worth_a_read = || match (&self.filled, memory) {
             (Some(_), InMemory::Gone) if is_windowed(generation) => generation.is_stored_below(),
@@ -295,7 +293,7 @@ impl Reader {
         Cut { word }
     }
 
-    /// Notes that a piece goes out, and has what is missing ahead of it brought.
+    /// Takes a piece as sent, and has what is missing ahead of it loaded.
     fn take(&mut self, piece: Piece) -> Piece {
         self.rest.start += bytes_of(&piece).len() as u64;
         (self.tried, self.patience) = (Tried::Nothing, None);
@@ -312,7 +310,7 @@ impl Reader {
         let (start, place) = (self.rest.start, &mut self.place);
         let (piece, writing) = match self.filled.as_deref() {
             Some(Filled { generation, store, .. }) if is_windowed(generation) => {
-                // Taken first: what is written after the read wakes it.
+                // Made before the read: what is written after the read wakes it.
                 let writing = store.writing(generation);
                 (store.fetch_below(generation, place, start, bytes_max).await, writing)
             }
@@ -332,7 +330,7 @@ impl Reader {
         self.generation.look_below().await;
         self.tried = Tried::Looked;
         if self.generation.gap(self.first()).is_none() {
-            // It has come meanwhile.
+            // It is there by now.
             self.tried = Tried::Nothing;
             self.refill.as_deref_mut().map(Refill::tried);
         }
@@ -343,7 +341,8 @@ impl Reader {
         let (start, filled) = (self.rest.start, self.filled.as_deref()?);
         let guard = filled.guard.as_ref()?;
         let (fill, core) = (guard.fill(), guard.core());
-        // A reader whose interval lies ahead of a window pulls it on, as one does that has read everything.
+        // A reader whose interval lies ahead of the window moves the window on, as one does that has read
+        // everything.
         fill.advance(start, &filled.generation);
         let look = || look(fill, &filled.generation, start, bytes_max);
         let read = fill.wait(core, look).await;
@@ -368,17 +367,17 @@ impl Reader {
             Tried::Read(None) | Tried::Nothing | Tried::Looked => self.writing().await,
         };
         if let Some(writing) = writing {
-            // What does not come in time is asked for elsewhere.
+            // What does not come in time is asked for from the origin.
             let _ = tokio::time::timeout_at(until.into(), writing.moved()).await;
         }
         None
     }
 
-    /// The wait for more of a part that is being written; none where more has come.
+    /// A wait for more of a part that is being written. None where more is there by now.
     async fn writing(&mut self) -> Option<Writing> {
         let refill = self.refill.as_deref_mut()?;
         refill.waited();
-        // Taken first: what is written after the look wakes it.
+        // Made before the look: what is written after it wakes the reader.
         let writing = refill.request.resources.store.writing(&self.generation)?;
         self.generation.look_below().await;
         self.generation.gap(self.first()).is_some().then_some(writing)

@@ -1,7 +1,6 @@
-//! What is remembered of keys that are not being filled: that responses were not storable, that an
-//! origin gave no response a moment ago, that parts of them are not to be had. Only responses write here,
-//! never requests, so that no client can switch coalescing off. Fixed tables: a newer key may take an older
-//! one's place.
+//! What recent fills of a key came to: that its responses were not storable, that the origin gave none, that
+//! it sends no parts. Only responses write here, never requests, so that no client can switch collapsing off.
+//! The tables have a fixed size: a newer key may take an older one's place. It must not ask an origin.
 
 use std::time::{Duration, Instant};
 
@@ -12,18 +11,18 @@ use weir_policy::NotStored;
 use super::OriginFailure;
 use super::witness::{WITNESSED_FOR, Witness, Witnesses};
 
-/// How long a key stays known as not storable, once it has been said twice.
+/// How long a key is known as not storable, once two responses have said so.
 pub const DECLINED_FOR: Duration = Duration::from_secs(120);
-/// How long after it was said once, and after each refusal (401, 403, 404 and the like): that may have been
-/// of one request.
+/// How long after one response has said so, and after each refusal (401, 403, 404 and the like): one request
+/// may have caused it.
 pub const DOUBTED_FOR: Duration = Duration::from_secs(5);
-/// For so long after a storable response one that is not says nothing of the key: it may have been of one
-/// request.
+/// For so long after a storable response one that is not storable says nothing of the key: one request may
+/// have caused it.
 pub const STORABLE_FOR: Duration = Duration::from_secs(120);
-/// How long our own 502 and 504 are remembered.
+/// How long Weir's own 502 and 504 are remembered.
 pub const FAILED_FOR: Duration = Duration::from_secs(1);
 
-/// For how long a client whose request for a key hung leads no fill of it that others may join.
+/// For so long a client whose request for a key was late leads no fill of it that others may join.
 const LATE_FOR: Duration = Duration::from_secs(30);
 
 const SHARDS: usize = 16;
@@ -77,37 +76,37 @@ impl<T: Clone> Table<T> {
     }
 }
 
-/// How long a key's ranges are handled in a special manner, once it has been said twice.
+/// How long a [`RangeFetch`] of a key is known, once two responses have said so.
 pub const RANGE_FETCH_FOR: Duration = Duration::from_secs(120);
-/// Two changes of an object within this time, and it is fetched whole for a while.
+/// An object that changes twice within this time is fetched whole for a while.
 const RESTLESS: Duration = Duration::from_secs(10);
 
-/// Ranges that are handled in a special manner.
+/// How the ranges of a key are fetched.
 #[derive(Clone, Copy)]
 struct Handled {
     fetch: RangeFetch,
-    /// Until then they are; after that the next one says whether it is still so.
+    /// Valid until then. After that the next response says whether it is still so.
     until: Instant,
 }
 
-/// How ranges of a key are fetched that are not held, where they cannot be as usual.
+/// How missing ranges of a key are fetched, where they cannot be fetched as usual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RangeFetch {
-    /// With the whole: the origin does not send parts, or the object changes all the time.
+    /// With the whole body: the origin does not send parts, or the object changes all the time.
     Whole,
-    /// Past the cache: parts are sent, but which version they are of cannot be told.
+    /// Past the cache: the origin sends parts, but their version cannot be told.
     Pass,
 }
 
-/// A key whose last response was not storable.
+/// That a key's last response was not storable.
 #[derive(Clone, Copy)]
 struct Declined {
     reason: NotStored,
-    /// Until then its requests pass; after that the next one says whether it is still so.
+    /// Until then its requests go past the cache. After that the next response says whether it is still so.
     until: Instant,
 }
 
-/// The tables.
+/// The tables, by the digest of a key.
 pub struct RecentOutcomes {
     declined: Table<Declined>,
     storable: Table<()>,
@@ -115,13 +114,13 @@ pub struct RecentOutcomes {
     range_fetches: Table<Handled>,
     changed: Table<()>,
     witnesses: Table<Witnesses>,
-    /// Keys with the clients whose requests for them hung.
+    /// Clients whose requests for a key were late, by both.
     late: Table<()>,
 }
 
 impl RecentOutcomes {
-    /// Empty tables: 64 Ki keys not storable, 16 Ki that were a moment ago, 16 Ki that are handled in a
-    /// special manner, 4 Ki each that failed, were met with failures, or changed.
+    /// Empty tables: for 64 Ki keys that are not storable, 16 Ki that are, 16 Ki with a [`RangeFetch`], and 4
+    /// Ki each that failed, changed or were late.
     pub(crate) fn new() -> RecentOutcomes {
         RecentOutcomes {
             declined: Table::new(64 << 10),
@@ -134,7 +133,7 @@ impl RecentOutcomes {
         }
     }
 
-    /// Notes that a client's request for a key went without a head for longer than others wait.
+    /// Notes that a client's request for a key got no head for longer than others wait.
     pub fn note_late(&self, digest: u128, client: Witness, now: Instant) {
         self.late.put(digest ^ client.spread(), now + LATE_FOR, ());
     }
@@ -144,12 +143,12 @@ impl RecentOutcomes {
         self.late.find(digest ^ client.spread(), now).is_some()
     }
 
-    /// Parts of the key can be had as usual.
+    /// Parts of the key can be fetched as usual.
     pub fn has_parts(&self, digest: u128) {
         self.range_fetches.clear(digest);
     }
 
-    /// How the key's ranges are to be fetched, if not as usual.
+    /// How the key's ranges are fetched, if not as usual.
     pub fn range_fetch(&self, digest: u128, now: Instant) -> Option<RangeFetch> {
         self.range_fetches
             .find(digest, now)
@@ -157,8 +156,8 @@ impl RecentOutcomes {
             .map(|handled| handled.fetch)
     }
 
-    /// Remembers how the key's ranges are to be fetched: not for long until it is said again, since one
-    /// request alone may have brought it about.
+    /// Remembers how the key's ranges are fetched: not for long until another response says so, since one
+    /// request may have caused it.
     pub fn note_ranges(&self, digest: u128, now: Instant, fetch: RangeFetch) {
         let is_confirmed = self.range_fetches.find(digest, now).is_some_and(|handled| handled.fetch == fetch);
         self.note_ranges_for(digest, now, fetch, if is_confirmed { RANGE_FETCH_FOR } else { DOUBTED_FOR });
@@ -169,7 +168,7 @@ impl RecentOutcomes {
         self.range_fetches.put(digest, until + RANGE_FETCH_FOR, Handled { fetch, until });
     }
 
-    /// Notes that the key's object has changed while parts of it were fetched.
+    /// Notes that the key's object has changed while parts of it were being fetched.
     pub fn changed(&self, digest: u128, now: Instant) {
         match self.changed.find(digest, now) {
             Some(()) => self.note_ranges_for(digest, now, RangeFetch::Whole, RANGE_FETCH_FOR),
@@ -185,9 +184,9 @@ impl RecentOutcomes {
             .map(|declined| declined.reason)
     }
 
-    /// Remembers a response that was not storable. One request alone may have brought it about, by a cookie
-    /// or by a field of its own: after a storable one it is not believed at once, and not for long until it
-    /// is said again.
+    /// Remembers a response that was not storable. One request may have caused it, by a cookie or by another
+    /// field: shortly after a storable one it is not believed, and not for long until another response says
+    /// so.
     pub fn decline(&self, digest: u128, now: Instant, reason: NotStored, status: StatusCode) {
         if self.storable.take(digest).is_some_and(|entry| now < entry.until) {
             return;
@@ -197,8 +196,8 @@ impl RecentOutcomes {
         self.declined.put(digest, until + DECLINED_FOR, Declined { reason, until });
     }
 
-    /// Notes that a request for the key met a failure that it may have caused. True where so many clients
-    /// have, with no answer in between, that it concerns them all.
+    /// Notes that a request for the key met a failure that it may have caused. True once so many clients
+    /// have, with no answer in between, that it concerns all of them.
     pub fn witnessed(&self, digest: u128, client: Witness, now: Instant) -> bool {
         let mut witnesses = self.witnesses.find(digest, now).unwrap_or_else(|| Witnesses::begin(client, now));
         witnesses.add(client, now);
@@ -207,20 +206,20 @@ impl RecentOutcomes {
         are_enough
     }
 
-    /// The key was answered, and not with a server's error: what failed was a request.
+    /// The key was answered, and not with a server error: earlier failures concerned single requests.
     pub fn answered(&self, digest: u128) {
         self.witnesses.clear(digest);
         self.failed.clear(digest);
     }
 
-    /// A storable response clears what was remembered.
+    /// A storable response clears what was remembered of earlier ones.
     pub fn accept(&self, digest: u128, now: Instant) {
         self.declined.clear(digest);
         self.failed.clear(digest);
         self.storable.put(digest, now + STORABLE_FOR, ());
     }
 
-    /// The key's failure of a moment ago.
+    /// The key's recent failure.
     pub fn failed(&self, digest: u128, now: Instant) -> Option<OriginFailure> {
         self.failed.find(digest, now)
     }

@@ -1,6 +1,6 @@
-//! Asking an origin for the rest of a body that is here in part (RFC 9110 §14.2, §13.1.5). Two versions of a
-//! body are never mixed: without a strong validator nothing is asked, and what comes must be the same version
-//! to its end.
+//! Asks an origin for the rest of a body that is held in part (RFC 9110 §14.2, §13.1.5). It must never mix
+//! two versions of a body: without a strong validator nothing is asked for, and what comes must be the same
+//! version to its end.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -15,32 +15,32 @@ use weir_upstream::{OriginBody, OriginRequest, OriginResponse, Share, Tally, Ups
 use super::settings::Settings;
 use super::witness::Witness;
 
-/// What is read over of an origin that sends the whole where a part was asked for: 1 MiB, or as much as it
-/// brings.
+/// How much is skipped where an origin sends more than the part that was asked for: 1 MiB, or as much as is
+/// wanted.
 const SKIP_BYTES_MAX: u64 = 1 << 20;
 
-/// How to ask the origin for the rest.
+/// How to ask the origin again.
 #[derive(Clone)]
 pub struct Refetch {
-    /// Whom to ask.
+    /// The upstream to ask.
     pub upstream: Arc<Upstream>,
     /// Path and query as sent.
     pub target: String,
     /// The fill's request fields.
     pub headers: HeaderMap,
-    /// For whom is counted what is sent and comes; of the core that asks.
+    /// The site that traffic is charged to, on the core that asks.
     pub tally: Arc<dyn Tally>,
-    /// Whose request it is: who may have caused what it meets.
+    /// The client that may have caused what the request meets.
     pub witness: Witness,
-    /// The client whose share of the origin's connections it takes.
+    /// The client whose share of the origin's connections is used.
     pub client: Option<IpAddr>,
 }
 
 /// The rest of a body.
 pub struct Remainder {
-    /// Its body, to be read to the end.
+    /// The response's body, to be read to its end.
     pub body: OriginBody,
-    /// The length of the whole.
+    /// The length of the whole body, in bytes.
     pub length: u64,
 }
 
@@ -72,13 +72,13 @@ impl Refetch {
     }
 }
 
-/// How a part is asked for, and how much is read over of an origin that sends the whole.
+/// How a part is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FetchBy {
-    /// By its range; no more than is worth it.
+    /// By its range. Of an origin that sends more, a bounded number of bytes is skipped.
     Range,
-    /// By the whole, of an origin whose parts are of no use: all that comes before, and all that comes behind
-    /// is kept. For readers whose head has gone out already.
+    /// By the whole, of an origin whose parts are of no use: all that comes before is skipped, and all that
+    /// follows is kept. For readers whose response head has been sent already.
     Whole,
 }
 
@@ -86,38 +86,37 @@ pub enum FetchBy {
 pub struct Part {
     /// Its body, to be read to the end.
     pub body: OriginBody,
-    /// So many bytes come before those that were asked for: the origin knows no ranges.
+    /// So many bytes come before those that were asked for.
     pub skip_bytes: u64,
-    /// Up to here it goes, perhaps less far than was asked.
+    /// It ends here, perhaps earlier than was asked for.
     pub end: u64,
 }
 
-/// Why a part is not to be had.
+/// Why a part cannot be loaded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PartError {
-    /// The origin has another version by now: it has shown its entity tag.
+    /// The origin has another version by now: its entity tag says so.
     Changed,
-    /// The origin answers as if it had another version by now, or none. This may be for the request that was
-    /// sent.
+    /// The origin answers as if it had another version by now, or none. The request may be the reason.
     Unlike,
-    /// The origin has the same version, and does not send parts of it, or not such that one can tell. This,
-    /// too.
+    /// The origin has the same version and does not send parts of it, or none that can be told to be of it.
+    /// The request may be the reason.
     Unable,
-    /// The origin does not answer this request. Of the version nothing was learnt.
+    /// The origin refuses the request. Its version is not known.
     Refused,
-    /// Nothing was learnt of the version; the word for the log.
+    /// No answer that says anything of the version; the word for the log.
     Failed(&'static str),
 }
 
 impl PartError {
-    /// Whether a request without the fields that a client has chosen may be answered otherwise.
+    /// Whether a request without the fields that a client has chosen may be answered differently.
     pub fn may_be_of_request(self) -> bool {
         matches!(self, PartError::Unlike | PartError::Unable | PartError::Refused)
     }
 }
 
 impl Refetch {
-    /// The same for no client: with nobody's credentials, for what others will read.
+    /// The same without credentials, for bytes that others will read.
     pub fn anonymous(self: &Arc<Self>) -> Arc<Refetch> {
         let mut refetch = Arc::clone(self);
         if refetch.headers.contains_key(AUTHORIZATION) {
@@ -126,7 +125,7 @@ impl Refetch {
         refetch
     }
 
-    /// The same without any field that a client has chosen, as far as what is stored does not depend on it.
+    /// The same without the fields that a client has chosen, unless the stored response depends on them.
     pub fn without_client(&self, generation: &Generation, settings: &dyn Settings) -> Refetch {
         let headers = settings.anonymous_fields(&self.headers, generation);
         Refetch { headers, ..self.clone() }
@@ -135,7 +134,7 @@ impl Refetch {
     /// The bytes `want` of a generation, if the origin still has the same version.
     ///
     /// # Errors
-    /// Why they are not to be had.
+    /// Why they cannot be loaded.
     ///
     /// # Cancel safety
     /// Dropped, it closes its connection.
@@ -156,7 +155,7 @@ impl Refetch {
             headers.insert(RANGE, HeaderValue::try_from(range).map_err(|_| PartError::Failed("no-range"))?);
         }
         let mut request = self.request(headers);
-        // Origins that disagree on what they have would take turns otherwise.
+        // Otherwise origins that have different versions would take turns.
         request.prefer = generation.origin().cloned();
         let sent = self.upstream.send(request, None).await;
         let answer = sent.map_err(|error| PartError::Failed(error.word()))?;
@@ -166,7 +165,8 @@ impl Refetch {
     }
 }
 
-/// What an answer has of the bytes `want` of a whole of this length that is stored with these fields.
+/// The bytes `want` in an answer; `stored` are the fields of the stored response, `length` is that of its
+/// whole body.
 fn part_in(
     answer: OriginResponse,
     stored: &HeaderMap,
@@ -177,7 +177,7 @@ fn part_in(
     let has_tag = strong(said).is_some() && strong(said) == strong(stored) && may_be_of(said, stored);
     let is_other = strong(said).is_some() && strong(said) != strong(stored);
     let other = if is_other { PartError::Changed } else { PartError::Unlike };
-    // The whole says of itself what a part need not say.
+    // A whole response says what a part need not say.
     let is_as_whole =
         is_coded_alike(said, stored) && !matches!(answer.length, Length::Known(whole) if whole != length);
     match answer.status {
@@ -187,7 +187,7 @@ fn part_in(
             if !has_tag || whole != length {
                 return Err(other);
             }
-            // More than was asked for is as good, where reading over it costs less than it brings.
+            // More than was asked for will do, where skipping costs less than what is wanted.
             let skip_bytes = want.start.checked_sub(start).ok_or(PartError::Unable)?;
             let is_framed = !matches!(answer.length, Length::Known(bytes) if bytes != end - start);
             let is_it = is_framed && end > want.start && skip_bytes <= skip_bytes_max(want);
@@ -215,19 +215,19 @@ fn skip_bytes_max(want: Interval) -> u64 {
     want.length().max(SKIP_BYTES_MAX)
 }
 
-/// The entity tag, where it is a strong one (RFC 9110 §8.8.1); of several none can be told to be it.
+/// The entity tag, where there is one and it is strong (RFC 9110 §8.8.1).
 pub fn strong(headers: &HeaderMap) -> Option<&HeaderValue> {
     only(headers, &ETAG).filter(|etag| etag.as_bytes().starts_with(b"\""))
 }
 
-/// A field that is there once.
+/// The value of a field that occurs once.
 pub(super) fn only<'h>(headers: &'h HeaderMap, name: &HeaderName) -> Option<&'h HeaderValue> {
     let mut values = headers.get_all(name).iter();
     values.next().filter(|_| values.next().is_none())
 }
 
-/// Whether a part may be of what is stored: two codings of one content are two representations, whatever
-/// their tags (RFC 9110 §8.8.3.3). It need not say its coding (§15.3.7).
+/// Whether a part may belong to the stored response: two codings of one content are two representations,
+/// whatever their tags (RFC 9110 §8.8.3.3). A part need not say its coding (§15.3.7).
 fn may_be_of(part: &HeaderMap, stored: &HeaderMap) -> bool {
     !part.contains_key(CONTENT_ENCODING) || is_coded_alike(part, stored)
 }
@@ -242,7 +242,7 @@ fn to_the_end(range: &HeaderValue, start: u64) -> Option<u64> {
     (first == start && end == length).then_some(length)
 }
 
-/// First byte, end and whole length of a `Content-Range` that makes sense.
+/// First byte, end (exclusive) and whole length of a valid `Content-Range`.
 pub(super) fn part_of(range: &HeaderValue) -> Option<(u64, u64, u64)> {
     let (span, length) = range.to_str().ok()?.strip_prefix("bytes ")?.split_once('/')?;
     let (first, last) = span.split_once('-')?;
@@ -250,7 +250,7 @@ pub(super) fn part_of(range: &HeaderValue) -> Option<(u64, u64, u64)> {
     (first < end && end <= length).then_some((first, end, length))
 }
 
-/// Digits and nothing else: a sign is none.
+/// Digits and nothing else, not even a sign.
 fn number(digits: &str) -> Option<u64> {
     digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok())?
 }

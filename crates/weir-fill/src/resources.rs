@@ -1,4 +1,4 @@
-//! What the fills and readers of one core work with. It must not know a request or a connection.
+//! What the fills and readers of one core use. It must not know a request or a connection.
 
 use std::sync::Arc;
 
@@ -9,9 +9,9 @@ use weir_observe::{Counters, Events, Observatory, Observer};
 
 /// What all fills and readers of one core share.
 pub struct Resources {
-    /// What is held.
+    /// The store.
     pub store: Store,
-    /// What is under way.
+    /// The fills in flight, of all cores.
     pub inflight: Arc<Inflight>,
     /// Where events go.
     pub observatory: Arc<Observatory>,

@@ -1,19 +1,18 @@
-//! How soon a running transfer comes to a place: its distance over the rate so far. Must not wait for
-//! anything.
+//! How soon a running transfer reaches an offset: the distance over its speed so far. It must not wait.
 
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use weir_store::BLOCK_BYTES;
 
-/// Who can be there so soon after a round trip of his own waits for the running transfer.
+/// A reader waits for a running transfer that arrives at most so much later than its own request would.
 const PATIENCE: Duration = Duration::from_millis(50);
-/// After so long a transfer has shown its rate.
+/// A transfer's speed is known after this time.
 const SHOWN_AFTER: Duration = Duration::from_millis(20);
-/// Until then it is thought to come this far in time.
+/// Until then it is assumed to come this far in time.
 const BLIND_BYTES: u64 = 1 << 20;
 
-/// The pace of one transfer.
+/// The speed of one transfer.
 #[derive(Debug)]
 pub struct Speed {
     asked: Instant,
@@ -31,8 +30,8 @@ impl Speed {
         let _ = self.headed.set(now);
     }
 
-    /// Whether a transfer that has brought so many bytes brings `ahead` more within a round trip and a little
-    /// patience. What lies in the block that it is about to write is as good as there.
+    /// Whether a transfer that has loaded `brought` bytes loads `ahead` more within a round trip and
+    /// [`PATIENCE`]. The block that it is about to write counts as there.
     pub fn comes_soon(&self, brought: u64, ahead: u64, now: Instant) -> bool {
         let Some(headed) = self.headed.get() else { return ahead <= BLIND_BYTES };
         if ahead < BLOCK_BYTES as u64 {

@@ -1,6 +1,6 @@
-//! Doing a fill: ask the origin, let [`judge`](super::judge) say what its head means, put the bytes where
-//! readers find them. It runs on the lead's core, but belongs to nobody: the lead may leave. It must not be
-//! waited for anywhere else than through [`Fill`].
+//! The task of a fill: it asks the origin, lets [`judge`](super::judge) say what the head means, and writes
+//! the bytes where readers find them. It runs on the lead's core and belongs to no request: the lead may
+//! leave. It must not be awaited but through [`Fill`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,24 +26,25 @@ use super::{Concern, Fill, FillHead, NO_ANSWER, OriginFailure, ReaderGuard, Shar
 use crate::watch;
 use weir_clock as clock;
 
-/// How long an answer is awaited that nobody waits for any more: who reloads a page comes back to it.
+/// How long a request goes on after the last client that waited for its head has left: a page that is
+/// reloaded comes back to it.
 const IDLE_TIME_MAX: Duration = Duration::from_secs(2);
-/// How long a fill waits for memory for one piece; then it is given up, and its readers go on by themselves
-/// where they can.
+/// How long a fill waits for memory for one piece. Then it fails, and its readers go on by themselves where
+/// they can.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// What a fill has to know: its own request, whose fields are the first client's without what belongs
-/// to that client alone.
+/// A fill's request, and what the fill has to know beside it. Its fields are the first client's, without
+/// those that concern that client alone.
 pub struct FillRequest {
-    /// What every fill of the core uses.
+    /// What all fills of the core use.
     pub resources: Arc<Resources>,
     /// What the route says of fills.
     pub settings: Arc<dyn Settings>,
-    /// How the origin is asked.
+    /// How the origin is asked, and asked again.
     pub refetch: Arc<Refetch>,
-    /// Scheme, authority, path and query of the key's request, and the client's fields, for the policy.
+    /// The scheme of the request that the key was made of.
     pub scheme: &'static str,
-    /// The host that was asked.
+    /// The host that was asked for.
     pub host: Arc<str>,
     /// Path and query as the client sent them.
     pub path_and_query: String,
@@ -53,17 +54,17 @@ pub struct FillRequest {
     pub client: Witness,
     /// What the request selects of what is held, and revalidates.
     pub validating: Option<Arc<Generation>>,
-    /// Whether the key is remembered when a response is not storable.
+    /// Whether others may join. Only then the key is remembered as not storable.
     pub shared: Sharing,
-    /// The range that the origin is asked for, where not for the whole.
+    /// The range that the origin is asked for, where it is not asked for the whole.
     pub cold: Option<Cold>,
-    /// The guard of a fill that nobody waits for, for as long as it is stored.
+    /// Keeps a detached fill alive.
     pub parked: ParkedGuard,
-    /// Its place among the fills at its upstream.
+    /// Counts among the fills at its upstream.
     pub _permit: FillPermit,
 }
 
-/// A guard at a fill that nobody waits for any more: who leaves one that is to go on puts the own one there.
+/// Keeps a detached fill alive: a reader that leaves a fill which must finish parks its reader guard here.
 pub type ParkedGuard = Arc<Mutex<Option<ReaderGuard>>>;
 
 /// Whether others may join the fill.
@@ -71,12 +72,12 @@ pub type ParkedGuard = Arc<Mutex<Option<ReaderGuard>>>;
 pub enum Sharing {
     /// It is in flight.
     Shared,
-    /// It is one request's own.
+    /// It is one request's own: its response is not known to be public.
     Unshared,
 }
 
 impl Sharing {
-    /// That of a request: what is not known to be public is its own.
+    /// That of a request's fill. An authenticated request shares none.
     pub fn of(ask: &Ask) -> Sharing {
         match ask.is_authenticated() {
             true => Sharing::Unshared,
@@ -84,8 +85,8 @@ impl Sharing {
         }
     }
 
-    /// Who asks for himself says nothing of the ranges of others, nor they of his: under which digest of the
-    /// key it is remembered how they are fetched.
+    /// The digest under which it is remembered how ranges of a key are fetched. What an unshared fill meets
+    /// says nothing of the ranges of others, nor the other way round.
     pub fn digest_of_ranges(self, key: &CacheKey) -> u128 {
         match self {
             Sharing::Shared => key.digest,
@@ -94,20 +95,20 @@ impl Sharing {
     }
 }
 
-/// What the lead gets beside the fill itself.
+/// What the lead alone gets of a response.
 pub enum ForLead {
-    /// The response, where it is not filled.
+    /// The whole response, where it is not stored.
     Response(Box<OriginResponse>),
-    /// A part that is kept by itself, as it came.
+    /// A part that names no version, as it came.
     UnvalidatedPart(Box<SharedResponse>),
-    /// The origin's fields, where some of them are for the lead alone (`no-cache="set-cookie"`).
+    /// The origin's fields, where some are for the lead alone (`no-cache="set-cookie"`).
     Fields(HeaderMap),
 }
 
-/// The task's side of what the lead gets.
+/// Where the task sends what the lead alone gets.
 pub(super) type LeadSender = oneshot::Sender<ForLead>;
 
-/// Starts a fill on this core; `interim` gets the origin's 1xx heads.
+/// Starts a fill on this core. `interim` gets the origin's 1xx responses.
 pub fn start(
     request: FillRequest,
     fill: Arc<Fill>,
@@ -118,8 +119,7 @@ pub fn start(
     for_lead
 }
 
-/// Starts a fill that nobody waits for; it keeps its own guard to the end. It asks for no client, so it
-/// shows nobody's credentials.
+/// Starts a fill that no client waits for: it parks its own reader guard. Its request carries no credentials.
 pub fn start_in_background(mut request: FillRequest, guard: ReaderGuard) {
     request.client_headers.remove(AUTHORIZATION);
     request.refetch = request.refetch.anonymous();
@@ -129,7 +129,7 @@ pub fn start_in_background(mut request: FillRequest, guard: ReaderGuard) {
     tokio::spawn(Box::pin(run(request, fill, None, to_lead)));
 }
 
-/// Starts a fill on this core whose response is there already.
+/// Starts a fill on this core with a response that has come already.
 pub fn start_with(request: FillRequest, fill: Arc<Fill>, writer: Writer, body: OriginBody) {
     tokio::spawn(Box::pin(async move {
         let closing = Closing::of(&request, &fill);
@@ -140,7 +140,7 @@ pub fn start_with(request: FillRequest, fill: Arc<Fill>, writer: Writer, body: O
     }));
 }
 
-/// Ends what the task leaves unfinished, by a panic or by the runtime going down: readers get an error.
+/// Ends a fill whose task ends early, by a panic or because the runtime stops: its readers get an error.
 struct Closing {
     resources: Arc<Resources>,
     fill: Arc<Fill>,
@@ -203,8 +203,8 @@ impl FillRequest {
         }
     }
 
-    /// Asks the origin. None where nobody waits for the answer any more: a fill that may not even be stored
-    /// is not worth an origin's connection for as long as the origin likes.
+    /// Asks the origin. None where no client has waited for the head for a while: without a head it is not
+    /// known whether the fill is worth a connection.
     async fn ask(
         &self,
         fill: &Fill,
@@ -231,8 +231,8 @@ impl FillRequest {
         if let Some(cold) = self.cold {
             cold.ask(&mut headers);
         }
-        // Where its client has its share by now, it waits: who joined leads anew after a while, for another
-        // client.
+        // Where its client has its share of the connections it waits. After a while a request that joined
+        // leads another fill, for another client.
         OriginRequest { share: Share::Bounded, ..self.refetch.request(headers) }
     }
 
@@ -256,7 +256,7 @@ impl FillRequest {
         fill.wake(self.resources.core);
     }
 
-    /// Moves the body into the generation; true when it arrived whole.
+    /// Writes the body into the generation. True when it arrived whole.
     pub(super) async fn fill(&self, fill: &Arc<Fill>, mut writer: Writer, mut body: OriginBody) -> bool {
         let generation = writer.generation().clone();
         // As it was declared.
@@ -266,7 +266,7 @@ impl FillRequest {
         fill.transfer.speed.head(clock::mono());
         fill.wake(self.resources.core);
         let mut whole = length;
-        // What broke off says nothing against what has come; what was not well-formed does.
+        // What has come is kept after a body broke off, but not after one that was malformed.
         let mut is_sound = true;
         while let State::Filling { .. } = fill.machine().state() {
             if fill.is_to_stop(writer.position()) {
@@ -285,7 +285,7 @@ impl FillRequest {
                     self.push(fill, &mut writer, bytes).await;
                     is_sound = fill.machine().state() != State::Ended(End::Failed);
                 }
-                // A rest that says how long the whole is must reach there.
+                // A response that declares the length of the whole must have it.
                 Ok(None) if whole.is_some_and(|whole| whole != writer.position()) => {
                     is_sound = false;
                     fill.transfer.fail_with("rest-too-short");
@@ -308,8 +308,8 @@ impl FillRequest {
         self.close(fill, writer, is_sound)
     }
 
-    /// What broke off is asked for from there on, at once and a bounded number of times. None where it is
-    /// not, or not in the same version.
+    /// Asks for the rest of a body that broke off, at once and a bounded number of times. None where it may
+    /// not be asked for, or does not come in the same version.
     async fn take_over(
         &self,
         fill: &Fill,
@@ -336,7 +336,7 @@ impl FillRequest {
         }
     }
 
-    /// Publishes what has arrived whole; true if it is what was declared.
+    /// Publishes a body that has ended cleanly. True if it has the declared length.
     fn whole(&self, fill: &Arc<Fill>, writer: Writer) -> bool {
         let generation = writer.generation().clone();
         let is_whole = fill.seal(writer);
@@ -348,8 +348,8 @@ impl FillRequest {
         is_whole
     }
 
-    /// Ends the generation that has not arrived whole as the machine says: what nobody waited for or what
-    /// broke off is published in part, if the rest of it can be told to be of the same version.
+    /// Ends a generation that has not arrived whole. What was deserted or broke off is published as a part,
+    /// if it can be told whether the rest is of the same version.
     fn close(&self, fill: &Arc<Fill>, writer: Writer, is_sound: bool) -> bool {
         let generation = writer.generation().clone();
         let is_kept = || {
@@ -377,7 +377,7 @@ impl FillRequest {
         whole
     }
 
-    /// Whether a window is so far ahead of its foremost reader that the origin must wait.
+    /// Whether a windowed fill is so far ahead of its foremost reader that the origin must wait.
     fn is_ahead(&self, fill: &Fill, writer: &mut Writer) -> bool {
         let Some(window_bytes) = writer.window_bytes() else { return false };
         if writer.is_stowing() {
@@ -401,7 +401,8 @@ impl FillRequest {
         }
     }
 
-    /// Tells the machine once that memory keeps only a window, and once that the volume keeps no more.
+    /// Tells the machine once that memory keeps only a window, and once that the volume does not keep it
+    /// either.
     fn outgrown(&self, fill: &Fill, writer: &Writer) {
         let State::Filling { storing, .. } = fill.machine().state() else { return };
         if !is_windowed(writer.generation()) || storing == Storing::Window {
@@ -409,7 +410,7 @@ impl FillRequest {
         }
         if !writer.is_stowing() {
             fill.apply(Event::Outgrown);
-            // Nobody reads what a background refresh keeps only a window of.
+            // Nobody would read the window of a background fill.
             drop(self.parked.lock().take());
         } else if storing == Storing::Whole {
             fill.apply(Event::OnDiskOnly);
@@ -417,17 +418,17 @@ impl FillRequest {
     }
 }
 
-/// Ready a while after the last who waited for a head has left.
+/// Ready a while after the last reader that waited for a head has left.
 ///
 /// # Cancel safety
-/// Not safe: that the last has left is told once.
+/// Not safe: it is told only once that the last reader has left.
 pub(super) async fn idle_timeout(turn: &Notify) {
     turn.notified().await;
     tokio::time::sleep(IDLE_TIME_MAX).await;
 }
 
-/// Whether a body broke off that was well until then: what was not well-formed is not what it says it is, and
-/// what this machine broke off would break again.
+/// Whether the origin cut a body that was valid so far. Malformed bodies and failures on our side are not
+/// retried.
 fn broke_off(error: &OriginError) -> bool {
     let is_malformed = matches!(error, OriginError::Malformed { .. } | OriginError::HeadTooLarge { .. });
     !is_malformed && error.blame() == Blame::Origin

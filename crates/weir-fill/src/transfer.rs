@@ -1,6 +1,6 @@
-//! A transfer: one response of an origin on its way into a generation, as a fill and the transfer of a gap
-//! have it in common. It says how far it has come, where it stops, how many read it, how it ended, and wakes
-//! its readers. It must not ask an origin, nor decide which readers it has.
+//! A transfer: one response of an origin on its way into a generation; what a fill and the transfer of a gap
+//! have in common. It says how far it has come, where it stops, how many readers it has and how it ended,
+//! writes the bytes, and wakes its readers. It must not ask an origin, nor decide who reads it.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};
@@ -34,7 +34,7 @@ pub struct Transfer {
     machine: Mutex<Machine>,
     /// Its first byte.
     start: u64,
-    /// Where it stops: sooner than was asked for once another brings what comes then.
+    /// Where it stops: earlier than was asked for, once another transfer loads the rest.
     end: AtomicU64,
     /// Where the next byte goes.
     reached: AtomicU64,
@@ -44,7 +44,7 @@ pub struct Transfer {
     broke: OnceLock<&'static str>,
     waiters: Arc<Waiters>,
     bells: Arc<Bells>,
-    /// Told when it must stop, when nobody waits for the head any more, or when a reader has moved on.
+    /// Wakes the task: it must stop, nobody waits for its head any more, or a reader has moved on.
     pub(super) turn: Notify,
     pub(super) speed: Speed,
 }
@@ -71,7 +71,7 @@ impl Transfer {
         *self.machine.lock()
     }
 
-    /// How it ended, if it has.
+    /// How it has ended, if it has.
     pub(super) fn ended(&self) -> Option<End> {
         match self.machine().state() {
             State::Ended(end) => Some(end),
@@ -99,22 +99,22 @@ impl Transfer {
         self.reached.load(Ordering::Acquire)
     }
 
-    /// Whether an offset lies in what it was begun for and has not been given to another.
+    /// Whether it runs and will come past an offset, or has.
     pub(super) fn covers(&self, offset: u64) -> bool {
         self.start <= offset && offset < self.end() && self.ended().is_none()
     }
 
-    /// Whether it brings so many bytes more about as soon as a request of one's own would.
+    /// Whether it loads so many more bytes about as soon as a new request would.
     pub(super) fn comes_soon(&self, ahead: u64, now: Instant) -> bool {
         self.speed.comes_soon(self.reached() - self.start, ahead, now)
     }
 
-    /// What comes from `offset` on is fetched already: it need not go farther.
+    /// Another transfer loads what comes from `offset` on.
     pub(super) fn stop_at(&self, offset: u64) {
         self.end.fetch_min(offset, Ordering::AcqRel);
     }
 
-    /// More comes than was asked for.
+    /// More is sent than was asked for, and loaded up to `offset`.
     pub(super) fn go_on_to(&self, offset: u64) {
         self.end.fetch_max(offset, Ordering::AcqRel);
     }
@@ -127,8 +127,7 @@ impl Transfer {
         self.front.load(Ordering::Acquire)
     }
 
-    /// A reader has come to `offset`, or waits for it; only the foremost writes. Whether it is the foremost
-    /// now.
+    /// A reader has reached `offset`, or waits for it. Whether it is the foremost reader now.
     pub(super) fn advance(&self, offset: u64) -> bool {
         if self.front.load(Ordering::Relaxed) >= offset {
             return false;
@@ -148,7 +147,7 @@ impl Transfer {
         self.broke.get().copied().unwrap_or("fill-ended")
     }
 
-    /// A reader comes, unless it has ended without being whole. Whether it did.
+    /// A reader joins, unless the transfer has ended without being whole. Whether it did.
     pub(super) fn join(&self) -> bool {
         let mut machine = self.machine.lock();
         if matches!(machine.state(), State::Ended(end) if end != End::Whole) {
@@ -158,8 +157,8 @@ impl Transfer {
         true
     }
 
-    /// Applies an event. What remains to be done with the body is returned; whoever does it calls
-    /// [`Transfer::wake`] afterwards, so that readers meet what was done.
+    /// Applies an event, and returns what remains to be done with the body. The caller does that first and
+    /// then calls [`Transfer::wake`], so that readers find it done.
     pub(super) fn apply(&self, event: Event) -> Actions {
         if let Event::Bytes(bytes) = event {
             self.reached.fetch_add(bytes, Ordering::AcqRel);
@@ -178,8 +177,8 @@ impl Transfer {
 
     /// Gives bytes to the writer, tells the machine of them, and wakes the readers. It waits while readers
     /// hold all the memory, for `memory_wait_max` at most, and while the volume is behind with a body that it
-    /// alone can keep: that is the back-pressure towards the origin. `pushed` is called after each try, before
-    /// the machine is told. Where the transfer ends meanwhile the rest is dropped.
+    /// alone can keep: that is the back-pressure towards the origin. `pushed` is called after each try,
+    /// before the machine is told. Where the transfer ends meanwhile the rest is dropped.
     ///
     /// # Errors
     /// [`NoMemory`]: the memory did not come in time.

@@ -1,5 +1,4 @@
-//! What the data plane tells of what is stored: what came, what is unchanged, what left and why. It must not
-//! wait.
+//! Events of what is stored: what was stored, what was revalidated, what left and why. It must not wait.
 
 use std::sync::Arc;
 
@@ -9,7 +8,7 @@ use weir_store::{Evicted, Eviction, Generation, Retirement, Watcher};
 use weir_clock as clock;
 use weir_observe::{Event, EventKind, Events, Observatory};
 
-/// Tells of what leaves memory, and of what has to leave a volume.
+/// Reports what leaves memory and what has to leave a volume.
 #[derive(Debug)]
 pub struct Leaving(pub Arc<Observatory>);
 
@@ -57,28 +56,28 @@ impl Watcher for Leaving {
     }
 }
 
-/// Tells of a generation.
+/// Reports a generation.
 pub fn tell(events: &Events, kind: EventKind, generation: &Generation, why: &'static str) {
     events.tell(kind, || Event {
         kind,
         wall: clock::now().wall,
         site: generation.key().site,
         key: generation.key().full.to_vec(),
-        // Of what is stored whole, memory may keep a window only.
+        // Memory may keep only a window of what is stored whole.
         bytes: generation.length().filter(|_| kind == EventKind::Stored).or(Some(generation.held_bytes())),
         why,
         volume: None,
     });
 }
 
-/// Tells that a generation is stored whole, once, whoever brought the last of it.
+/// Reports that a generation is stored whole, once, whichever transfer loaded the last of it.
 pub fn tell_stored(events: &Events, generation: &Generation) {
     if events.wants(EventKind::Stored) && generation.begin_telling() {
         tell(events, EventKind::Stored, generation, "");
     }
 }
 
-/// Tells of a purge, in the words of who wanted it.
+/// Reports a purge, in the words of the request for it.
 pub fn tell_purge(events: &Events, what: &str, why: &'static str) {
     let kind = EventKind::Purged;
     events.tell(kind, || Event {

@@ -135,7 +135,7 @@ eject = { failures = 11, within = \"12s\", time = \"13s\", time_max = \"14s\" }\
     );
     assert_eq!((a.ejection.failures, a.ejection.window), (11, seconds(12)));
     assert_eq!(
-        (a.ejection.spell, a.ejection.spell_max, a.resolve_every),
+        (a.ejection.backoff, a.ejection.backoff_max, a.resolve_every),
         (seconds(13), seconds(14), seconds(8))
     );
 }

@@ -1,6 +1,6 @@
-//! UrlFetch a gap: ask the origin for it in the version that is held, put the bytes where readers find them.
-//! It runs on its first reader's core, but belongs to nobody. It must not be waited for anywhere else than
-//! through [`GapGuard`](super::GapGuard).
+//! The task that loads a gap: it asks the origin for it in the version that is held, and writes the bytes
+//! where readers find them. It runs on its first reader's core and belongs to no request. It must not be
+//! awaited but through [`GapGuard`](super::GapGuard).
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,25 +21,25 @@ use crate::transfer::NoMemory;
 use crate::watch;
 use weir_clock as clock;
 
-/// How long a transfer waits for memory for one piece before it is given up.
+/// How long a transfer waits for memory for one piece before it fails.
 const MEMORY_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How long where the body leaves memory for a volume.
+/// The same where the body leaves memory for a volume.
 const SINKING_WAIT_MAX: Duration = Duration::from_secs(30);
 
-/// What a transfer has to know.
+/// What the transfer of a gap has to know.
 #[derive(Clone)]
 pub struct GapRequest {
-    /// What every fill of the core uses.
+    /// What all fills of the core use.
     pub resources: Arc<Resources>,
     /// What the route says of fills.
     pub settings: Arc<dyn Settings>,
     /// How the origin is asked.
     pub refetch: Arc<Refetch>,
-    /// How much of a whole is read over.
+    /// How a part is asked for.
     pub by: FetchBy,
 }
 
-/// Ends what the task leaves unfinished, by a panic or by the runtime going down.
+/// Ends a transfer whose task ends early, by a panic or because the runtime stops.
 struct Closing<'t> {
     request: &'t GapRequest,
     gap: Arc<Gap>,
@@ -68,13 +68,13 @@ async fn run(request: GapRequest, gap: Arc<Gap>, begun: Option<Begun>) {
 }
 
 impl GapRequest {
-    /// Joins the transfer that will soon come to `at`, as [`Gaps::join`](super::list::Gaps::join). Called
+    /// Joins the transfer that will soon reach `at`, as [`Gaps::join`](super::list::Gaps::join). Called
     /// from within the runtime of its core.
     pub fn join(&self, generation: &Arc<Generation>, at: u64, interval: Interval) -> Option<GapGuard> {
         Some(self.run(self.resources.inflight.gaps.join(self.order(), generation, at, interval)?))
     }
 
-    /// Joins a new transfer for what nobody brings yet of an interval that a reader will come to later.
+    /// Joins a new transfer for what is not being loaded yet of an interval that a reader will reach later.
     /// Called as [`GapRequest::join`].
     pub fn join_ahead(&self, generation: &Arc<Generation>, interval: Interval) -> Option<GapGuard> {
         Some(self.run(self.resources.inflight.gaps.join_ahead(self.order(), generation, interval)?))
@@ -98,7 +98,7 @@ impl GapRequest {
         joined.guard
     }
 
-    /// Says how it ended, once.
+    /// Ends the transfer, once.
     fn end(&self, gap: &Arc<Gap>, end: Result<End, &'static str>) {
         if gap.transfer.ended().is_some() {
             return;
@@ -120,7 +120,7 @@ impl GapRequest {
         let anonymous_fields = || self.refetch.without_client(&gap.generation, &*self.settings);
         let part = match gap.by {
             FetchBy::Range => match self.ask(gap, &self.refetch).await {
-                // What one client's fields have brought about says nothing for all.
+                // What one client's fields may have caused says nothing for others.
                 Err(no_part) if no_part.may_be_of_request() => self.ask(gap, &anonymous_fields()).await,
                 part => part,
             },
@@ -148,7 +148,7 @@ impl GapRequest {
         self.go_on(gap, writer, part).await
     }
 
-    /// Asks the origin, for as long as somebody waits for the answer.
+    /// Asks the origin, for as long as the transfer has readers.
     async fn ask(&self, gap: &Gap, refetch: &Refetch) -> Result<Part, PartError> {
         self.resources.counters().origin_asked();
         let want = Interval::new(gap.transfer.start(), gap.transfer.end());
@@ -168,7 +168,7 @@ impl GapRequest {
     async fn go_on(&self, gap: &Gap, mut writer: Writer, part: Part) -> Result<End, &'static str> {
         let end = self.copy(gap, &mut writer, part).await;
         let length = gap.generation.length();
-        // What leaves memory as it comes is not whole there.
+        // A body that leaves memory as it arrives is not whole there.
         let is_sunk = gap.transfer.start() == 0 && Some(writer.position()) == length && writer.is_sinking();
         writer.rest();
         if (is_sunk || gap.generation.is_whole()) && !gap.generation.is_retired() {
@@ -180,7 +180,7 @@ impl GapRequest {
     async fn copy(&self, gap: &Gap, writer: &mut Writer, part: Part) -> Result<End, &'static str> {
         let Part { mut body, skip_bytes: mut skip, end } = part;
         while writer.position() < end.min(gap.stop()) {
-            // What leaves memory as it comes is read from the volume by who is slow.
+            // A body that leaves memory as it arrives is read from the volume by slow readers.
             let is_ahead = gap.is_ahead(writer) && !writer.is_sinking();
             let piece = tokio::select! {
                 biased;
@@ -197,13 +197,13 @@ impl GapRequest {
             skip -= over;
             // Invariant: not more than there is.
             bytes.advance(usize::try_from(over).unwrap_or(bytes.len()));
-            // Another may have begun meanwhile with what comes then, or the last reader have left.
+            // Meanwhile another may have begun to load what comes next, or the last reader may have left.
             let left = end.min(gap.stop()).saturating_sub(writer.position());
             let left = usize::try_from(left).unwrap_or(usize::MAX);
-            // What is cut off is not got back for who comes now.
+            // Bytes that are cut off here are lost for a reader that joins now.
             let is_last = bytes.len() >= left;
             bytes.truncate(left);
-            // What leaves memory for the volume does so at the drive's pace.
+            // A body that leaves memory for the volume does so at the drive's speed.
             let wait_max = if writer.is_sinking() { SINKING_WAIT_MAX } else { MEMORY_WAIT_MAX };
             let pushed = gap.transfer.push(self.resources.core, writer, bytes, wait_max, |_| {}).await;
             pushed.map_err(|NoMemory| "memory")?;

@@ -1,5 +1,5 @@
-//! What a reader does next where no byte is at hand: a pure function of what it sees. It must not wait for
-//! what nobody will bring, nor ask for what is held.
+//! What a reader does next where no byte is at hand, as a pure function of what it sees. It must not wait for
+//! bytes that no transfer loads, nor ask for bytes that are held.
 
 use crate::machine::End;
 
@@ -8,11 +8,11 @@ use crate::machine::End;
 pub(super) enum InMemory {
     /// The byte is there.
     Held,
-    /// A transfer will come past it; where the reader reads a fill, that had not ended a moment ago.
+    /// A transfer will reach it. Where the reader reads a fill, the fill had not ended a moment ago.
     Coming,
     /// The body ends there.
     End,
-    /// It is not there, and no transfer that writes will come to it.
+    /// It is not there, and no transfer that writes will reach it.
     Gone,
 }
 
@@ -21,7 +21,7 @@ pub(super) enum InMemory {
 pub(super) enum OnVolume {
     /// Nothing is there.
     Nothing,
-    /// It may be there: it is worth a read.
+    /// It may be there: worth a read.
     Readable,
     /// Nothing was there; more may have been written since.
     Unlooked,
@@ -32,11 +32,11 @@ pub(super) enum OnVolume {
 pub(super) enum FillSeen {
     /// It reads none.
     None,
-    /// It runs, and memory keeps all that it brings.
+    /// It runs, and memory keeps all of it.
     Running,
     /// It has ended.
     Ended(End),
-    /// InMemory keeps only its newest bytes, whether it has ended or not.
+    /// Memory keeps only its newest bytes, whether it has ended or not.
     Windowed,
 }
 
@@ -48,14 +48,14 @@ pub(super) struct Here {
     pub(super) fill: FillSeen,
 }
 
-/// A running fill of the generation that the reader does not read yet.
+/// A running fill of the generation, which the reader does not read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Nearby {
     /// None.
     None,
-    /// It comes to the offset later than a request of one's own would.
+    /// It reaches the offset later than a new request would.
     Late,
-    /// It has come to the offset, or comes to it soon.
+    /// It has reached the offset, or will soon.
     Near,
 }
 
@@ -64,7 +64,7 @@ pub(super) enum Nearby {
 pub(super) enum GapSeen {
     /// The reader reads none.
     None,
-    /// One runs that will come past the offset.
+    /// It runs and will reach the offset.
     Running,
     /// The origin does not send parts, and has not been asked for the whole.
     NoParts,
@@ -79,9 +79,9 @@ pub(super) enum Asking {
     Never,
     /// What is missing.
     Allowed,
-    /// No more: it has asked so often without a byte.
+    /// No more: it has asked too often without a byte.
     Spent,
-    /// No more: so many transfers have failed under it.
+    /// No more: too many transfers have failed under it.
     Broken,
 }
 
@@ -98,7 +98,7 @@ pub(super) struct Beyond {
 /// Why a body is cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Why {
-    /// The bytes are not to be had any more.
+    /// The bytes cannot be had any more.
     Gone,
     /// The fill that it reads has failed.
     FillFailed,
@@ -125,13 +125,13 @@ pub(super) enum Act {
     WaitWriting,
     /// Reads the running fill from here on.
     JoinFill,
-    /// Goes on without its fill, which has stopped at what others bring.
+    /// Goes on without its fill, which has stopped where other transfers load the rest.
     LeaveFill,
     /// Begins, or joins, the transfer of the gap.
     BeginGap,
-    /// As [`Act::BeginGap`], out of the whole.
+    /// As [`Act::BeginGap`], asking for the whole.
     BeginWhole,
-    /// Asks the origin for the rest, for itself alone.
+    /// Asks the origin for the rest, by itself.
     AskOwn,
     /// The body has ended.
     End,
@@ -152,7 +152,7 @@ pub(super) fn choose(here: Here, beyond: impl FnOnce() -> Beyond) -> Act {
     }
 }
 
-/// The fill that it reads does not bring what is here.
+/// The fill that it reads does not load what is here.
 fn left_behind(fill: FillSeen, beyond: Beyond) -> Act {
     match fill {
         FillSeen::Windowed if beyond.is_writing => Act::WaitWriting,
@@ -171,7 +171,7 @@ fn missing(volume: OnVolume, beyond: Beyond) -> Act {
     }
     match (beyond.gap, beyond.nearby) {
         (GapSeen::Running, _) => Act::WaitGap,
-        // A fill of it brings it all the same, later.
+        // A fill loads it all the same, later.
         (GapSeen::Refused | GapSeen::NoParts, Nearby::Late | Nearby::Near) => Act::JoinFill,
         (GapSeen::Refused, Nearby::None) => Act::Cut(Why::PartGone),
         (GapSeen::None, Nearby::Near) => Act::JoinFill,

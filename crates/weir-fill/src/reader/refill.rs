@@ -1,5 +1,5 @@
-//! How a reader has what is missing of a generation brought: which gaps are asked for, where it is and ahead
-//! of it, one transfer for all who read it. It must not wait for bytes, nor mix two versions.
+//! How a reader has missing bytes loaded: the gaps where it is and ahead of it, one transfer for all readers
+//! of a gap. It must not wait for bytes itself, nor mix two versions.
 
 use std::sync::Arc;
 
@@ -27,32 +27,32 @@ const TRIES_MAX: u8 = 3;
 /// How many transfers may fail under one reader, however far each has come.
 const BREAKS_MAX: u8 = 8;
 
-/// One reader's way to what is missing.
+/// Loads what one reader misses.
 pub struct Refill {
     pub(super) request: GapRequest,
     /// How it asks for itself.
     pub(super) refetch: Arc<Refetch>,
-    /// At what it reads, and ahead of it.
+    /// The transfers that it waits for, where it is and ahead of it.
     guards: SmallVec<[GapGuard; 1]>,
     /// The most that is asked for at a time.
     ask_bytes_max: u64,
-    /// What is asked for ends with so much, counted from the start of the body.
+    /// Requests end at multiples of this, counted from the start of the body.
     chunk_bytes: u64,
-    /// Up to here what is missing has been looked for.
+    /// It has looked for gaps up to here.
     looked_to: u64,
-    /// Not all that was found is on its way: more was missing than may be asked for at a time.
+    /// Some gaps that were found are not on their way: there are more than may be asked for at a time.
     is_short: bool,
-    /// What the running fill does not bring is not to be had.
+    /// Only the running fill can load what is missing.
     keeps_to_fill: bool,
     tries: Tries,
-    /// A running fill that was found a moment ago.
+    /// The running fill that was found a moment ago.
     found: Option<(ReaderGuard, Arc<Generation>)>,
 }
 
 /// How often a reader has tried.
 #[derive(Default)]
 struct Tries {
-    /// Since the last byte.
+    /// Tries since the last byte.
     in_a_row: u8,
     /// How many transfers have failed under it, and the word of the last.
     breaks: u8,
@@ -65,12 +65,12 @@ struct Tries {
 enum Refused {
     /// It does not send parts.
     Parts,
-    /// It has another version, or does not send the whole either.
+    /// It has another version, or did not send the whole either.
     All,
 }
 
 impl Refill {
-    /// A reader's that asks for at most `ask_bytes_max` at a time, to the end of a chunk of `chunk_bytes`.
+    /// For a reader that asks for at most `ask_bytes_max` at a time, to the end of a chunk of `chunk_bytes`.
     pub fn new(request: GapRequest, refetch: Arc<Refetch>, ask_bytes_max: u64, chunk_bytes: u64) -> Refill {
         Refill {
             request,
@@ -86,26 +86,26 @@ impl Refill {
         }
     }
 
-    /// Whether its client has all that it may have of the origin's connections.
+    /// Whether its client has used up its share of the origin's connections.
     pub fn is_spent(&self) -> bool {
         self.refetch.upstream.is_spent(self.refetch.client)
     }
 
-    /// Asks the origin for the first byte that is missing of `wanted`, so that its version is known before a
-    /// head goes out.
+    /// Asks the origin for the first byte that is missing of `wanted`, so that its version is known before
+    /// the response head is sent.
     ///
     /// # Errors
     /// How the transfer ended.
     ///
     /// # Cancel safety
-    /// Safe: what is on its way goes on while it is worth it.
+    /// Safe: transfers go on for as long as they are worth it.
     pub async fn confirm(&mut self, generation: &Arc<Generation>, wanted: Interval) -> Result<(), End> {
         let Resources { inflight, store, core, .. } = &*self.request.resources;
         let is_going_down = store.is_going_down(generation) && !generation.is_filling();
         if inflight.fill_of(*core, generation).is_some() || is_going_down {
             return Ok(());
         }
-        // What was being written a moment ago has come by now.
+        // What was being written a moment ago may be there by now.
         generation.look_below().await;
         let Some(missing) = generation.gap(wanted) else { return Ok(()) };
         let wanted = Interval::new(missing.start, wanted.end);
@@ -116,8 +116,8 @@ impl Refill {
         confirmed
     }
 
-    /// The hole in which `wanted` begins: from the block of that byte to the end of the chunk in which what
-    /// is wanted ends.
+    /// The gap in which `wanted` begins: from the start of its block to the end of the chunk in which
+    /// `wanted` ends.
     fn hole(&self, generation: &Generation, wanted: Interval) -> Option<Interval> {
         let length = generation.length()?;
         let end = ask_end(wanted, self.ask_bytes_max, self.chunk_bytes).map_or(length, |end| end.min(length));
@@ -136,7 +136,7 @@ impl Refill {
         guard
     }
 
-    /// What a reader at the front of `rest` sees, which is not held.
+    /// What a reader sees at the start of `rest`, which is not held.
     pub(super) fn look(&mut self, generation: &Arc<Generation>, rest: Interval) -> Beyond {
         let asking = match &self.tries {
             tries if tries.breaks > BREAKS_MAX => Asking::Broken,
@@ -156,7 +156,7 @@ impl Refill {
         Beyond { is_writing: is_going_down && !generation.is_filling(), nearby, gap, asking }
     }
 
-    /// How a running fill of this version stands to an offset.
+    /// How soon a running fill of this version reaches an offset.
     fn nearby(&mut self, generation: &Arc<Generation>, offset: u64, is_going_down: bool) -> Nearby {
         let Resources { inflight, core, .. } = &*self.request.resources;
         self.found = inflight.fill_of(*core, generation);
@@ -168,30 +168,30 @@ impl Refill {
                 guard.fill().comes_soon(offset, now) || !is_apart || self.keeps_to_fill
             }
             false if is_going_down || running.window_start() <= offset => true,
-            // It is past what is wanted, and does not come back.
+            // It is past what is wanted.
             false => return Nearby::None,
         };
         if is_near { Nearby::Near } else { Nearby::Late }
     }
 
-    /// The running fill that was found, to be read from here on.
+    /// The running fill that was found; the reader reads it from here on.
     pub(super) fn join_fill(&mut self) -> Option<(ReaderGuard, Arc<Generation>)> {
         self.tries.in_a_row += 1;
         self.keeps_to_fill |= self.tries.refused.take().is_some();
         self.found.take()
     }
 
-    /// It was tried once more without a byte.
+    /// Counts one more try without a byte.
     pub(super) fn tried(&mut self) {
         self.tries.in_a_row += 1;
     }
 
-    /// It has waited for what is being written.
+    /// The reader has waited for what is being written.
     pub(super) fn waited(&mut self) {
         self.tries.in_a_row = 0;
     }
 
-    /// Begins to bring what is at the front of `rest`, or joins the transfer that does.
+    /// Begins to load what is at the start of `rest`, or joins the transfer that does.
     pub(super) fn begin(&mut self, generation: &Arc<Generation>, rest: Interval) {
         self.found = None;
         let hole = self.hole(generation, rest);
@@ -205,14 +205,14 @@ impl Refill {
         }
     }
 
-    /// As [`Refill::begin`], of an origin that does not send parts: what comes before is read over.
+    /// As [`Refill::begin`], from an origin that does not send parts: what comes before is skipped.
     pub(super) fn begin_whole(&mut self, generation: &Arc<Generation>, rest: Interval) {
         self.request.by = FetchBy::Whole;
         self.tries.refused = None;
         self.begin(generation, rest);
     }
 
-    /// Waits for the transfer that brings what is at `offset`.
+    /// Waits for the transfer that loads what is at `offset`.
     ///
     /// # Cancel safety
     /// Safe: no byte is lost.
@@ -247,11 +247,11 @@ impl Refill {
         self.tries.word
     }
 
-    /// Takes out what cannot be completed.
+    /// Retires a generation that cannot be completed.
     pub fn note(&self, generation: &Arc<Generation>, end: End) {
         let Resources { inflight, store, core, .. } = &*self.request.resources;
         match end {
-            // However many see it, it is one change.
+            // However many readers see it, it is one change.
             End::Changed if generation.is_retired() => return,
             End::Changed => inflight.recent.changed(generation.key().digest, clock::mono()),
             End::Unable => {
@@ -265,12 +265,12 @@ impl Refill {
         store.retire(generation);
     }
 
-    /// The reader goes on elsewhere.
+    /// The reader goes on at another offset.
     pub(super) fn turn(&mut self) {
         (self.looked_to, self.tries.in_a_row, self.found) = (0, 0, None);
     }
 
-    /// The reader has come to the front of `rest`: what is missing ahead of it is asked for.
+    /// The reader has reached the start of `rest`: asks for what is missing ahead of it.
     pub(super) fn moved(&mut self, generation: &Arc<Generation>, rest: Interval) {
         self.tries.in_a_row = 0;
         for guard in &self.guards {
@@ -294,11 +294,11 @@ impl Refill {
     fn look_ahead(&mut self, generation: &Arc<Generation>, rest: Interval) {
         let Resources { inflight, store, core, .. } = &*self.request.resources;
         let parallel = self.request.settings.range().parallel;
-        // What memory keeps only a window of is read behind that. What is being written is not missing.
+        // Behind a window the reader reads from the volume. What is being written is not missing.
         if is_windowed(generation) || store.is_going_down(generation) && !generation.is_filling() {
             return;
         }
-        // One whole is enough.
+        // One transfer of the whole is enough.
         if self.request.by == FetchBy::Whole || !generation.look_below_now() {
             return;
         }

@@ -121,7 +121,7 @@ struct Seed {
 enum Step {
     /// Transfers and the volume's writer move on.
     On,
-    /// InMemory gives a byte up that the volume has.
+    /// Memory drops a byte that the volume has.
     Evict(usize),
     /// The fill, or the gap's transfer, breaks off.
     BreakFill,
