@@ -173,9 +173,9 @@ fn judge(
         Dropped::Parameters(names) => names,
         Dropped::Order => vec!["the order of the parameters".into()],
     };
-    explanation.not_stored =
-        plane.inflight.recent.declined(digest, now.mono).map(weir_policy::NotStored::word);
-    explanation.failed = plane.inflight.recent.failed(digest, now.mono).map(|failure| failure.word);
+    let recent = &plane.inflight.recent;
+    explanation.not_stored = recent.declined(digest, now.mono).map(weir_policy::NotStored::word);
+    explanation.failed = recent.failed(digest, now.mono).map(|failure| failure.word);
     let selects = |stored: &Stored| matches(&stored.variant, view.headers);
     let found = ready(|| plane.store.find(digest, &key, site, &selects));
     let mut generations = plane.store.variants(digest, &key);
@@ -218,10 +218,8 @@ fn judge(
     {
         explanation = stale_in_an_outage(explanation, CacheStatus::revalidate(why.why), &reusable, word);
     }
-    let is_purged = found
-        .as_ref()
-        .map(|found| found.head())
-        .is_some_and(|head| head.stored.facts.flags.has(StoredFlags::PURGED));
+    let head = found.as_ref().map(|found| found.head());
+    let is_purged = head.is_some_and(|head| head.stored.facts.flags.has(StoredFlags::PURGED));
     if explanation.verdict == "stale" && is_purged {
         explanation.because += "; it was purged softly";
     }

@@ -1,6 +1,6 @@
 //! A transfer: one response of an origin on its way into a generation; what a fill and the transfer of a gap
 //! have in common. It says how far it has come, where it stops, how many readers it has and how it ended,
-//! writes the bytes, and wakes its readers. It must not ask an origin, nor decide who reads it.
+//! writes the bytes, and wakes its readers. It must not ask an origin, nor choose its readers.
 
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 use std::sync::{Arc, OnceLock};

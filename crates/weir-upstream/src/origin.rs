@@ -147,7 +147,8 @@ impl Origin {
             (Health::Ejected { .. }, Health::Ejected { .. }) => {}
             (_, Health::Ejected { backoff, .. }) => {
                 count(&self.counts.ejections);
-                tracing::info!(origin = %self.name, backoff_ms = backoff.as_millis() as u64, "origin ejected");
+                let backoff_ms = backoff.as_millis() as u64;
+                tracing::info!(origin = %self.name, backoff_ms, "origin ejected");
             }
             _ => {}
         }
