@@ -18,7 +18,7 @@ use crate::list::{self, Cached, ListOrder};
 use crate::plan::Plan;
 use crate::plane::{Plane, Running};
 use crate::purge::{self, PurgeOrder};
-use weir_fill::watch::{Leaving, tell_purge};
+use weir_fill::events::{EvictionEvents, report_purge};
 use weir_front::listen::{Address, BindError, Bound, Heirloom, Kept, Table, bind, seats};
 use weir_front::worker::{self, JOIN_TIME_MAX, Manner, Order, Start};
 
@@ -123,7 +123,7 @@ impl Edge {
         let keeper = Keeper::start().map_err(StartError::Thread)?;
         let mut settings = HashMap::new();
         let upstreams = make_upstreams(&plan, &HashMap::new(), &mut settings, &keeper)?;
-        store.watch(Arc::new(Leaving(observatory.clone())));
+        store.watch(Arc::new(EvictionEvents(observatory.clone())));
         let plane = Arc::new(Plane::new(store, workers, running(plan, upstreams), observatory));
         keeper.sweep(plane.store.clone());
         let manners: Vec<Manner> =
@@ -259,7 +259,7 @@ impl Edge {
     pub fn purge(&self, order: &PurgeOrder, acknowledge: Acknowledge) -> Result<(), String> {
         let marks = purge::marks(&self.plan(), order)?;
         self.plane.store.purge(&marks, weir_clock::now(), acknowledge);
-        tell_purge(&self.plane.observatory.events, &format!("{:?}", order.target), "command");
+        report_purge(&self.plane.observatory.events, &format!("{:?}", order.target), "command");
         Ok(())
     }
 

@@ -21,7 +21,7 @@ use super::recent::RangeFetch;
 use super::refetch::{FetchBy, Part, is_coded_alike, strong};
 use super::task::{FillRequest, ForLead, LeadSender, Sharing};
 use super::{Concern, Fill, FillHead, OriginFailure, SharedResponse, complete};
-use crate::watch;
+use crate::events;
 use weir_clock as clock;
 use weir_observe::EventKind;
 
@@ -422,7 +422,7 @@ impl FillRequest {
         if !is_gone && is_for_all {
             self.resources.store.freshen(generation, fresh, fill.stamp());
             let events = self.resources.events();
-            watch::tell(events, EventKind::Revalidated, generation, "304");
+            events::report(events, EventKind::Revalidated, generation, "304");
         }
         self.resources.inflight.recent.accept(fill.key().digest, clock::mono());
         self.end(fill, FillHead::Unchanged(generation.clone()), Event::Unchanged);

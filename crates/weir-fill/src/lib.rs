@@ -8,6 +8,7 @@
 
 pub mod cold;
 pub mod complete;
+pub mod events;
 pub mod gap;
 pub mod inflight;
 pub mod judge;
@@ -24,7 +25,6 @@ pub mod transfer;
 pub mod upstreams;
 mod url_fetches;
 pub mod waiters;
-pub mod watch;
 pub mod witness;
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -41,7 +41,6 @@ pub fn bytes_of(piece: &Piece) -> &[u8] {
 
 /// Reads an interval of a generation that is held, is being filled, or whose missing parts can be loaded.
 pub struct Reader {
-    generation: InUse,
     rest: Interval,
     place: Place,
     tried: Tried,
@@ -52,6 +51,8 @@ pub struct Reader {
     /// The rest, from an origin that it has asked by itself.
     own: Option<Box<OriginBody>>,
     refill: Option<Box<Refill>>,
+    /// Last: when it is dropped nothing else of the reader holds the generation.
+    generation: InUse,
 }
 
 /// The blocks of a generation from where `rest` begins, the offset in the first of them, and the length of

@@ -23,7 +23,7 @@ use super::transfer::NoMemory;
 use super::upstreams::FillPermit;
 use super::witness::Witness;
 use super::{Concern, Fill, FillHead, NO_ANSWER, OriginFailure, ReaderGuard, SharedResponse, is_windowed};
-use crate::watch;
+use crate::events;
 use weir_clock as clock;
 
 /// How long a request goes on after the last client that waited for its head has left: a page that is
@@ -341,7 +341,7 @@ impl FillRequest {
         let generation = writer.generation().clone();
         let is_whole = fill.seal(writer);
         if is_whole {
-            watch::tell_stored(self.resources.events(), &generation);
+            events::report_stored(self.resources.events(), &generation);
         }
         self.resources.inflight.done(fill);
         fill.wake(self.resources.core);

@@ -12,13 +12,13 @@ use weir_store::{Generation, Writer};
 
 use super::list::{Begun, Joined, Order};
 use super::{Gap, GapGuard};
+use crate::events;
 use crate::machine::{End, Event};
 use crate::refetch::{FetchBy, Part, PartError, Refetch};
 use crate::resources::Resources;
 use crate::settings::Settings;
 use crate::task::idle_timeout;
 use crate::transfer::NoMemory;
-use crate::watch;
 use weir_clock as clock;
 
 /// How long a transfer waits for memory for one piece before it fails.
@@ -172,7 +172,7 @@ impl GapRequest {
         let is_sunk = gap.transfer.start() == 0 && Some(writer.position()) == length && writer.is_sinking();
         writer.rest();
         if (is_sunk || gap.generation.is_whole()) && !gap.generation.is_retired() {
-            watch::tell_stored(self.resources.events(), &gap.generation);
+            events::report_stored(self.resources.events(), &gap.generation);
         }
         end
     }

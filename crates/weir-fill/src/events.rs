@@ -10,9 +10,9 @@ use weir_observe::{Event, EventKind, Events, Observatory};
 
 /// Reports what leaves memory and what has to leave a volume.
 #[derive(Debug)]
-pub struct Leaving(pub Arc<Observatory>);
+pub struct EvictionEvents(pub Arc<Observatory>);
 
-impl Watcher for Leaving {
+impl Watcher for EvictionEvents {
     fn wants(&self) -> bool {
         let events = &self.0.events;
         [EventKind::Evicted, EventKind::Expired, EventKind::Purged].into_iter().any(|kind| events.wants(kind))
@@ -27,7 +27,7 @@ impl Watcher for Leaving {
             Retirement::Invalidated => (EventKind::Purged, "invalidated"),
             Retirement::Outgrown | Retirement::Abandoned => return,
         };
-        tell(&self.0.events, kind, generation, why);
+        report(&self.0.events, kind, generation, why);
     }
 
     fn wants_volumes(&self) -> bool {
@@ -57,7 +57,7 @@ impl Watcher for Leaving {
 }
 
 /// Reports a generation.
-pub fn tell(events: &Events, kind: EventKind, generation: &Generation, why: &'static str) {
+pub fn report(events: &Events, kind: EventKind, generation: &Generation, why: &'static str) {
     events.tell(kind, || Event {
         kind,
         wall: clock::now().wall,
@@ -71,14 +71,14 @@ pub fn tell(events: &Events, kind: EventKind, generation: &Generation, why: &'st
 }
 
 /// Reports that a generation is stored whole, once, whichever transfer loaded the last of it.
-pub fn tell_stored(events: &Events, generation: &Generation) {
+pub fn report_stored(events: &Events, generation: &Generation) {
     if events.wants(EventKind::Stored) && generation.begin_telling() {
-        tell(events, EventKind::Stored, generation, "");
+        report(events, EventKind::Stored, generation, "");
     }
 }
 
 /// Reports a purge, in the words of the request for it.
-pub fn tell_purge(events: &Events, what: &str, why: &'static str) {
+pub fn report_purge(events: &Events, what: &str, why: &'static str) {
     let kind = EventKind::Purged;
     events.tell(kind, || Event {
         kind,
