@@ -235,8 +235,14 @@ impl Transfer {
     ) -> Result<(), NoMemory> {
         let longest = clock::mono() + wait_max;
         let mut freed = writer.wait_for_memory();
+        let (mut waited, mut is_behind) = (Duration::ZERO, false);
         loop {
             writer.arm(&mut freed);
+            // A window cannot move on past what the volume has not taken.
+            if writer.window_bytes().is_some() {
+                let counted = if is_behind { waited / VOLUME_SHARE_OF_WAIT } else { Duration::ZERO };
+                is_behind = writer.volume_is_behind(counted).is_some();
+            }
             match self.try_push(core, writer, bytes, &mut pushed) {
                 Ok(()) => return Ok(()),
                 Err(rest) => bytes = rest,
@@ -244,13 +250,9 @@ impl Transfer {
             if clock::mono() >= longest {
                 return Err(NoMemory);
             }
-            let waited = self.pause(&mut freed, LOOK_AGAIN_AFTER).await;
+            waited = self.pause(&mut freed, LOOK_AGAIN_AFTER).await;
             if self.ended().is_some() {
                 return Ok(());
-            }
-            // A window cannot move on past what the volume has not taken.
-            if writer.window_bytes().is_some() {
-                writer.volume_is_behind(waited / VOLUME_SHARE_OF_WAIT);
             }
         }
     }

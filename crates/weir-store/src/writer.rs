@@ -233,8 +233,8 @@ impl Writer {
 
     /// Hands the volume what it has room for. Where the volume is still behind with a body that it alone can
     /// keep: how long to wait for it at most ([`Writer::wait_for_volume`]) before more is pushed. `waited` is
-    /// for how long the caller has done so since it last asked. A volume is waited for so long and no longer
-    /// for each 16 MiB: after that it costs the storing, and not the transfer.
+    /// for how long the caller has waited since it was last told so. For each 16 MiB a volume is waited for at
+    /// most a second: after that it costs the storing, and not the transfer.
     pub fn volume_is_behind(&mut self, waited: Duration) -> Option<Duration> {
         let sinking_bytes = self.is_sinking().then_some(self.shelf.settings.window_bytes);
         let window_bytes = self.window_bytes().or(sinking_bytes)?;
