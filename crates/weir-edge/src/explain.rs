@@ -341,9 +341,9 @@ fn variant(generation: &Generation, selected: bool, rules: &StaleRules, now: Now
         (StoredFlags::MUST_REVALIDATE, "must-revalidate"),
         (StoredFlags::IMMUTABLE, "immutable"),
         (StoredFlags::PURGED, "soft-purged"),
-        (StoredFlags::DOUBTED, "suspect"),
+        (StoredFlags::SUSPECT, "suspect"),
     ];
-    let is_doubted = stored.facts.flags.has(StoredFlags::DOUBTED);
+    let is_suspect = stored.facts.flags.has(StoredFlags::SUSPECT);
     StoredVariant {
         selected,
         status: stored.status.as_u16(),
@@ -352,7 +352,7 @@ fn variant(generation: &Generation, selected: bool, rules: &StaleRules, now: Now
         marks: marks
             .iter()
             .filter(|(flag, _)| {
-                stored.facts.flags.has(*flag) && !(is_doubted && *flag == StoredFlags::PURGED)
+                stored.facts.flags.has(*flag) && !(is_suspect && *flag == StoredFlags::PURGED)
             })
             .map(|(_, word)| *word)
             .collect(),

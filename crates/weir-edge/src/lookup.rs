@@ -40,7 +40,7 @@ pub(crate) async fn find(exchange: &Exchange<'_, '_>, route: &Route) -> Held {
     match &held.generation {
         // What turns out to be gone is whole no more.
         Some(below)
-            if below.is_below() && below.is_whole() && !exchange.core.plane.store.prime(below).await =>
+            if below.is_on_disk() && below.is_whole() && !exchange.core.plane.store.prime(below).await =>
         {
             at_hand(exchange, route)
         }

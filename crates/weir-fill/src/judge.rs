@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use bytes::{Bytes, BytesMut};
 use http::header::{ACCEPT_RANGES, AGE, CONTENT_LENGTH, CONTENT_RANGE, SET_COOKIE, VARY};
 use http::{HeaderMap, HeaderValue, StatusCode};
-use weir_policy::{BodyEnd, CacheKey, NotStored, Now, SetCookie, Storable, Variant, may_freshen, storable};
+use weir_policy::{
+    BodyEnd, CacheKey, NotStored, Now, ResponseView, SetCookie, Storable, Variant, may_freshen, storable,
+};
 use weir_store::{Generation, NotAdmitted, Retirement, Writer};
 use weir_upstream::Length;
 use weir_upstream::{Blame, OriginBody, OriginError, OriginResponse};
@@ -84,13 +86,13 @@ impl FillRequest {
         if self.cold.is_some() && response.status == StatusCode::OK {
             self.note_ranges(fill, RangeFetch::Whole);
         }
-        let end = match response.length {
+        let body_end = match response.length {
             Length::UntilClose => BodyEnd::Close,
             _ => BodyEnd::Framed,
         };
-        let rules = self.settings.rules();
-        let judged =
-            storable(&self.view(), response.status, &response.headers, end, requested, received, rules);
+        let view = ResponseView::new(response.status, &response.headers, requested, received);
+        let view = ResponseView { body_end, ..view };
+        let judged = storable(&self.view(), &view, self.settings.rules());
         // An error never replaces a stored response that may still be served stale (RFC 5861 §4).
         let is_outage = response.status.is_server_error() && self.validating.is_some();
         let reason = match judged {
@@ -305,8 +307,8 @@ impl FillRequest {
         headers: &HeaderMap,
         (requested, received): (Now, Now),
     ) -> Result<Storable, NotStored> {
-        let (status, end) = (StatusCode::OK, BodyEnd::Framed);
-        storable(&self.view(), status, headers, end, requested, received, self.settings.rules())
+        let whole = ResponseView::new(StatusCode::OK, headers, requested, received);
+        storable(&self.view(), &whole, self.settings.rules())
     }
 
     /// No client asked for what has come: each request goes past the cache.
@@ -410,9 +412,10 @@ impl FillRequest {
         };
         let (fresh, is_for_all) = {
             let stored = &generation.head().stored;
-            let (news, rules) = (&response.headers, self.settings.rules());
-            let is_for_all = may_freshen(&self.client_headers, stored, news, received, rules);
-            (weir_policy::freshen(stored, news, requested, received, rules), is_for_all)
+            let rules = self.settings.rules();
+            let view = ResponseView::new(response.status, &response.headers, requested, received);
+            let is_for_all = may_freshen(&self.client_headers, stored, &view, rules);
+            (weir_policy::freshen(stored, &view, rules), is_for_all)
         };
         // What was replaced or invalidated meanwhile stays so. The waiting requests may have it all the same.
         let is_gone = matches!(

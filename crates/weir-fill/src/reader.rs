@@ -251,15 +251,15 @@ impl Reader {
     fn volume(&self, memory: InMemory) -> OnVolume {
         let generation = self.read_from();
         // Bytes that were loaded leave memory once they are on the volume.
-        let is_held = || generation.is_below() && generation.gap(self.first()).is_none();
+        let is_held = || generation.is_on_disk() && generation.gap(self.first()).is_none();
         let is_worth_a_read = || match (&self.filled, memory) {
-            (Some(_), InMemory::Gone) if is_windowed(generation) => generation.is_stored_below(),
-            (None, InMemory::Gone) => generation.is_below(),
+            (Some(_), InMemory::Gone) if is_windowed(generation) => generation.is_stored_on_disk(),
+            (None, InMemory::Gone) => generation.is_on_disk(),
             _ => is_held(),
         };
         match self.tried {
             Tried::Nothing if is_worth_a_read() => OnVolume::Readable,
-            Tried::Nothing | Tried::Read(_) if generation.is_below() => OnVolume::Unlooked,
+            Tried::Nothing | Tried::Read(_) if generation.is_on_disk() => OnVolume::Unlooked,
             Tried::Nothing | Tried::Read(_) | Tried::Looked => OnVolume::Nothing,
         }
     }
@@ -313,7 +313,7 @@ impl Reader {
             Some(Filled { generation, store, .. }) if is_windowed(generation) => {
                 // Made before the read: what is written after the read wakes it.
                 let writing = store.writing(generation);
-                (store.fetch_below(generation, place, start, bytes_max).await, writing)
+                (store.fetch_on_disk(generation, place, start, bytes_max).await, writing)
             }
             filled => {
                 let generation = filled.map_or(&*self.generation, |filled| &filled.generation);
@@ -328,7 +328,7 @@ impl Reader {
     }
 
     async fn look_on_volume(&mut self) -> Option<Piece> {
-        self.generation.look_below().await;
+        self.generation.look_on_disk().await;
         self.tried = Tried::Looked;
         if self.generation.gap(self.first()).is_none() {
             // It is there by now.
@@ -380,7 +380,7 @@ impl Reader {
         refill.waited();
         // Made before the look: what is written after it wakes the reader.
         let writing = refill.request.resources.store.writing(&self.generation)?;
-        self.generation.look_below().await;
+        self.generation.look_on_disk().await;
         self.generation.gap(self.first()).is_some().then_some(writing)
     }
 

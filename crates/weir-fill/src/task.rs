@@ -380,7 +380,7 @@ impl FillRequest {
     /// Whether a windowed fill is so far ahead of its foremost reader that the origin must wait.
     fn is_ahead(&self, fill: &Fill, writer: &mut Writer) -> bool {
         let Some(window_bytes) = writer.window_bytes() else { return false };
-        if writer.is_stowing() {
+        if writer.is_writing_to_volume() {
             return false;
         }
         let front = fill.transfer.front();
@@ -408,7 +408,7 @@ impl FillRequest {
         if !is_windowed(writer.generation()) || storing == Storing::Window {
             return;
         }
-        if !writer.is_stowing() {
+        if !writer.is_writing_to_volume() {
             fill.apply(Event::Outgrown);
             // Nobody would read the window of a background fill.
             drop(self.parked.lock().take());

@@ -211,7 +211,7 @@ impl Transfer {
         pushed: &mut impl FnMut(&Writer),
     ) -> Result<(), Bytes> {
         // What nobody has read yet must stay, unless it is read from the volume.
-        let is_on_disk_only = writer.is_stowing() && writer.window_bytes().is_some();
+        let is_on_disk_only = writer.is_writing_to_volume() && writer.window_bytes().is_some();
         writer.let_go(if is_on_disk_only { u64::MAX } else { self.front() });
         let count = bytes.len();
         let rest = writer.push(bytes).err().map(|Full { rest }| rest);

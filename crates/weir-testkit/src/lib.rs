@@ -1,34 +1,39 @@
 //! The test kit: a scripted origin, a raw client and the real Weir as a child process.
 //!
-//! It knows no other room: what it says about HTTP is written a second time and strictly, so that a mistake
-//! of the codec cannot hide in the tests that judge it. It runs on plain threads and blocking sockets, reads
-//! the real clock, and panics where a test would have to: it is linked into tests alone.
+//! It knows no other crate. Its HTTP is written a second time, and strictly, so that a mistake of the codec
+//! cannot hide in the tests that judge it. It runs on plain threads and blocking sockets, reads the real
+//! clock, and panics where a test would. Only tests link it.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
-// The kit measures the real world and fails by panicking, as the tests do that it is written for.
+// The kit measures the real world and fails by panicking, as the tests do that use it.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used, clippy::expect_used)]
 
+mod byteranges;
 mod client;
 mod drive;
 mod exchange;
 mod fields;
 mod group;
+mod house;
 mod origin;
 mod pattern;
 mod ports;
 mod random;
 mod resource;
 mod response;
+mod room;
 mod socket;
 mod tls;
 mod wait;
 mod weir;
 
+pub use byteranges::byteranges;
 pub use client::{Client, get, get_with};
 pub use drive::{Drive, Throttle};
 pub use exchange::{Exchange, Request};
 pub use group::MemoryGroup;
+pub use house::House;
 pub use origin::{Origin, Seen};
 pub use pattern::pattern;
 pub use ports::free_port;

@@ -140,7 +140,7 @@ pub(crate) fn open(
     // What waits to be written holds its blocks in memory.
     settings.queue_bytes = settings.queue_bytes.min(share.queue_bytes);
     settings.numbers = Arc::clone(numbers);
-    settings.watcher = watcher;
+    settings.listener = watcher;
     let (volume, found) = Volume::open(Arc::new(disk), &settings).map_err(|error| unopened(path, error))?;
     tracing::info!(
         objects = found.objects,

@@ -169,7 +169,8 @@ impl GapRequest {
         let end = self.copy(gap, &mut writer, part).await;
         let length = gap.generation.length();
         // A body that leaves memory as it arrives is not whole there.
-        let is_sunk = gap.transfer.start() == 0 && Some(writer.position()) == length && writer.is_sinking();
+        let is_sunk =
+            gap.transfer.start() == 0 && Some(writer.position()) == length && writer.is_on_disk_only();
         writer.rest();
         if (is_sunk || gap.generation.is_whole()) && !gap.generation.is_retired() {
             events::report_stored(self.resources.events(), &gap.generation);
@@ -181,7 +182,7 @@ impl GapRequest {
         let Part { mut body, skip_bytes: mut skip, end } = part;
         while writer.position() < end.min(gap.stop()) {
             // A body that leaves memory as it arrives is read from the volume by slow readers.
-            let is_ahead = gap.is_ahead(writer) && !writer.is_sinking();
+            let is_ahead = gap.is_ahead(writer) && !writer.is_on_disk_only();
             let piece = tokio::select! {
                 biased;
                 () = gap.transfer.turn.notified() => continue,
@@ -204,7 +205,7 @@ impl GapRequest {
             let is_last = bytes.len() >= left;
             bytes.truncate(left);
             // A body that leaves memory for the volume does so at the drive's speed.
-            let wait_max = if writer.is_sinking() { SINKING_WAIT_MAX } else { MEMORY_WAIT_MAX };
+            let wait_max = if writer.is_on_disk_only() { SINKING_WAIT_MAX } else { MEMORY_WAIT_MAX };
             let pushed = gap.transfer.push(self.resources.core, writer, bytes, wait_max, |_| {}).await;
             pushed.map_err(|NoMemory| "memory")?;
             if is_last {

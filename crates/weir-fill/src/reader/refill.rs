@@ -101,12 +101,12 @@ impl Refill {
     /// Safe: transfers go on for as long as they are worth it.
     pub async fn confirm(&mut self, generation: &Arc<Generation>, wanted: Interval) -> Result<(), End> {
         let Resources { inflight, store, core, .. } = &*self.request.resources;
-        let is_going_down = store.is_going_down(generation) && !generation.is_filling();
-        if inflight.fill_of(*core, generation).is_some() || is_going_down {
+        let is_being_written = store.is_being_written(generation) && !generation.is_filling();
+        if inflight.fill_of(*core, generation).is_some() || is_being_written {
             return Ok(());
         }
         // What was being written a moment ago may be there by now.
-        generation.look_below().await;
+        generation.look_on_disk().await;
         let Some(missing) = generation.gap(wanted) else { return Ok(()) };
         let wanted = Interval::new(missing.start, wanted.end);
         let Some(hole) = self.hole(generation, wanted) else { return Ok(()) };
@@ -151,13 +151,13 @@ impl Refill {
             Some(Refused::Parts) => GapSeen::NoParts,
             Some(Refused::All) => GapSeen::Refused,
         };
-        let is_going_down = self.request.resources.store.is_going_down(generation);
-        let nearby = self.nearby(generation, rest.start, is_going_down);
-        Beyond { is_writing: is_going_down && !generation.is_filling(), nearby, gap, asking }
+        let is_being_written = self.request.resources.store.is_being_written(generation);
+        let nearby = self.nearby(generation, rest.start, is_being_written);
+        Beyond { is_writing: is_being_written && !generation.is_filling(), nearby, gap, asking }
     }
 
     /// How soon a running fill of this version reaches an offset.
-    fn nearby(&mut self, generation: &Arc<Generation>, offset: u64, is_going_down: bool) -> Nearby {
+    fn nearby(&mut self, generation: &Arc<Generation>, offset: u64, is_being_written: bool) -> Nearby {
         let Resources { inflight, core, .. } = &*self.request.resources;
         self.found = inflight.fill_of(*core, generation);
         let Some((guard, running)) = &self.found else { return Nearby::None };
@@ -167,7 +167,7 @@ impl Refill {
                 let is_apart = inflight.recent.range_fetch(generation.key().digest, now).is_none();
                 guard.fill().comes_soon(offset, now) || !is_apart || self.keeps_to_fill
             }
-            false if is_going_down || running.window_start() <= offset => true,
+            false if is_being_written || running.window_start() <= offset => true,
             // It is past what is wanted.
             false => return Nearby::None,
         };
@@ -295,11 +295,11 @@ impl Refill {
         let Resources { inflight, store, core, .. } = &*self.request.resources;
         let parallel = self.request.settings.range().parallel;
         // Behind a window the reader reads from the volume. What is being written is not missing.
-        if is_windowed(generation) || store.is_going_down(generation) && !generation.is_filling() {
+        if is_windowed(generation) || store.is_being_written(generation) && !generation.is_filling() {
             return;
         }
         // One transfer of the whole is enough.
-        if self.request.by == FetchBy::Whole || !generation.look_below_now() {
+        if self.request.by == FetchBy::Whole || !generation.look_on_disk_now() {
             return;
         }
         let fill = inflight.fill_of(*core, generation);

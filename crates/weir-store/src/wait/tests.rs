@@ -44,7 +44,7 @@ fn ahead_of(disk: &CrashDisk, store: &Store) -> Writer {
     disk.hold();
     while writer.volume_is_behind(Duration::ZERO).is_none() {
         writer.push(body(1, writer.position(), PIECE)).unwrap();
-        assert!(writer.is_stowing() && writer.position() < MEMORY, "the queue is bounded");
+        assert!(writer.is_writing_to_volume() && writer.position() < MEMORY, "the queue is bounded");
     }
     writer
 }
@@ -62,7 +62,7 @@ fn a_writer_that_is_ahead_of_its_volume_is_woken_when_that_has_room() {
         wait_for(&mut room);
         writer.arm(&mut room);
     }
-    assert!(writer.is_stowing());
+    assert!(writer.is_writing_to_volume());
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn a_drive_that_stands_still_costs_the_storing_after_a_bounded_wait() {
     let patience = writer.volume_is_behind(Duration::ZERO).unwrap();
     assert_eq!(writer.volume_is_behind(patience / 2), Some(patience / 2));
     assert_eq!(writer.volume_is_behind(patience / 2), None);
-    assert!(!writer.is_stowing());
+    assert!(!writer.is_writing_to_volume());
     disk.let_go();
 }
 
