@@ -46,7 +46,7 @@ pub enum Plan {
     Failed(OriginFailure),
 }
 
-/// Who asks for something.
+/// The client and the core that a request comes from.
 #[derive(Clone, Copy, Debug)]
 pub struct Asker {
     /// The core that its request runs on.

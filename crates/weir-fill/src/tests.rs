@@ -1,7 +1,7 @@
 //! Fills, their readers and the store in random interleavings, without sockets and on one thread: readers
 //! join, read and leave, the origin sends, ends and fails, the store runs out of memory and invalidates. Each
-//! reader gets its interval of one generation, then one end or one error; who waits is woken, for a reader is
-//! only polled when it was.
+//! reader gets its interval of one generation, then one end or one error. Waiting readers must be woken: a
+//! reader is polled only when it was.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_cannot_be_told_apart_is_one_witness() {
+    fn clients_that_cannot_be_told_apart_are_one_witness() {
         let now = clock::mono();
         let mut witnesses = Witnesses::begin(Witness::of(None), now);
         witnesses.add(Witness::of(None), now);

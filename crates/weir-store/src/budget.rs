@@ -35,7 +35,7 @@ pub struct Budget {
     used_bytes: AtomicU64,
     /// Bytes that only the holders of reserves may charge.
     reserved_bytes: AtomicU64,
-    /// Who waits until less is charged or reserved.
+    /// The tasks that wait until less is charged or reserved.
     freed: Arc<Freed>,
 }
 
@@ -112,17 +112,17 @@ impl Budget {
         stocked.unwrap_or_else(|| Vec::with_capacity(bytes))
     }
 
-    /// Joins those who wait for memory; try to charge after this.
+    /// Joins the tasks that wait for memory. Try to charge after this.
     pub(crate) fn wait(&self) -> FreedWait {
         self.freed.wait()
     }
 
-    /// Whether somebody waits for memory.
+    /// Whether a task waits for memory.
     pub(crate) fn is_waited_for(&self) -> bool {
         self.freed.is_waited_for()
     }
 
-    /// More may be evicted than before: whoever waits for memory tries again.
+    /// More can be evicted than before: wakes a task that waits for memory.
     pub(crate) fn wake(&self) {
         self.freed.wake();
     }

@@ -156,7 +156,7 @@ pub struct Generation {
 }
 
 impl Generation {
-    /// The budget of the memory that it is kept in, where somebody waits for that.
+    /// The budget of the memory that it is kept in, where a task waits for that.
     pub(crate) fn budget_if_waited_for(&self) -> Option<Arc<Budget>> {
         let budget = self.label.charge.budget();
         budget.is_waited_for().then(|| Arc::clone(budget))

@@ -1,12 +1,13 @@
-//! A generation that a reader is sending: it cannot be evicted. It must not cost a reader anything where
-//! nobody waits for memory.
+//! A generation that a reader is sending: it cannot be evicted. It must cost a reader nothing where no task
+//! waits for memory.
 
 use std::ops::Deref;
 use std::sync::Arc;
 
 use crate::generation::Generation;
 
-/// Keeps a generation from being evicted. Dropped, it wakes whoever waits for memory: what was read can go.
+/// Keeps a generation from being evicted. Dropped, it wakes a task that waits for memory: what was read can
+/// be evicted now.
 #[derive(Debug)]
 pub struct InUse(Option<Arc<Generation>>);
 

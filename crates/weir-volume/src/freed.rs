@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
-/// Wakes whoever waits for bytes to be freed. Costs one load where nobody waits.
+/// Wakes tasks that wait for bytes to be freed. Costs one load where none waits.
 #[derive(Debug, Default)]
 pub struct Freed {
     waiting: AtomicUsize,
@@ -25,12 +25,12 @@ impl Freed {
         }
     }
 
-    /// Whether somebody waits.
+    /// Whether a task waits.
     pub fn is_waited_for(&self) -> bool {
         self.waiting.load(Ordering::SeqCst) > 0
     }
 
-    /// Joins those who wait.
+    /// Joins the waiters.
     pub fn wait(self: &Arc<Freed>) -> FreedWait {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let mut wait = FreedWait {
@@ -43,7 +43,7 @@ impl Freed {
     }
 }
 
-/// A place among those who wait. Whoever leaves wakes the next: what was freed may be enough for both.
+/// A place among the waiters. One that leaves wakes the next: what was freed may be enough for both.
 #[derive(Debug)]
 pub struct FreedWait {
     freed: Arc<Freed>,

@@ -525,7 +525,7 @@ impl Put {
         self.status.error().is_some() || self.volume.intake.has_room(bytes)
     }
 
-    /// Joins those who wait for room in the queue. Look with [`Put::has_room`] after this.
+    /// Joins the tasks that wait for room in the queue. Look with [`Put::has_room`] after this.
     pub fn wait_for_room(&self) -> FreedWait {
         self.volume.intake.wait_for_room()
     }

@@ -109,7 +109,7 @@ impl VolumeWrite {
         self.at
     }
 
-    /// Joins those who wait for room in the volume's queue.
+    /// Joins the tasks that wait for room in the volume's queue.
     pub(crate) fn wait_for_room(&self) -> Option<FreedWait> {
         self.hand.put().map(Put::wait_for_room)
     }

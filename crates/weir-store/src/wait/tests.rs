@@ -1,4 +1,4 @@
-//! A writer that cannot go on is woken, by whoever frees memory and by its volume.
+//! A writer that cannot go on is woken: by a reader that frees memory, and by its volume.
 
 use std::pin::pin;
 use std::sync::Arc;

@@ -94,7 +94,7 @@ fn nothing_is_lost_in_a_storm() {
         worker.join().unwrap();
     }
     assert!(served.load(Ordering::SeqCst) > 100, "{}", served.load(Ordering::SeqCst));
-    // The runtimes are gone; what lies idle is moved or closed by whoever comes next.
+    // The runtimes are gone; what lies idle is moved or closed by the next request.
     for _ in 0..2 * CAP {
         let _ = runtime().block_on(fetch(&upstream, get("/")));
     }

@@ -71,7 +71,7 @@ pub(crate) enum Command {
     Stop,
 }
 
-/// How many bytes wait, and who waits until they are fewer.
+/// How many bytes wait, and the tasks that wait until they are fewer.
 #[derive(Debug, Default)]
 struct Total {
     bytes: AtomicU64,
@@ -148,7 +148,7 @@ impl Intake {
         self.waiting_bytes() + bytes + COMMAND_BYTES <= self.most_bytes / 8 * 7
     }
 
-    /// Joins those who wait until less waits in the queue.
+    /// Joins the tasks that wait until less waits in the queue.
     pub(crate) fn wait_for_room(&self) -> FreedWait {
         self.total.freed.wait()
     }
