@@ -82,7 +82,7 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
     let mut have_failed = false;
     let asker = job.asker();
     for _ in 0..PLANS_MAX {
-        let (inflight, ledger) = (&job.core.plane.inflight, job.core.plane.store.ledger());
+        let (inflight, ledger) = (&job.core.shared.inflight, job.core.shared.store.ledger());
         let plan = match job.ask.is_authenticated() {
             true => Plan::Lead(inflight.lead_unshared(asker, ledger, &key, job.now.mono)),
             false => {
@@ -122,8 +122,8 @@ pub(crate) async fn fetch(job: &mut Job<'_, '_, '_>) -> Response {
     if have_failed {
         // Others' failures are not this request's: it asks for itself, and who waits for nobody gets an
         // answer of its own.
-        let ledger = job.core.plane.store.ledger();
-        let place = job.core.plane.inflight.lead_unshared(asker, ledger, &key, clock::mono());
+        let ledger = job.core.shared.store.ledger();
+        let place = job.core.shared.inflight.lead_unshared(asker, ledger, &key, clock::mono());
         return lead(job, place).await;
     }
     passed(job).await
@@ -286,7 +286,7 @@ async fn join(job: &mut Job<'_, '_, '_>, guard: ReaderGuard) -> Joined {
         }
     };
     job.origin = guard.fill().origin().cloned();
-    let ledger = job.core.plane.store.ledger();
+    let ledger = job.core.shared.store.ledger();
     match head {
         FillHead::New(generation) | FillHead::Unchanged(generation) | FillHead::Part(generation)
             if !answers(job.exchange, &generation)
@@ -452,12 +452,12 @@ fn joinable(
     asker: Asker,
     key: &CacheKey,
 ) -> inflight::Lead {
-    let (plane, now) = (&exchange.core.plane, clock::mono());
-    if exchange.sharer().is_none() || !plane.inflight.recent.was_late(key.digest, asker.client, now) {
+    let (shared, now) = (&exchange.core.shared, clock::mono());
+    if exchange.sharer().is_none() || !shared.inflight.recent.was_late(key.digest, asker.client, now) {
         return place;
     }
     drop(place);
-    plane.inflight.lead_unshared(asker, plane.store.ledger(), key, now)
+    shared.inflight.lead_unshared(asker, shared.store.ledger(), key, now)
 }
 
 /// A short error response of the origin, shared by those who waited for it.

@@ -16,6 +16,7 @@ mod edge;
 mod exchange;
 mod explain;
 mod fetch;
+mod handover;
 mod hold;
 mod job;
 mod late;
@@ -27,7 +28,6 @@ mod outgoing;
 mod parts;
 mod pass;
 pub mod plan;
-mod plane;
 mod present;
 mod purge;
 mod response;
@@ -35,9 +35,10 @@ mod revalidate;
 pub mod route;
 mod serve;
 mod service;
+mod shared;
 #[doc(hidden)]
 pub mod simulated;
-mod succession;
+
 pub mod transform;
 mod upload;
 mod walk;

@@ -76,7 +76,7 @@ pub(crate) fn fill_permit(exchange: &Exchange<'_, '_>, refetch: &Refetch) -> Opt
     let upstream = &refetch.upstream;
     let all = FILLS_PER_ORIGIN_MAX * upstream.origins().len();
     let most = FillsMax { all, of_client: upstream.client_max(all) };
-    exchange.core.plane.inflight.upstreams.permit(upstream.name(), refetch.client, most)
+    exchange.core.shared.inflight.upstreams.permit(upstream.name(), refetch.client, most)
 }
 
 /// What the fill has to know.

@@ -90,10 +90,10 @@ pub(crate) async fn try_pass(
         return Ok(local::no_upstream(exchange));
     };
     exchange.core.observer.counters().origin_asked();
-    exchange.asked = Some(exchange.core.plane.store.ledger().current());
+    exchange.asked = Some(exchange.core.shared.store.ledger().current());
     Ok(match ask(exchange, route, &upstream).await {
         Asked::Answered(mut response, upload) => {
-            exchange.core.plane.inflight.upstreams.answered(upstream.name());
+            exchange.core.shared.inflight.upstreams.answered(upstream.name());
             invalidate(exchange, route, &response);
             match response.upgraded.take() {
                 Some(tunnel) => switched(exchange, route, &response, tunnel, cache_status),
@@ -114,7 +114,7 @@ pub(crate) async fn try_pass(
 
 /// Sends the request, its body as it comes, and waits for the final head.
 async fn ask(exchange: &mut Exchange<'_, '_>, route: &Arc<Route>, upstream: &Arc<Upstream>) -> Asked {
-    let Held { mut upload, body, _place } = match hold(exchange, &exchange.core.plane.hold).await {
+    let Held { mut upload, body, _place } = match hold(exchange, &exchange.core.shared.hold).await {
         Ok(held) => held,
         Err(ContentError::Gone) => return Asked::Gone,
         Err(error) => return Asked::Body(error),
@@ -288,7 +288,7 @@ fn learn(
     response: &OriginResponse,
     cache_status: &CacheStatus,
 ) {
-    let (plane, now) = (&exchange.core.plane, clock::now());
+    let (shared, now) = (&exchange.core.shared, clock::now());
     if exchange.request.method == Method::HEAD {
         let is_for_all =
             matches!(consult(&exchange.view(), &route.rules), Consult::Use(ask) if !ask.is_authenticated());
@@ -302,9 +302,9 @@ fn learn(
             HeadEffect::None => {}
             HeadEffect::Freshen(fresh) => {
                 let asked = exchange.asked.unwrap_or_else(|| held.stamp());
-                plane.store.freshen(&held, *fresh, asked);
+                shared.store.freshen(&held, *fresh, asked);
             }
-            HeadEffect::Invalidate => plane.store.retire(&held),
+            HeadEffect::Invalidate => shared.store.retire(&held),
         }
     } else if exchange.request.method == Method::GET
         && (cache_status.is_of_memory() || response.status == StatusCode::PARTIAL_CONTENT)
@@ -315,7 +315,7 @@ fn learn(
         let judged = storable(&exchange.view(), &view, &route.rules);
         let digest = lookup::key(exchange, route).digest;
         if judged.is_ok() && cache_status.is_of_memory() {
-            plane.inflight.recent.accept(digest, now.mono);
+            shared.inflight.recent.accept(digest, now.mono);
         }
         let is_authenticated = exchange.request.headers.contains_key(AUTHORIZATION);
         if judged.is_ok()
@@ -323,7 +323,7 @@ fn learn(
             && response.status == StatusCode::PARTIAL_CONTENT
             && !is_authenticated
         {
-            plane.inflight.recent.has_parts(digest);
+            shared.inflight.recent.has_parts(digest);
         }
     }
 }
@@ -380,10 +380,10 @@ fn invalidate(exchange: &Exchange<'_, '_>, route: &Arc<Route>, response: &Origin
         let digest = weir_policy::write_url(key, &view, &mut url);
         let site = site.map_or(0, |site| site.mark);
         // Marks are for what there is: else anybody could make so many that they concern everything.
-        let plane = &exchange.core.plane;
+        let shared = &exchange.core.shared;
         let can_tell = key.headers.is_empty() && key.cookies.is_empty();
-        if !can_tell || plane.inflight.is_fetching(digest) || plane.store.may_hold(digest, &url, site) {
-            plane.store.invalidate(Scope::Url { site, digest }, clock::now());
+        if !can_tell || shared.inflight.is_fetching(digest) || shared.store.may_hold(digest, &url, site) {
+            shared.store.invalidate(Scope::Url { site, digest }, clock::now());
         }
     }
 }

@@ -40,17 +40,17 @@ pub(crate) async fn now(
 /// ([`Upstreams::may_try`](weir_fill::upstreams::Upstreams::may_try)).
 pub(crate) fn in_background(job: &Job<'_, '_, '_>) {
     let Some(generation) = &job.validating else { return };
-    let (core, ledger, now) = (job.core, job.core.plane.store.ledger(), job.now.mono);
+    let (core, ledger, now) = (job.core, job.core.shared.store.ledger(), job.now.mono);
     let headers: &HeaderMap = &job.request.headers;
     let wanted = Wanted { key: generation.key(), interval: Wanted::WHOLE, headers };
-    let Plan::Lead(lead) = core.plane.inflight.plan(job.asker(), ledger, wanted, now) else { return };
+    let Plan::Lead(lead) = core.shared.inflight.plan(job.asker(), ledger, wanted, now) else { return };
     let found = lookup::at_hand(job, job.route).generation;
     if found.is_none_or(|found| !Arc::ptr_eq(&found, generation) || is_fresh(job, &found)) {
         return;
     }
     let Some(refetch) = outgoing::refetch(job, job.route) else { return };
     let Some(place) = outgoing::fill_permit(job, &refetch) else { return };
-    if !core.plane.inflight.upstreams.may_try(refetch.upstream.name(), now) {
+    if !core.shared.inflight.upstreams.may_try(refetch.upstream.name(), now) {
         return;
     }
     let mut fill_request = outgoing::fill_request(job, job.route, Sharing::Shared, (refetch, place));

@@ -36,7 +36,7 @@ pub(super) fn want(job: &Job<'_, '_, '_>) -> Interval {
 
 /// Whether a range of this key is not to be had by the cache for who asks for himself.
 pub(super) fn is_past_the_cache(exchange: &Exchange<'_, '_>, key: &CacheKey, want: Interval) -> bool {
-    let recent = &exchange.core.plane.inflight.recent;
+    let recent = &exchange.core.shared.inflight.recent;
     let digest = Sharing::Unshared.digest_of_ranges(key);
     want != WHOLE && recent.range_fetch(digest, exchange.now.mono) == Some(RangeFetch::Pass)
 }
@@ -48,7 +48,7 @@ pub(crate) fn cold(job: &Job<'_, '_, '_>, key: &CacheKey) -> Option<Cold> {
     let asked = Some(headers).filter(|_| job.ask.is_range()).and_then(wanted_cold)?;
     let is_whole = |held: &Arc<Generation>| held.is_whole() && matches(&held.head().stored.variant, headers);
     let digest = Sharing::of(&job.ask).digest_of_ranges(key);
-    let range_fetch = job.core.plane.inflight.recent.range_fetch(digest, job.now.mono);
+    let range_fetch = job.core.shared.inflight.recent.range_fetch(digest, job.now.mono);
     if range_fetch.is_some()
         || job.validating.as_ref().is_some_and(is_whole)
         || lookup::at_hand_is_whole(job.exchange, job.route)
@@ -106,7 +106,7 @@ pub(super) fn way(job: &Job<'_, '_, '_>, generation: &Generation, guard: &Reader
     if missing.is_none_or(|missing| guard.fill().comes_soon(missing.start, now)) {
         return Way::Fill;
     }
-    match job.core.plane.inflight.recent.range_fetch(generation.key().digest, now) {
+    match job.core.shared.inflight.recent.range_fetch(generation.key().digest, now) {
         None if inflight::is_partable(generation) => Way::Separate,
         Some(RangeFetch::Whole) => Way::Fill,
         None | Some(RangeFetch::Pass) => Way::Pass,

@@ -48,8 +48,8 @@ pub(crate) fn begin(
     })?;
     let length = response.length.bytes();
     let body_end = if response.length == Length::UntilClose { BodyEnd::Close } else { BodyEnd::Framed };
-    let plane = &exchange.core.plane;
-    if length.is_some_and(|length| length > plane.object_bytes_max()) {
+    let shared = &exchange.core.shared;
+    if length.is_some_and(|length| length > shared.object_bytes_max()) {
         return None;
     }
     let now = clock::now();
@@ -62,9 +62,9 @@ pub(crate) fn begin(
     let refetch = Arc::new(for_get(&*refetch(exchange, route)?));
     let place = fill_permit(exchange, &refetch)?;
     let fill_request = fill_request(exchange, route, Sharing::Unshared, (refetch, place));
-    let lead = plane.inflight.lead_unshared(exchange.asker(), plane.store.ledger(), &key, now.mono);
+    let lead = shared.inflight.lead_unshared(exchange.asker(), shared.store.ledger(), &key, now.mono);
     let guard = lead.begin()?;
-    let (generation, writer) = plane.store.begin(storable, key, guard.fill().stamp(), length).ok()?;
+    let (generation, writer) = shared.store.begin(storable, key, guard.fill().stamp(), length).ok()?;
     Some(Posted { fill_request, guard, generation, writer, length })
 }
 
