@@ -18,6 +18,7 @@ mod digest;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod generation;
+mod in_use;
 mod inside;
 mod ledger;
 mod memory;
@@ -30,6 +31,7 @@ mod store;
 mod tier;
 mod volume_state;
 mod volumes;
+mod wait;
 mod watch;
 
 pub use weir_disk::{Disk, OsDisk};
@@ -43,6 +45,7 @@ pub use digest::{DigestMap, Folded};
 pub use generation::{
     BLOCK_BYTES, Generation, Head, HeadRef, PIECE_BYTES_MAX, Piece, Printed, Read, Retirement,
 };
+pub use in_use::InUse;
 pub use inside::{
     Ask, Emptied, LISTED_MAX, LOOKED_MAX, Listed, Listing, Live, Page, SiteStocks, Twice, Unlisted,
 };
@@ -56,4 +59,5 @@ pub use store::{Found, Full, NotAdmitted, Settings, Store, Unsealed, Usage, WIND
 pub use tier::{Gone, Place, Seating, SweepUsage};
 pub use volume_state::VolumeState;
 pub use volumes::{AttachError, Attached, VolumeReport};
+pub use wait::WriterWait;
 pub use watch::{Evicted, Watcher};

@@ -26,6 +26,7 @@
 pub mod catalogue;
 mod eviction;
 mod format;
+mod freed;
 mod index;
 pub mod key;
 mod numbers;
@@ -49,6 +50,7 @@ pub use eviction::{Eviction, EvictionListener};
 pub use format::codec;
 pub use format::record::Place;
 pub use format::superblock::NotAVolume;
+pub use freed::{Freed, FreedWait};
 pub use index::segment::Charge;
 pub use numbers::{Bears, Durable, Opening, Reached};
 pub use read::reader::{Candidate, Checked, FIRST_READ_BYTES, Part, Position, ReadError, Record};

@@ -17,6 +17,7 @@ use weir_disk::Disk;
 use weir_policy::{CacheKey, Intervals};
 
 use crate::format::record::{Place, UNIT_BYTES};
+use crate::freed::FreedWait;
 use crate::index::KeyHash;
 use crate::numbers::Reached;
 use crate::read::reader::{Candidate, Part, Position, ReadError, Record, Wait};
@@ -522,6 +523,11 @@ impl Put {
     /// why.
     pub fn has_room(&self, bytes: u64) -> bool {
         self.status.error().is_some() || self.volume.intake.has_room(bytes)
+    }
+
+    /// Joins the tasks that wait for room in the queue. Look with [`Put::has_room`] after this.
+    pub fn wait_for_room(&self) -> FreedWait {
+        self.volume.intake.wait_for_room()
     }
 
     /// Adds bytes of the body at an offset. Bytes that are held already are not written again. Never waits.

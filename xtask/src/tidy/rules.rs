@@ -143,6 +143,8 @@ const ABSENCES: &[(&str, &[&str], &str)] = &[
         "edge answers with values; what a connection speaks is the front's",
     ),
     ("crates/weir-fill/src/reader", &["sleep"], "a reader is woken"),
+    ("crates/weir-fill/src/transfer.rs", &["sleep"], "a writer is woken"),
+    ("crates/weir-fill/src/gap/task.rs", &["sleep"], "a writer is woken"),
     (
         "crates/weir-front/src/",
         &["weir_store", "weir_policy", "cache-status", "CACHE_CONTROL", "Freshness", "Generation"],
