@@ -57,9 +57,9 @@ pub use read::waits::Answer;
 pub use recover::identity::is_made;
 pub use recover::{OpenError, Recovered};
 pub use settings::{
-    Clock, EXTENT_BYTES_MAX, EXTENT_DELAY, EXTENTS_MAX, FREE_PERCENT, FULL_PAUSE, HEAD_BYTES_MAX,
-    KEY_BYTES_MAX, READ_ERRORS_MAX, SIZE_BYTES_MAX, SIZE_BYTES_MIN, SYNC_INTERVAL, VolumeSettings,
-    WRITE_ERRORS_MAX,
+    Clock, EXTENT_BYTES_MAX, EXTENT_DELAY, EXTENTS_MAX, FREE_BYTES_MAX, FREE_PERCENT, FULL_PAUSE,
+    HEAD_BYTES_MAX, KEY_BYTES_MAX, READ_ERRORS_MAX, SIZE_BYTES_MAX, SIZE_BYTES_MIN, SYNC_INTERVAL,
+    VolumeSettings, WRITE_ERRORS_MAX,
 };
 pub use stock::Stock;
 pub use threads::Busy;
