@@ -13,8 +13,8 @@
 
 mod admission;
 mod body;
-pub mod breaker;
 mod budget;
+pub mod drives;
 #[cfg(any(test, feature = "testing"))]
 pub mod fuzzing;
 mod generation;
@@ -56,12 +56,12 @@ pub use ledger::{
     PREFIX_LENGTHS_MAX, Past, Scope, Stamp, Successor, Unreadable, Unwritten,
 };
 pub use listing::{LISTED_MAX, LOOKED_MAX, Listed, Listing, Page, Unlisted};
-pub use register::{Arrival, Arriving, Distrust, Register};
+pub use register::{Distrust, Register};
 pub use shelf::Lag;
 pub use stocks::{Live, SiteStocks};
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
-pub use tier::{Ask, Emptied, Gone, Place, Seating, SweepUsage, Twice};
+pub use tier::{Ask, Gone, Place, SweepUsage, Twice};
 pub use volume_state::VolumeState;
-pub use volumes::{AttachError, Attached, VolumeReport};
+pub use volumes::{AttachError, VolumeReport};
 pub use watch::{Evicted, Watcher};
 pub use writer::{Full, Unsealed, Writer};

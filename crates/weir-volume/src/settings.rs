@@ -62,7 +62,8 @@ impl Clock {
         Clock(Arc::new(read))
     }
 
-    pub(crate) fn now(&self) -> Duration {
+    /// The time by it.
+    pub fn now(&self) -> Duration {
         (self.0)()
     }
 }

@@ -9,9 +9,9 @@ use weir_policy::Now;
 
 use crate::register::{Arriving, Distrust, Register};
 use crate::samples::now;
+use crate::tier::{Seating, Tier};
 use crate::volume::Volume;
-use crate::volumes::Attached;
-use crate::{Ledger, Seating, Settings, Store};
+use crate::{Ledger, Settings, Store};
 use weir_disk::testing::CrashDisk;
 
 const MEMORY_BYTES: u64 = 1 << 20;
@@ -104,7 +104,7 @@ impl Installation {
 
 impl Running {
     /// Takes a volume that was opened, as the program does.
-    pub(super) fn take(&self, volume: Volume, path: &str) -> (Attached, Option<Distrust>) {
+    pub(super) fn take(&self, volume: Volume, path: &str) -> (Arc<Tier>, Option<Distrust>) {
         let arriving = Arriving {
             id: volume.id(),
             path,
