@@ -35,7 +35,6 @@ mod slot;
 mod stocks;
 mod store;
 mod tier;
-mod volume_state;
 mod volumes;
 mod watch;
 mod writer;
@@ -43,7 +42,9 @@ mod writer;
 pub use weir_disk::{Disk, OsDisk};
 pub use weir_volume as volume;
 pub use weir_volume::catalogue;
-pub use weir_volume::{Bears, Durable, Eviction, EvictionListener, Opening, Reached, Stock, Writing};
+pub use weir_volume::{
+    Bears, Durable, Eviction, EvictionListener, Opening, Reached, Stock, VolumeState, Writing,
+};
 
 pub use admission::{AdmissionMode, AdmissionSettings, AdmissionUsage};
 pub use body::{BLOCK_BYTES, PIECE_BYTES_MAX, Piece, Read};
@@ -61,7 +62,6 @@ pub use shelf::Lag;
 pub use stocks::{Live, SiteStocks};
 pub use store::{Found, NotAdmitted, Settings, Store, Usage, WINDOW_BYTES};
 pub use tier::{Ask, Gone, Place, SweepUsage, Twice};
-pub use volume_state::VolumeState;
 pub use volumes::{AttachError, VolumeReport};
 pub use watch::{Evicted, Watcher};
 pub use writer::{Full, Unsealed, Writer};

@@ -42,10 +42,10 @@ use crate::generation::{Generation, overhead_bytes};
 use crate::head::{Head, detached, head_bytes};
 use crate::ledger::{Judged, Ledger, Stamp};
 use crate::shelf::Shelf;
+use crate::volume::VolumeState;
 use crate::volume::{
-    Fate, Health, Named, Put, ReadError, Record, Verified, Volume, VolumeUsage, Writing, codec, key,
+    Fate, Named, Put, ReadError, Record, Verified, Volume, VolumeUsage, Writing, codec, key,
 };
-use crate::volume_state::VolumeState;
 
 /// Two heads of one object are written down at least so far apart.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(10);
@@ -204,7 +204,7 @@ impl Tier {
 
     /// Whether what marks have made dead can be taken out of the volume.
     pub(crate) fn can_sweep(&self) -> bool {
-        self.volume.health() == Health::Well
+        self.volume.state().is_writable()
     }
 
     #[cfg(test)]
@@ -244,12 +244,10 @@ impl Tier {
 
     /// How it stands.
     pub(crate) fn state(&self) -> VolumeState {
-        match self.volume.health() {
-            Health::Ejected => VolumeState::Ejected,
+        match self.volume.state() {
+            VolumeState::Ejected => VolumeState::Ejected,
             _ if self.is_slow.load(Ordering::Relaxed) => VolumeState::Slow,
-            Health::ReadOnly => VolumeState::ReadOnly,
-            Health::Well if self.volume.is_full() => VolumeState::Full,
-            Health::Well => VolumeState::Up,
+            state => state,
         }
     }
 

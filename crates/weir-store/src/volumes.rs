@@ -13,8 +13,8 @@ use crate::register::Register;
 use crate::stocks::{is_unswept, share_quotas};
 use crate::store::Store;
 use crate::tier::{Emptied, Emptying, Outdone, Seating, SweepUsage, Tier, Twice, start};
+use crate::volume::VolumeState;
 use crate::volume::{DayBudget, ReadError, Verified, Volume, VolumeUsage};
-use crate::volume_state::VolumeState;
 
 /// Why a volume is not attached; it is closed.
 #[derive(Debug, thiserror::Error)]

@@ -1,21 +1,10 @@
-//! What a volume holds, what was done, and how it fares.
+//! What a volume holds, what was done, and the state that follows from it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::settings::{READ_ERRORS_MAX, WRITE_ERRORS_MAX};
-
-/// How a volume fares.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Health {
-    /// It stores and serves.
-    Well,
-    /// Too many writes have failed, or it was read-only when it was opened: it serves what it has, and stores
-    /// nothing more.
-    ReadOnly,
-    /// Too many reads have failed, or one of its threads has: it is asked nothing more.
-    Ejected,
-}
+use crate::state::VolumeState;
 
 /// What a volume holds and what was done since it was opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,8 +56,8 @@ pub struct VolumeUsage {
     pub queue_full: u64,
     /// The last epoch that is durable.
     pub durable_epoch: u64,
-    /// How it fares.
-    pub health: Health,
+    /// Its state.
+    pub state: VolumeState,
 }
 
 /// The counts behind [`VolumeUsage`].
@@ -155,17 +144,20 @@ impl Counters {
         self.stopped.fetch_or(STOPPED_ALL, Ordering::Relaxed);
     }
 
-    pub(crate) fn health(&self) -> Health {
+    /// The state that the drive, and the room on it, have left the volume in.
+    pub(crate) fn state(&self) -> VolumeState {
         let stopped = self.stopped.load(Ordering::Relaxed);
         let read_errors = self.read_errors.load(Ordering::Relaxed);
         let before = self.write_errors_before.load(Ordering::Relaxed);
         let write_errors = self.write_errors.load(Ordering::Relaxed) - before;
         if stopped & STOPPED_ALL != 0 || read_errors >= READ_ERRORS_MAX {
-            Health::Ejected
+            VolumeState::Ejected
         } else if stopped & (STOPPED_WRITING | SEALED) != 0 || write_errors >= WRITE_ERRORS_MAX {
-            Health::ReadOnly
+            VolumeState::ReadOnly
+        } else if self.is_full.load(Ordering::Relaxed) {
+            VolumeState::Full
         } else {
-            Health::Well
+            VolumeState::Up
         }
     }
 }

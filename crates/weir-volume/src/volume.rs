@@ -25,9 +25,10 @@ use crate::read::waits::{Answer, Waits};
 use crate::recover::{OpenError, Recovered, open};
 use crate::settings::{Clock, SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
 use crate::shared::Shared;
+use crate::state::VolumeState;
 use crate::stock::Stock;
 use crate::threads::{Busy, Readers, start_writer};
-use crate::usage::{Counters, Health, VolumeUsage};
+use crate::usage::{Counters, VolumeUsage};
 use crate::write::intake::{Command, Intake};
 use crate::write::put::{Ended, Fate};
 use crate::write::running::{Named, Running};
@@ -304,7 +305,7 @@ impl Volume {
 
     /// Asks for something to be stored.
     fn send(&self, command: Command) -> Result<(), Ended> {
-        if self.shared.counters.health() != Health::Well {
+        if !self.shared.counters.state().is_writable() {
             return Err(Ended::Failed);
         }
         self.say(command)
@@ -438,11 +439,6 @@ impl Volume {
         self.shared.counters.owes.load(Ordering::Relaxed)
     }
 
-    /// Whether storing rests, since there was no room.
-    pub fn is_full(&self) -> bool {
-        self.shared.counters.is_full.load(Ordering::Relaxed)
-    }
-
     /// What waits to be written, in bytes.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.intake.waiting_bytes()
@@ -453,9 +449,9 @@ impl Volume {
         self.next_object.load(Ordering::Relaxed)
     }
 
-    /// How it fares.
-    pub fn health(&self) -> Health {
-        self.shared.counters.health()
+    /// Its state: up, full, read-only or ejected.
+    pub fn state(&self) -> VolumeState {
+        self.shared.counters.state()
     }
 
     /// Writes what waits, makes it durable, and ends the threads. Afterwards nothing is stored.

@@ -1,4 +1,4 @@
-//! The volumes of the configuration, for the store's supervisor ([`weir_store::drives`]): what it is told, what
+//! The configuration's volumes, for the store's supervisor ([`weir_store::drives`]): what it is told, what
 //! it tells, and the databases of catalogues.
 
 #[cfg(feature = "rocksdb")]

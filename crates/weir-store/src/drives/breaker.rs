@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::volume_state::VolumeState;
+use crate::volume::VolumeState;
 
 /// A volume that did not keep up is not waited for so long, at first and at most; and after so long a calm,
 /// as at first again.

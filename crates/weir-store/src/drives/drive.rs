@@ -7,7 +7,7 @@ use super::breaker::{CircuitBreaker, Event, STUCK_MAX};
 use super::machine::Change;
 use super::settings::Wanted;
 use crate::tier::Tier;
-use crate::volume_state::VolumeState;
+use crate::volume::VolumeState;
 use crate::volumes::VolumeReport;
 
 /// The writer may stand still for so long: a sync of a busy drive takes seconds.

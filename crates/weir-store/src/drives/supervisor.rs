@@ -16,7 +16,7 @@ use super::opening::{Blame, Opened, Opener, Share, Unopened};
 use super::settings::{Begin, Settings, Wanted};
 use crate::register::Register;
 use crate::store::Store;
-use crate::volume_state::VolumeState;
+use crate::volume::VolumeState;
 
 /// How often each volume is looked at.
 const TICK: Duration = Duration::from_millis(100);

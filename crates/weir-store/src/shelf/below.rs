@@ -8,8 +8,8 @@ use crate::generation::{Generation, Retirement};
 use crate::ledger::Stamp;
 use crate::queues::Victims;
 use crate::tier::Tier;
+use crate::volume::VolumeState;
 use crate::volume::key;
-use crate::volume_state::VolumeState;
 
 impl Shelf {
     /// Whether something of a URL may be held, or be on its way to a volume, by its digest and as it stands

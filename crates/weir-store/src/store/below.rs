@@ -7,8 +7,8 @@ use super::Store;
 use crate::body::Piece;
 use crate::generation::Generation;
 use crate::tier::{Gone, Place, Tier};
+use crate::volume::VolumeState;
 use crate::volume::Writing;
-use crate::volume_state::VolumeState;
 
 impl Store {
     /// Whether a generation is still being written to the volume: what is not found of it may be in a moment.

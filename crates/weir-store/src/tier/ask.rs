@@ -7,8 +7,8 @@ use weir_policy::CacheKey;
 
 use super::Tier;
 use crate::shelf::Shelf;
+use crate::volume::VolumeState;
 use crate::volume::{Candidate, ReadError, key};
-use crate::volume_state::VolumeState;
 
 /// What has to be waited for: the volume, and what it may hold.
 type Waiting = SmallVec<[(Arc<Tier>, Candidate); 2]>;

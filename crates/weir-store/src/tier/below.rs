@@ -10,8 +10,8 @@ use weir_policy::{CacheKey, Interval, Intervals};
 use super::Tier;
 use crate::body::Piece;
 use crate::generation::Generation;
+use crate::volume::VolumeState;
 use crate::volume::{Answer, Part, Position, ReadError, Record, key};
-use crate::volume_state::VolumeState;
 
 /// The bytes are there no more, or are not what was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -13,9 +13,9 @@ use parking_lot::Mutex;
 use super::Tier;
 use crate::generation::Generation;
 use crate::index::Index;
+use crate::volume::VolumeState;
 use crate::volume::placement::Bidder;
 use crate::volume::{Named, key};
-use crate::volume_state::VolumeState;
 
 /// A volume of that identity is attached already.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

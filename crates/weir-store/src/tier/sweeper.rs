@@ -41,7 +41,7 @@ use crate::catalogue::schema::{self, Named as By, Row};
 use crate::catalogue::{Catalogue, Progress};
 use crate::ledger::{Judged, Stamp};
 use crate::shelf::Shelf;
-use crate::volume::{Health, Named, Place, ReadError, Record, Volume, codec, key};
+use crate::volume::{Named, Place, ReadError, Record, Volume, codec, key};
 
 /// How often it is looked whether there is something to do.
 const TICK: Duration = Duration::from_millis(500);
@@ -181,7 +181,7 @@ impl Sweeper {
         let volume = &tier.volume;
         let is_due = shelf.ledger.newest().max(tier.dead_below()).number() > volume.swept();
         tier.sweeping.is_due.store(is_due, Ordering::Relaxed);
-        if volume.health() != Health::Well {
+        if !volume.state().is_writable() {
             self.course = Course::Idle;
             return;
         }

@@ -15,7 +15,7 @@ use crate::format::record::UNIT_BYTES;
 use crate::index::Location;
 use crate::index::segment;
 use crate::settings::{JOURNAL_BYTES_MAX, SYNC_INTERVAL};
-use crate::usage::{Counters, Health};
+use crate::usage::Counters;
 
 /// Between the beginnings of two checkpoints there is so much time, so that a drive that fails is not kept
 /// busy by them.
@@ -40,7 +40,7 @@ impl Engine {
 
     fn sync_all(&mut self) -> bool {
         self.synced_at = self.now;
-        if self.shared.counters.health() != Health::Well {
+        if !self.shared.counters.state().is_writable() {
             return false;
         }
         self.unlink_stuck();
