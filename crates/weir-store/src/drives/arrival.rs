@@ -65,15 +65,7 @@ impl Supervisor {
     fn announce(&self, drive: &Drive, opened: &Opened) -> io::Result<Arrival> {
         let Opened { volume, opening, is_mount, .. } = opened;
         let (name, id) = (drive.name(), volume.id());
-        let arriving = Arriving {
-            id,
-            path: &name,
-            reached: volume.found(),
-            opening: *opening,
-            bears: volume.bears(),
-            is_empty: volume.usage().objects == 0,
-            is_mount: *is_mount,
-        };
+        let arriving = Arriving::of(volume, &name, *opening, *is_mount);
         let other = self.register.other_in(&name, id);
         let arrival = self.register.arrive(arriving, self.store.ledger())?;
         if let Some(expected) = other {

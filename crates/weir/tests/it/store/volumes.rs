@@ -148,14 +148,16 @@ fn volumes_come_are_emptied_and_go_under_load_and_nothing_is_lost() {
     let shelf = Shelf::new(600, 30_000);
     let origin = shelf.origin();
     let weir = start(&origin, &[A]);
-    shelf.ask(&weir, 0..300);
-    await_stored(&weir, 300.0);
+    // What a drive that does not keep up has left out is stored when it is fetched again.
+    until("all is on the volume", || {
+        shelf.ask(&weir, 0..300);
+        weir.metric("weir_volume_objects") == Some(300.0)
+    });
     let load = Load::among(&shelf, &weir, 300, 7);
     reload(&weir, &origin, &[A, B]);
     await_state(&weir, "/b", "up");
     assert!(load.end() > 0);
     let there = |name: &str| told(&weir, name)["objects"].as_u64().unwrap_or_default();
-    // What a drive that does not keep up has left out is stored when it is fetched again.
     until("all is on the volumes", || {
         shelf.ask(&weir, 0..600);
         there("/a") + there("/b") == 600

@@ -105,15 +105,8 @@ impl Installation {
 impl Running {
     /// Takes a volume that was opened, as the program does.
     pub(super) fn take(&self, volume: Volume, path: &str) -> (Arc<Tier>, Option<Distrust>) {
-        let arriving = Arriving {
-            id: volume.id(),
-            path,
-            reached: volume.found(),
-            opening: volume.renew_opening(self.register.opening(volume.id())),
-            bears: volume.bears(),
-            is_empty: volume.usage().objects == 0,
-            is_mount: true,
-        };
+        let opening = volume.renew_opening(self.register.opening(volume.id()));
+        let arriving = Arriving::of(&volume, path, opening, true);
         let arrival = self.register.arrive(arriving, self.store.ledger()).unwrap();
         if arrival.distrust == Some(Distrust::Ahead) {
             self.store.distrust(arrival.trusted_from);
