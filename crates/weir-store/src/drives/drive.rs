@@ -12,6 +12,8 @@ use crate::volumes::VolumeReport;
 
 /// The writer may stand still for so long: a sync of a busy drive takes seconds.
 const STALL_MIN: Duration = Duration::from_secs(5);
+/// So long nothing was refused when it is told that a volume stores again.
+const STORING_AFTER: Duration = Duration::from_secs(30);
 
 /// A volume of the configuration, or one that has left it and is not closed yet.
 #[derive(Debug)]
@@ -25,6 +27,8 @@ pub(super) struct Drive {
     pub(super) why: Option<String>,
     /// What the writer had done, and since when it stands still.
     pub(super) written: (u64, Duration),
+    /// When it last stored nothing, though it was open.
+    unstoring_at: Duration,
     /// Where it is to be emptied.
     pub(super) emptying: Emptying,
     /// The register says that what was to be removed may be back.
@@ -90,6 +94,7 @@ impl Drive {
             files: Files::Free,
             why: None,
             written: (0, Duration::ZERO),
+            unstoring_at: Duration::ZERO,
             emptying: Emptying::Due(Duration::ZERO),
             owed: false,
             last: None,
@@ -151,24 +156,26 @@ impl Drive {
         }
     }
 
-    /// What the volume itself has changed into, where it was something else before.
-    pub(super) fn changed(&mut self, was: VolumeState) -> Option<Change> {
-        let is = self.state();
-        if self.breaker.state() != VolumeState::Up || is == was && self.why.is_some() {
+    /// What the volume itself has changed into since it was last asked, while it is open and keeps up. A volume
+    /// that is full tries again every few seconds: only after a calm does it store again.
+    pub(super) fn changed(&mut self, now: Duration) -> Option<Change> {
+        if self.breaker.state() != VolumeState::Up {
             return None;
         }
-        let before = self.why.take();
-        let why = match is {
+        let why = match self.state() {
             VolumeState::Full => Some("others have filled the file system"),
             VolumeState::ReadOnly => Some("nothing can be written"),
             _ => None,
         };
-        self.why = why.map(ToOwned::to_owned);
-        match (before, why) {
-            (None, Some(why)) => Some(Change::Unstoring(why)),
-            (Some(_), None) => Some(Change::Storing),
-            _ => None,
+        if why.is_some() {
+            self.unstoring_at = now;
         }
+        let is_calm = now.saturating_sub(self.unstoring_at) >= STORING_AFTER;
+        if self.why.as_deref() == why || why.is_none() && !is_calm {
+            return None;
+        }
+        self.why = why.map(ToOwned::to_owned);
+        Some(why.map_or(Change::Storing, Change::Unstoring))
     }
 
     /// What is told of it.

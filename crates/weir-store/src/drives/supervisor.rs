@@ -317,7 +317,6 @@ impl Supervisor {
         if event == Event::Tick && !matches!(drive.files, Files::Free) {
             return;
         }
-        let was = drive.state();
         let (breaker, act) = drive.breaker.on(event, self.now());
         drive.breaker = breaker;
         match act {
@@ -344,7 +343,7 @@ impl Supervisor {
             }
             None => {}
         }
-        if let Some(change) = drive.changed(was) {
+        if let Some(change) = drive.changed(self.now()) {
             self.tell(drive, &change);
         }
     }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use weir_disk::testing::{CrashDisk, Fault};
+use weir_disk::{Disk, Room};
 
 use self::rig::{Rig, SIZE_BYTES, World, wanted};
 use super::{Begin, Change, Drain, Unopened, Wanted};
@@ -157,6 +158,37 @@ fn in_the_folder_beneath_a_mount_that_is_gone_no_volume_is_made() {
     world.pass_until("it is back", s(1), |world| world.state(A) == VolumeState::Up);
     assert_eq!(world.objects(A), 1);
     assert!(told(&world).contains(&Change::Distrusted(Distrust::Away)));
+}
+
+#[test]
+fn a_drive_that_is_read_only_at_the_start_is_opened_again_when_it_can_be_written() {
+    let world = with_an_object();
+    let (rig, power) = (world.rig.clone(), world.power.clone());
+    world.end();
+    rig.protect(A, true);
+    let world = World::start(&rig, &power, &[wanted(A)]).unwrap();
+    assert_eq!((world.state(A), world.objects(A)), (VolumeState::ReadOnly, 1));
+    assert_eq!(told(&world), [Change::Unstoring("nothing can be written")]);
+    rig.protect(A, false);
+    world.until("it is opened again", |world| world.state(A) == VolumeState::Up);
+    assert_eq!(world.objects(A), 1);
+    assert!(matches!(told(&world).first(), Some(Change::OpenedAgain(_))));
+}
+
+#[test]
+fn a_file_system_that_others_have_filled_takes_nothing_until_there_is_room() {
+    let world = with_an_object();
+    let free = world.rig.disk(A).room().unwrap();
+    world.rig.disk(A).set_room(Room { free_bytes: 0, ..free });
+    (2..12).for_each(|number| drop(put(&world.store, number, 60_000)));
+    world.until("it is full", |world| world.state(A) == VolumeState::Full);
+    assert_eq!(told(&world), [Change::Unstoring("others have filled the file system")]);
+    world.rig.disk(A).set_room(free);
+    world.pass_until("it tries again", s(1), |world| world.state(A) == VolumeState::Up);
+    world.pass(s(1));
+    assert_eq!(told(&world), [], "it may be full again at once");
+    world.pass_until("that is told", s(1), |world| told(world) == [Change::Storing]);
+    assert_eq!(world.state(A), VolumeState::Up);
 }
 
 #[test]

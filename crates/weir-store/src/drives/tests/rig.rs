@@ -30,6 +30,7 @@ struct Slot {
     disk: CrashDisk,
     is_mounted: bool,
     is_locked: bool,
+    is_read_only: bool,
 }
 
 #[derive(Debug, Default)]
@@ -49,12 +50,21 @@ struct Folder {
     rig: Rig,
     name: String,
     disk: CrashDisk,
+    /// It was read-only when it was taken.
+    is_sealed: bool,
     is_released: AtomicBool,
+}
+
+impl Folder {
+    /// The disk, for whoever writes.
+    fn writable(&self) -> io::Result<&CrashDisk> {
+        if self.is_sealed { Err(io::ErrorKind::ReadOnlyFilesystem.into()) } else { Ok(&self.disk) }
+    }
 }
 
 impl Rig {
     pub(super) fn put(&self, name: &str, disk: &CrashDisk) {
-        let slot = Slot { disk: disk.clone(), is_mounted: true, is_locked: false };
+        let slot = Slot { disk: disk.clone(), is_mounted: true, is_locked: false, is_read_only: false };
         self.0.lock().slots.insert(name.to_owned(), slot);
     }
 
@@ -65,6 +75,11 @@ impl Rig {
     /// Mounts a drive, or takes its mount away.
     pub(super) fn mount(&self, name: &str, is_mounted: bool) {
         self.0.lock().slots.get_mut(name).unwrap().is_mounted = is_mounted;
+    }
+
+    /// Turns a drive read-only, or lets it be written.
+    pub(super) fn protect(&self, name: &str, is_read_only: bool) {
+        self.0.lock().slots.get_mut(name).unwrap().is_read_only = is_read_only;
     }
 
     /// Another process has the folder, or has let it go.
@@ -91,15 +106,14 @@ impl Machine for Rig {
     fn folder(&self, path: &Path) -> io::Result<Arc<dyn Disk>> {
         let taken = self.with(path, |slot| {
             assert!(slot.is_mounted, "a volume is made in the folder beneath a mount");
-            (std::mem::replace(&mut slot.is_locked, true), slot.disk.clone())
+            (std::mem::replace(&mut slot.is_locked, true), slot.disk.clone(), slot.is_read_only)
         });
-        match taken? {
-            (true, _) => Err(io::ErrorKind::ResourceBusy.into()),
-            (false, disk) => {
-                let (rig, name) = (self.clone(), path.display().to_string());
-                Ok(Arc::new(Folder { rig, name, disk, is_released: AtomicBool::new(false) }))
-            }
+        let (was_locked, disk, is_sealed) = taken?;
+        if was_locked {
+            return Err(io::ErrorKind::ResourceBusy.into());
         }
+        let (rig, name) = (self.clone(), path.display().to_string());
+        Ok(Arc::new(Folder { rig, name, disk, is_sealed, is_released: AtomicBool::new(false) }))
     }
 
     fn is_mount(&self, path: &Path) -> io::Result<bool> {
@@ -127,7 +141,7 @@ impl Machine for Rig {
 
 impl Disk for Folder {
     fn create(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.create(path)
+        self.writable()?.create(path)
     }
 
     fn open(&self, path: &str) -> io::Result<Arc<dyn DiskFile>> {
@@ -135,11 +149,11 @@ impl Disk for Folder {
     }
 
     fn unlink(&self, path: &str) -> io::Result<()> {
-        self.disk.unlink(path)
+        self.writable()?.unlink(path)
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.disk.rename(from, to)
+        self.writable()?.rename(from, to)
     }
 
     fn make_folder(&self, folder: &str) -> io::Result<()> {
@@ -166,6 +180,14 @@ impl Disk for Folder {
         if !self.is_released.swap(true, Ordering::SeqCst) {
             self.rig.lock(&self.name, false);
         }
+    }
+
+    fn is_sealed(&self) -> bool {
+        self.is_sealed
+    }
+
+    fn is_writable(&self) -> bool {
+        !self.rig.0.lock().slots[&self.name].is_read_only
     }
 
     fn is_there(&self) -> bool {
