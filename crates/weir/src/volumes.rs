@@ -3,7 +3,6 @@
 
 #[cfg(feature = "rocksdb")]
 use std::path::Path;
-#[cfg(feature = "rocksdb")]
 use std::sync::Arc;
 
 use weir_config::model;
@@ -20,7 +19,7 @@ pub(crate) fn settings(memory_bytes: u64) -> Settings {
         memory_bytes,
         clock: Clock::new(move || weir_clock::now().since(begun)),
         now: weir_clock::now,
-        machine: std::sync::Arc::new(Here),
+        machine: Arc::new(Here),
     }
 }
 
@@ -120,7 +119,7 @@ fn rows(
     let opened = weir_rocks::open(&folder, &settings, wanted.clone());
     let opened = match opened {
         Err(weir_rocks::OpenError::Damaged(error)) => {
-            tracing::warn!(%error, "the catalogue is damaged and is made anew from the volume");
+            tracing::warn!(%error, "the catalogue is damaged and is made again from the volume");
             let destroyed = weir_rocks::destroy(&folder).map_err(weir_rocks::OpenError::Refused);
             destroyed.and_then(|()| weir_rocks::open(&folder, &settings, wanted))
         }
