@@ -156,7 +156,7 @@ impl Drive {
         }
     }
 
-    /// What the volume itself has changed into since it was last asked, while it is open and keeps up. A volume
+    /// What the volume itself has changed into since it was last asked, while it is open and keeps up. One
     /// that is full tries again every few seconds: only after a calm does it store again.
     pub(super) fn changed(&mut self, now: Duration) -> Option<Change> {
         if self.breaker.state() != VolumeState::Up {
