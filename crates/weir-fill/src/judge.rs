@@ -105,7 +105,7 @@ impl Errand {
                         return self.go_on_in_part(fill, made, &response.headers, part, give);
                     }
                     Ok((generation, writer)) => {
-                        generation.set_maker(response.origin.name_shared());
+                        generation.set_origin(response.origin.name_shared());
                         self.means.desk.memory.accept(fill.key().digest, clock::mono());
                         if let Some(fields) =
                             self.for_lead(&response.headers, &generation.head().stored.headers)
@@ -203,7 +203,8 @@ impl Errand {
         if let (Ok(storable), Some((start, length))) = (judged, placed) {
             let (key, bytes) = (fill.key().clone(), body.clone());
             // Where it cannot be kept its lead has it all the same.
-            let _ = self.means.store.keep_alone(storable, key, fill.stamp(), (length, start), bytes);
+            let _ =
+                self.means.store.keep_unvalidated_part(storable, key, fill.stamp(), (length, start), bytes);
         }
         if let Some(variant) = Variant::of(&self.client_headers, &response.headers) {
             let (status, origin) = (response.status, response.origin.name_shared().clone());
@@ -247,7 +248,7 @@ impl Errand {
         part: Part,
         give: Give,
     ) -> bool {
-        generation.set_maker(maker);
+        generation.set_origin(maker);
         self.means.desk.memory.accept(fill.key().digest, clock::mono());
         if let Some(fields) = self.for_lead(headers, &generation.head().stored.headers) {
             let _ = give.send(Handed::Fields(fields));

@@ -70,7 +70,7 @@ fn find() {
 }
 
 /// A purge by tag among a million objects that bear four tags each, and what look-ups cost until they are
-/// stamped anew.
+/// stamped again.
 fn purge() {
     let store = Store::new(16 * GIB);
     let tags = "shop page product-17 lang-en";

@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use weir_policy::{BodyEnd, CacheKey, CacheRules, RequestView, Storable, Stored, storable};
 
-use crate::body::Body;
+use crate::generation::Body;
 use crate::{Budget, Found, Generation, Head, Piece, Read, Scope, Stamp, Store};
 use std::sync::Arc;
 
@@ -72,7 +72,7 @@ pub(crate) fn find_as(
     }
 }
 
-/// Reads `[start, …)` until something else than bytes comes.
+/// Reads `[start, …)` until something other than bytes comes.
 pub(crate) fn read_from(generation: &Generation, start: u64, max: usize) -> (Vec<u8>, Read) {
     let mut bytes = Vec::new();
     loop {

@@ -162,7 +162,7 @@ fn in_use(report: VolumeReport) -> VolumeUse {
     let VolumeReport { usage, sweeps, budget, .. } = report;
     VolumeUse {
         id: format!("{:032x}", report.id),
-        suspect: report.trusted_from > Stamp::of(0),
+        suspect: report.suspect_before > Stamp::of(0),
         weight: report.weight,
         objects: usage.objects,
         used_bytes: usage.used_bytes,
@@ -176,7 +176,7 @@ fn in_use(report: VolumeReport) -> VolumeUse {
         write_budget_used_up: budget.is_used_up,
         budget_refused: budget.refused,
         admitted: report.admitted,
-        written_later: report.promoted,
+        written_later: report.written_later,
         evicted: usage.evicted,
         swept: usage.swept,
         segments_freed: usage.segments_freed,

@@ -98,7 +98,7 @@ impl Real {
         let mut asked = false;
         loop {
             match self.store.find(key.digest, &key.full, key.site, &|_| true) {
-                Found::Ready(found) => return found.filter(|found| found.is_whole() || found.is_below()),
+                Found::Ready(found) => return found.filter(|found| found.is_whole() || found.is_on_disk()),
                 Found::Ask(_) if asked => return None,
                 Found::Ask(ask) => ask.wait(),
             }
@@ -110,7 +110,7 @@ impl Real {
     fn has_read(&self, found: &Generation, object: u64, bytes: u64) -> Result<bool> {
         let (mut at, mut place) = (0, Place::default());
         while at < bytes {
-            let piece = match found.is_below() {
+            let piece = match found.is_on_disk() {
                 true => match self.runtime.block_on(found.fetch(&mut place, at, READ_BYTES)) {
                     Ok(Some(piece)) => piece,
                     Ok(None) | Err(_) => return Ok(false),

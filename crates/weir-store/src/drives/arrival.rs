@@ -8,8 +8,9 @@ use super::drive::{Drive, Emptying, Files};
 use super::machine::Change;
 use super::opening::{Opened, Unopened};
 use super::supervisor::Supervisor;
+use crate::inside::Twice;
 use crate::register::{Arrival, Arriving, Distrust};
-use crate::tier::{Seating, Twice};
+use crate::tier::Seating;
 use crate::volumes::AttachError;
 
 impl Supervisor {
@@ -40,8 +41,8 @@ impl Supervisor {
         let seating = Seating {
             name: drive.name().into(),
             weight: wanted.weight_of(size_bytes),
-            trusted_from: arrival.trusted_from,
-            dead_below: arrival.dead_below,
+            suspect_before: arrival.suspect_before,
+            dead_before: arrival.dead_before,
             is_unknown: arrival.distrust == Some(Distrust::Unknown),
             memory_bytes: rows_bytes,
         };
@@ -75,7 +76,7 @@ impl Supervisor {
             self.tell(drive, &Change::Distrusted(distrust));
         }
         if arrival.distrust == Some(Distrust::Ahead) {
-            self.store.distrust(arrival.trusted_from);
+            self.store.distrust(arrival.suspect_before);
         }
         Ok(arrival)
     }

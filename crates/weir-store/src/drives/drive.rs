@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::breaker::{CircuitBreaker, Event, STUCK_MAX};
 use super::machine::Change;
 use super::settings::Wanted;
-use crate::tier::Tier;
+use crate::tier::VolumeTier;
 use crate::volume::VolumeState;
 use crate::volumes::VolumeReport;
 
@@ -45,7 +45,7 @@ pub(super) enum Files {
     /// A thread that opens or closes them.
     Busy,
     /// The store.
-    Open(Arc<Tier>),
+    Open(Arc<VolumeTier>),
 }
 
 /// How far emptying is.
@@ -106,7 +106,7 @@ impl Drive {
     }
 
     /// The volume, where it is open.
-    pub(super) fn tier(&self) -> Option<&Arc<Tier>> {
+    pub(super) fn tier(&self) -> Option<&Arc<VolumeTier>> {
         match &self.files {
             Files::Open(tier) => Some(tier),
             Files::Free | Files::Busy => None,

@@ -439,7 +439,7 @@ impl Supervisor {
     fn write_down_owed(&self, drive: &mut Drive) {
         let Files::Open(tier) = &drive.files else { return };
         let id = tier.volume().id();
-        match (tier.owes(), drive.owed) {
+        match (tier.has_failed_removals(), drive.owed) {
             (true, false) => drive.owed = self.register.leave(id, true).is_ok(),
             (false, true) => drive.owed = self.register.settle(id, tier.volume().reached()).is_err(),
             _ => {}
@@ -468,7 +468,7 @@ impl Supervisor {
         for drive in &state.drives {
             let Some(tier) = drive.tier() else { continue };
             let id = tier.volume().id();
-            if tier.owes() || open.contains_key(&drive.name()) {
+            if tier.has_failed_removals() || open.contains_key(&drive.name()) {
                 // What was to be removed may be back when it is opened the next time.
                 let _ = self.register.leave(id, true);
             } else {
@@ -509,7 +509,7 @@ impl Supervisor {
     }
 
     #[cfg(test)]
-    pub(super) fn tiers_for_tests(&self) -> Vec<Arc<crate::tier::Tier>> {
+    pub(super) fn tiers_for_tests(&self) -> Vec<Arc<crate::tier::VolumeTier>> {
         self.state.lock().drives.iter().filter_map(Drive::tier).map(Arc::clone).collect()
     }
 }

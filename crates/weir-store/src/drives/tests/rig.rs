@@ -14,7 +14,7 @@ use weir_disk::{DiskFile, Identity, Room};
 use crate::drives::supervisor::Supervisor;
 use crate::drives::{Begin, Change, DriveReport, Machine, RegisterChange, Settings, Unopened, Wanted};
 use crate::samples::now;
-use crate::tier::Tier;
+use crate::tier::VolumeTier;
 use crate::volume::{Clock, Disk};
 use crate::{Ledger, MARKS_MAX, Register, Store, VolumeState};
 
@@ -252,8 +252,9 @@ impl World {
 
     /// Whether no volume's thread is late, which a machine that is busy would make it.
     fn is_at_rest(&self) -> bool {
-        let is_late =
-            |tier: &Arc<Tier>| !tier.volume().stuck_for().is_zero() || tier.volume().usage().queued_bytes > 0;
+        let is_late = |tier: &Arc<VolumeTier>| {
+            !tier.volume().stuck_for().is_zero() || tier.volume().usage().queued_bytes > 0
+        };
         !self.supervisor.tiers_for_tests().iter().any(is_late)
     }
 
