@@ -273,8 +273,10 @@ fn a_file_system_that_dies_under_load_costs_no_request() {
     let origin = shelf.origin();
     let on_drive = format!("path = \"{}/weir\"\nsize = \"64MiB\"", drive.path().display());
     let weir = start(&origin, &[&on_drive, B]);
-    shelf.ask(&weir, 0..400);
-    until("most is on the volumes", || weir.metric("weir_volume_objects") >= Some(390.0));
+    until("most is on the volumes", || {
+        shelf.ask(&weir, 0..400);
+        weir.metric("weir_volume_objects") >= Some(390.0)
+    });
     let loads: Vec<Load> = [7, 11, 13].map(|step| Load::begin(&shelf, &weir, step)).into();
     drive.forget_pages();
     drive.cut_power();
