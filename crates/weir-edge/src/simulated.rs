@@ -17,7 +17,7 @@ use weir_store::{Scope, Store, Usage};
 use weir_upstream::Upstream;
 
 use weir_front::{
-    Body as _, Client, ContentError, Done, End, LocalFuture, Part, Request, Sent, Service as _,
+    Body as _, Client, ContentError, Done, End, LocalFuture, Part, Request, Sent, Service as _, Trust,
 };
 use weir_observe::SiteId;
 
@@ -27,23 +27,23 @@ use crate::core::Core;
 use crate::edge::StartError;
 use crate::explain::{self, Explanation, Question};
 use crate::plan::Plan;
-use crate::plane::{Plane, Running};
-use weir_front::listen::{bind, seats};
-use weir_front::worker::{self, Manner, Order, Start};
+use crate::shared::{Running, Shared};
+use weir_front::listen::{Peer, bind, seats};
+use weir_front::worker::{self, ListenerMode, Order, Start};
 
 use crate::service;
 use weir_clock as clock;
 use weir_observe::{Observatory, Snapshot};
 
 /// A data plane of one worker.
-pub struct House {
-    plane: Arc<Plane>,
+pub struct Server {
+    shared: Arc<Shared>,
     orders: mpsc::UnboundedSender<Order>,
     held: watch::Receiver<usize>,
 }
 
-impl House {
-    /// Binds the plan's listeners; the future is the worker, to be run in a `LocalSet` until the house is
+impl Server {
+    /// Binds the plan's listeners; the future is the worker, to be run in a `LocalSet` until the server is
     /// dropped.
     ///
     /// # Errors
@@ -51,32 +51,32 @@ impl House {
     pub fn begin(
         plan: Plan,
         observatory: Arc<Observatory>,
-    ) -> Result<(House, impl Future<Output = ()> + use<>), StartError> {
+    ) -> Result<(Server, impl Future<Output = ()> + use<>), StartError> {
         let mut bound = Vec::new();
-        let mut manners = Vec::new();
+        let mut modes = Vec::new();
         for (number, (address, greeting)) in plan.listeners().iter().enumerate() {
             bound.extend(bind(address, 1)?.into_iter().map(|bound| (number, bound)));
-            manners.push(Manner { greeting: *greeting });
+            modes.push(ListenerMode { greeting: *greeting });
         }
-        let plane = plane(plan, observatory)?;
+        let shared = shared(plan, observatory)?;
         let (orders, receiver) = mpsc::unbounded_channel();
         let (count, held) = watch::channel(0);
         // Invariant: there is one seat for one worker.
         let seat = seats(1).remove(0);
-        let start = Start { core: 0, bound, manners, seat, orders: receiver, held: count };
-        let own = plane.clone();
+        let start = Start { core: 0, bound, modes, seat, orders: receiver, held: count };
+        let own = shared.clone();
         let worker = async move { worker::run(start, service::of_worker(0, own)).await };
-        Ok((House { plane, orders, held }, worker))
+        Ok((Server { shared, orders, held }, worker))
     }
 
     /// What the store holds.
     pub fn usage(&self) -> Usage {
-        self.plane.store.usage()
+        self.shared.store.usage()
     }
 
     /// Fills under way.
     pub fn fills(&self) -> usize {
-        self.plane.desk.running()
+        self.shared.desk.running()
     }
 
     /// Connections of clients.
@@ -86,18 +86,18 @@ impl House {
 
     /// What was counted so far.
     pub fn snapshot(&self) -> Snapshot {
-        self.plane.observatory.snapshot()
+        self.shared.observatory.snapshot()
     }
 
     /// Makes all that is held dead and gives its space back.
     pub fn clear(&self) {
-        self.plane.store.invalidate(Scope::All, clock::now());
-        while self.plane.store.sweep() {}
+        self.shared.store.invalidate(Scope::All, clock::now());
+        while self.shared.store.sweep() {}
     }
 
     /// Takes no more connections and closes the idle ones.
     pub fn drain(&self) {
-        self.plane.begin_draining();
+        self.shared.begin_draining();
         let _ = self.orders.send(Order::Drain(std::sync::mpsc::channel().0));
     }
 
@@ -106,24 +106,28 @@ impl House {
     /// # Errors
     /// A sentence, where the question is not a request.
     pub fn explain(&self, question: &Question) -> Result<Explanation, String> {
-        explain::explain(&self.plane, question)
+        explain::explain(&self.shared, question)
     }
 }
 
 /// A data plane that nobody can connect to: a request goes in as a value, and its response comes out as one.
 /// It shows that whatever speaks another protocol is one more caller of the walk, and no change of it.
 pub struct Alone {
-    plane: Arc<Plane>,
+    shared: Arc<Shared>,
     core: Rc<Core>,
 }
 
 /// What came of a request.
 #[derive(Debug)]
 pub struct Answer {
+    /// Status and fields of each interim response before it.
+    pub interim: Vec<(StatusCode, HeaderMap)>,
     /// The status; `None` where there was no response.
     pub status: Option<StatusCode>,
     /// All fields.
     pub headers: HeaderMap,
+    /// Bytes of the content, or of the content that a GET would have had; `None` where that is not known.
+    pub length: Option<u64>,
     /// The body as far as it came.
     pub body: Vec<u8>,
     /// Why it broke off, where it did.
@@ -137,17 +141,18 @@ impl Alone {
     /// # Errors
     /// An upstream that cannot be made.
     pub fn begin(plan: Plan, observatory: Arc<Observatory>) -> Result<Alone, StartError> {
-        let plane = plane(plan, observatory)?;
-        Ok(Alone { core: service::of_worker(0, plane.clone()), plane })
+        let shared = shared(plan, observatory)?;
+        Ok(Alone { core: service::of_worker(0, shared.clone()), shared })
     }
 
     /// Has a request answered that has come to an end already: `content` is all of it.
     pub async fn ask(&self, mut request: Request, content: Bytes) -> Answer {
         let (core, plan) = (&*self.core, self.core.plan());
-        let mut client = Nobody { content: Some(content).filter(|content| !content.is_empty()) };
+        let content = Some(content).filter(|content| !content.is_empty());
+        let mut client = Nobody { content, interim: Vec::new() };
         let mut note = core.begin(&plan, &mut request);
         let response = core.call(&mut note, &mut client).await;
-        let Response { head, late, mut body, .. } = response;
+        let Response { head, late, length, mut body, .. } = response;
         let status = head.status();
         let headers = head.fields(&late);
         let (mut bytes, mut cut) = (Vec::new(), None);
@@ -164,7 +169,7 @@ impl Alone {
         let end = cut.map_or(End::Whole, End::Cut);
         let sent = Sent { body_bytes: bytes.len() as u64, first_byte: None, last_byte: None, end };
         core.done(note, &Done { status, sent, ended: clock::mono() });
-        Answer { status, headers, body: bytes, cut }
+        Answer { interim: client.interim, status, headers, length, body: bytes, cut }
     }
 
     /// What would happen to a request. Blocks.
@@ -172,12 +177,28 @@ impl Alone {
     /// # Errors
     /// A sentence, where the question is not a request.
     pub fn explain(&self, question: &Question) -> Result<Explanation, String> {
-        explain::explain(&self.plane, question)
+        explain::explain(&self.shared, question)
+    }
+
+    /// Whether this client's word about others is believed.
+    pub fn trust(&self, peer: &Peer) -> Trust {
+        let trusted = self.shared.running.load().trusted.contains(peer);
+        if trusted { Trust::Trusted } else { Trust::Untrusted }
+    }
+
+    /// What the store holds.
+    pub fn usage(&self) -> Usage {
+        self.shared.store.usage()
+    }
+
+    /// Fills under way. They go on while the caller's runtime runs.
+    pub fn fills(&self) -> usize {
+        self.shared.desk.running()
     }
 
     /// What was counted so far.
     pub fn snapshot(&self) -> Snapshot {
-        self.plane.observatory.snapshot()
+        self.shared.observatory.snapshot()
     }
 }
 
@@ -187,6 +208,7 @@ const PIECE_BYTES_MAX: usize = 64 << 10;
 /// A client that has sent all and waits for as long as it takes.
 struct Nobody {
     content: Option<Bytes>,
+    interim: Vec<(StatusCode, HeaderMap)>,
 }
 
 impl Client for Nobody {
@@ -201,9 +223,10 @@ impl Client for Nobody {
 
     fn interim<'f>(
         &'f mut self,
-        _: StatusCode,
-        _: &'f HeaderMap,
+        status: StatusCode,
+        fields: &'f HeaderMap,
     ) -> LocalFuture<'f, Result<(), ContentError>> {
+        self.interim.push((status, fields.clone()));
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -217,7 +240,7 @@ impl Client for Nobody {
 }
 
 /// The shared parts of a data plane of one core.
-fn plane(plan: Plan, observatory: Arc<Observatory>) -> Result<Arc<Plane>, StartError> {
+fn shared(plan: Plan, observatory: Arc<Observatory>) -> Result<Arc<Shared>, StartError> {
     let mut upstreams = HashMap::new();
     for settings in plan.upstreams() {
         let name = settings.name.clone();
@@ -228,7 +251,7 @@ fn plane(plan: Plan, observatory: Arc<Observatory>) -> Result<Arc<Plane>, StartE
     let store = Store::new(plan.memory_bytes());
     let (limits, trusted) = (Arc::new(plan.limits()), Arc::new(plan.trusted()));
     let running = Running { limits, trusted, plan: Arc::new(plan), upstreams };
-    Ok(Arc::new(Plane::new(store, 1, running, observatory)))
+    Ok(Arc::new(Shared::new(store, 1, running, observatory)))
 }
 
 /// Both clocks as this thread has them.

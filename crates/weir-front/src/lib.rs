@@ -1,22 +1,22 @@
 //! The front: where clients connect and what they speak. It reads requests, has a [`Service`] answer each
-//! with a value, and sends that. It knows bytes, streams and deadlines, and must not know a word of caching.
+//! with a value, and sends that. It knows bytes, streams and deadlines, and no word of caching.
 //!
-//! Read [`message`] first: all that passes between a connection and the service is there. Inside: [`listen`]
-//! accepts and spreads connections, [`worker`] keeps those of one core, `h1` speaks HTTP/1.
+//! Read [`message`] first: it has all that passes between a connection and the service. Inside, [`listen`]
+//! accepts and spreads connections, [`worker`] keeps those of one core, and `h1` speaks HTTP/1.
 
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod h1;
+mod handover;
 mod limits;
 pub mod listen;
 pub mod message;
-mod upgrade;
 pub mod worker;
 
+pub use handover::{HandedOver, HandoverSender};
 pub use limits::ClientLimits;
 pub use message::{
     Body, Client, ContentError, Cut, Done, End, Fields, Head, Late, Length, LocalFuture, Pace, Part,
     PeerInfo, Prepared, Refused, Request, Response, Sent, Service, Switch, Trust, Turn, Upload,
 };
-pub use upgrade::{Departed, Heir};

@@ -9,7 +9,7 @@ use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use weir_policy::{BodyEnd, CacheKey, CacheRules, Now, RequestView, Storable, Stored, storable};
+use weir_policy::{CacheKey, CacheRules, Now, RequestView, ResponseView, Storable, Stored, storable};
 
 use crate::admission::{Admission, AdmissionMode, Extent, Room, Sketch};
 use crate::budget::Budget;
@@ -262,7 +262,7 @@ pub fn any_response(now: Now) -> Storable {
         is_trusted: false,
     };
     let rules = CacheRules::default();
-    match storable(&view, StatusCode::OK, &response, BodyEnd::Framed, now, now, &rules) {
+    match storable(&view, &ResponseView::new(StatusCode::OK, &response, now, now), &rules) {
         Ok(storable) => storable,
         Err(_) => unreachable!("this response may be stored"),
     }

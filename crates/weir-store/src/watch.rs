@@ -62,14 +62,14 @@ impl EvictionListener for VolumeWatcher {
         self.watched.get().is_some_and(|watcher| watcher.wants_volumes())
     }
 
-    fn tell(&self, on_volume: &[u8], bytes: u64, why: Eviction) {
+    fn evicted(&self, on_volume: &[u8], bytes: u64, why: Eviction) {
         if let Some(watcher) = self.watched.get() {
             let (site, key) = key::split(on_volume).unwrap_or((0, on_volume));
             watcher.left_volume(&Evicted { volume: &self.volume, site, key, bytes, why });
         }
     }
 
-    fn miss(&self, count: u64) {
+    fn missed(&self, count: u64) {
         if let Some(watcher) = self.watched.get().filter(|_| count > 0) {
             watcher.untold(count);
         }

@@ -1,4 +1,4 @@
-//! The scripted origin: an HTTP/1 server of the test's own process that counts and records what reaches it.
+//! The scripted origin: an HTTP/1 server in the test's own process that counts and records its requests.
 
 use std::collections::HashMap;
 use std::io::Read;
@@ -25,7 +25,7 @@ pub struct Seen {
 type Handler = Arc<dyn Fn(&mut Exchange<'_>) + Send + Sync>;
 
 #[derive(Default)]
-struct House {
+struct Shared {
     handlers: Mutex<HashMap<String, Handler>>,
     otherwise: Mutex<Option<Handler>>,
     seen: Mutex<Vec<Seen>>,
@@ -37,9 +37,9 @@ struct House {
     sockets: Mutex<HashMap<usize, Socket>>,
 }
 
-/// A running origin; it stops when it is dropped.
+/// A running origin. Dropping it stops it.
 pub struct Origin {
-    house: Arc<House>,
+    shared: Arc<Shared>,
     address: Address,
     scheme: &'static str,
 }
@@ -51,15 +51,15 @@ impl Default for Origin {
 }
 
 impl Origin {
-    /// An origin on a port of 127.0.0.1. A path without a script is answered with 404.
+    /// An origin on a port of 127.0.0.1. It answers a path without a script with 404.
     pub fn start() -> Origin {
         Origin::listen("127.0.0.1:0")
     }
 
-    /// An origin on this address, e.g. one that was given up before.
+    /// An origin on this address, for example one that was used before.
     ///
     /// # Panics
-    /// Where it cannot be bound.
+    /// The address cannot be bound.
     pub fn listen(address: &str) -> Origin {
         let listener = TcpListener::bind(address).unwrap_or_else(|why| panic!("bind {address}: {why}"));
         Origin::tcp(listener, "http", |stream| Some(Socket::Tcp(stream)))
@@ -70,7 +70,7 @@ impl Origin {
         Origin::with_tls(authority.server(names, Clients::Anybody))
     }
 
-    /// Like [`Origin::https`], but clients must show a certificate of the same authority.
+    /// As [`Origin::https`], but clients must show a certificate of the same authority.
     pub fn https_for_clients_of(authority: &Authority, names: &[&str]) -> Origin {
         Origin::with_tls(authority.server(names, Clients::Certified))
     }
@@ -88,9 +88,9 @@ impl Origin {
         scheme: &'static str,
         open: impl Fn(std::net::TcpStream) -> Option<Socket> + Send + 'static,
     ) -> Origin {
-        let house = Arc::new(House::default());
+        let shared = Arc::new(Shared::default());
         let address = Address::Tcp(listener.local_addr().unwrap());
-        let inner = house.clone();
+        let inner = shared.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if inner.stopped.load(Ordering::SeqCst) {
@@ -103,17 +103,17 @@ impl Origin {
                 }
             }
         });
-        Origin { house, address, scheme }
+        Origin { shared, address, scheme }
     }
 
     /// An origin on a unix socket.
     ///
     /// # Panics
-    /// Where it cannot be bound.
+    /// The path cannot be bound.
     pub fn unix(path: &Path) -> Origin {
         let listener = UnixListener::bind(path).unwrap_or_else(|why| panic!("bind {path:?}: {why}"));
-        let house = Arc::new(House::default());
-        let inner = house.clone();
+        let shared = Arc::new(Shared::default());
+        let inner = shared.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming() {
                 if inner.stopped.load(Ordering::SeqCst) {
@@ -124,10 +124,10 @@ impl Origin {
                 }
             }
         });
-        Origin { house, address: Address::Unix(PathBuf::from(path)), scheme: "http" }
+        Origin { shared, address: Address::Unix(PathBuf::from(path)), scheme: "http" }
     }
 
-    /// Where it listens.
+    /// The address that it listens on.
     pub fn address(&self) -> Address {
         self.address.clone()
     }
@@ -135,11 +135,11 @@ impl Origin {
     /// Its TCP address.
     ///
     /// # Panics
-    /// On a unix socket.
+    /// It listens on a unix socket.
     pub fn addr(&self) -> SocketAddr {
         match &self.address {
             Address::Tcp(addr) => *addr,
-            Address::Unix(path) => panic!("{path:?} is no TCP address"),
+            Address::Unix(path) => panic!("{path:?} is not a TCP address"),
         }
     }
 
@@ -156,7 +156,7 @@ impl Origin {
         format!("{}://{name}:{}", self.scheme, self.addr().port())
     }
 
-    /// Puts a resource at a path (or at a target with its query), replacing what is there.
+    /// Puts a resource at a path (or at a target with its query), in place of what was there.
     pub fn put(&self, path: &str, resource: Resource) -> &Origin {
         self.on(path, move |exchange| resource.answer(exchange))
     }
@@ -193,55 +193,55 @@ impl Origin {
 
     /// Runs a script for a path (or a target with its query).
     pub fn on(&self, path: &str, script: impl Fn(&mut Exchange<'_>) + Send + Sync + 'static) -> &Origin {
-        self.house.handlers.lock().unwrap().insert(path.to_owned(), Arc::new(script));
+        self.shared.handlers.lock().unwrap().insert(path.to_owned(), Arc::new(script));
         self
     }
 
     /// Runs a script for every path that has none.
     pub fn otherwise(&self, script: impl Fn(&mut Exchange<'_>) + Send + Sync + 'static) -> &Origin {
-        *self.house.otherwise.lock().unwrap() = Some(Arc::new(script));
+        *self.shared.otherwise.lock().unwrap() = Some(Arc::new(script));
         self
     }
 
-    /// All requests so far, in the order of their heads.
+    /// All requests so far, in the order in which their heads arrived.
     pub fn seen(&self) -> Vec<Seen> {
-        self.house.seen.lock().unwrap().clone()
+        self.shared.seen.lock().unwrap().clone()
     }
 
     /// The requests for a path so far.
     pub fn requests(&self, path: &str) -> Vec<Request> {
-        let seen = self.house.seen.lock().unwrap();
+        let seen = self.shared.seen.lock().unwrap();
         seen.iter().map(|s| &s.request).filter(|r| r.path() == path || r.target == path).cloned().collect()
     }
 
-    /// How many requests for a path have come.
+    /// The number of requests for a path.
     pub fn count(&self, path: &str) -> usize {
         self.requests(path).len()
     }
 
-    /// How many requests have come.
+    /// The number of all requests.
     pub fn total(&self) -> usize {
-        self.house.seen.lock().unwrap().len()
+        self.shared.seen.lock().unwrap().len()
     }
 
-    /// Waits until `n` requests for a path have come.
+    /// Waits for the `n`-th request for a path.
     pub fn await_count(&self, path: &str, n: usize) {
         until(&format!("{n} requests for {path} at the origin"), || self.count(path) >= n);
     }
 
-    /// How many connections have been accepted.
+    /// The number of accepted connections.
     pub fn connections(&self) -> usize {
-        self.house.connections.load(Ordering::SeqCst)
+        self.shared.connections.load(Ordering::SeqCst)
     }
 
-    /// The most requests that were being answered at one time.
+    /// The most requests that were answered at the same time.
     pub fn running_peak(&self) -> usize {
-        self.house.running_peak.load(Ordering::SeqCst)
+        self.shared.running_peak.load(Ordering::SeqCst)
     }
 
-    /// Closes every connection, as an origin does that restarts; it goes on listening.
+    /// Closes every connection, as a restarting origin does. It goes on listening.
     pub fn drop_connections(&self) {
-        for (_, socket) in self.house.sockets.lock().unwrap().drain() {
+        for (_, socket) in self.shared.sockets.lock().unwrap().drain() {
             socket.shutdown(Shutdown::Both);
         }
     }
@@ -249,21 +249,21 @@ impl Origin {
 
 impl Drop for Origin {
     fn drop(&mut self) {
-        self.house.stopped.store(true, Ordering::SeqCst);
+        self.shared.stopped.store(true, Ordering::SeqCst);
         let _ = self.address.connect();
         self.drop_connections();
     }
 }
 
-fn serve(house: &Arc<House>, mut socket: Socket) {
-    let number = house.connections.fetch_add(1, Ordering::SeqCst) + 1;
+fn serve(shared: &Arc<Shared>, mut socket: Socket) {
+    let number = shared.connections.fetch_add(1, Ordering::SeqCst) + 1;
     let _ = socket.patience(2 * PATIENCE);
-    house.sockets.lock().unwrap().extend(socket.handle().map(|handle| (number, handle)));
-    let house = house.clone();
+    shared.sockets.lock().unwrap().extend(socket.handle().map(|handle| (number, handle)));
+    let shared = shared.clone();
     let job = move || {
-        let after = converse(&house, &mut socket, number);
-        // While there is another handle of it, a connection is neither closed nor reset.
-        drop(house.sockets.lock().unwrap().remove(&number));
+        let after = converse(&shared, &mut socket, number);
+        // While another handle exists, a connection is neither closed nor reset.
+        drop(shared.sockets.lock().unwrap().remove(&number));
         match after {
             After::Next => {}
             After::Close => socket.shutdown(Shutdown::Both),
@@ -273,16 +273,16 @@ fn serve(house: &Arc<House>, mut socket: Socket) {
     std::thread::Builder::new().stack_size(256 * 1024).spawn(job).unwrap();
 }
 
-/// Answers the requests of a connection, one after another, and says how it ends.
-fn converse(house: &House, socket: &mut Socket, number: usize) -> After {
+/// Answers the requests of a connection one after another. Returns how it ends.
+fn converse(shared: &Shared, socket: &mut Socket, number: usize) -> After {
     let mut buf = Vec::new();
     while let Some(raw) = read_head(socket, &mut buf) {
         let request = Request::parse(raw, number);
-        house.seen.lock().unwrap().push(Seen { request: request.clone() });
-        let running = house.running.fetch_add(1, Ordering::SeqCst) + 1;
-        house.running_peak.fetch_max(running, Ordering::SeqCst);
+        shared.seen.lock().unwrap().push(Seen { request: request.clone() });
+        let running = shared.running.fetch_add(1, Ordering::SeqCst) + 1;
+        shared.running_peak.fetch_max(running, Ordering::SeqCst);
         let mut exchange = Exchange::new(&request, socket, &mut buf);
-        match handler(house, &request) {
+        match handler(shared, &request) {
             Some(script) => script(&mut exchange),
             None => {
                 exchange.body();
@@ -290,7 +290,7 @@ fn converse(house: &House, socket: &mut Socket, number: usize) -> After {
             }
         }
         let after = exchange.finish();
-        house.running.fetch_sub(1, Ordering::SeqCst);
+        shared.running.fetch_sub(1, Ordering::SeqCst);
         if after != After::Next {
             return after;
         }
@@ -298,11 +298,11 @@ fn converse(house: &House, socket: &mut Socket, number: usize) -> After {
     After::Next
 }
 
-fn handler(house: &House, request: &Request) -> Option<Handler> {
-    let handlers = house.handlers.lock().unwrap();
+fn handler(shared: &Shared, request: &Request) -> Option<Handler> {
+    let handlers = shared.handlers.lock().unwrap();
     let found = handlers.get(&request.target).or_else(|| handlers.get(request.path())).cloned();
     drop(handlers);
-    found.or_else(|| house.otherwise.lock().unwrap().clone())
+    found.or_else(|| shared.otherwise.lock().unwrap().clone())
 }
 
 fn read_head(socket: &mut Socket, buf: &mut Vec<u8>) -> Option<Vec<u8>> {

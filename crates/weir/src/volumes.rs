@@ -102,8 +102,8 @@ impl Machine for Here {
     }
 }
 
-/// Opens the rows of a volume's catalogue. Those that are damaged are taken away and made again; where there
-/// can be none, the volume is walked instead.
+/// Opens the rows of a volume's catalogue. Damaged rows are removed and made again. Without rows, searches
+/// read through the volume.
 #[cfg(feature = "rocksdb")]
 fn rows(
     path: &Path,
@@ -119,14 +119,16 @@ fn rows(
     let opened = weir_rocks::open(&folder, &settings, wanted.clone());
     let opened = match opened {
         Err(weir_rocks::OpenError::Damaged(error)) => {
-            tracing::warn!(%error, "the catalogue is damaged and is made again from the volume");
+            tracing::warn!(%error, "the catalogue is damaged; Weir makes it again from the volume");
             let destroyed = weir_rocks::destroy(&folder).map_err(weir_rocks::OpenError::Refused);
             destroyed.and_then(|()| weir_rocks::open(&folder, &settings, wanted))
         }
         opened => opened,
     };
     opened
-        .inspect_err(|error| tracing::error!(%error, "there is no catalogue; the volume is walked instead"))
+        .inspect_err(
+            |error| tracing::error!(%error, "no catalogue; searches read through the volume instead"),
+        )
         .ok()
 }
 

@@ -145,7 +145,7 @@ pub(super) fn of_pass(reason: PassReason) -> &'static str {
 pub(super) fn of_revalidation(reason: RevalidateReason) -> &'static str {
     match reason {
         RevalidateReason::Stale => "what is held is stale and is asked about before it goes out",
-        RevalidateReason::Doubted => {
+        RevalidateReason::Suspect => {
             "what is held comes from a volume that is suspect (`weir volumes`), and is asked about before it goes out"
         }
         RevalidateReason::Purged => "what is held was purged softly and is asked about before it goes out",

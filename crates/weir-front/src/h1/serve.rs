@@ -15,11 +15,11 @@ use weir_wire::{Persistence, RequestHead, RequestReader, Version};
 use super::content::Content;
 use super::socket::{ClientEnd, Socket};
 use super::{After, Conn, Framed, send};
+use crate::handover::HandedOver;
 use crate::limits::ClientLimits;
 use crate::listen::{Counted, Peer, Stream, TooMany};
 use crate::message::{Done, PeerInfo, Refused, Request, Service, Trust};
-use crate::upgrade::Departed;
-use crate::worker::{Bidding, Presence, Worker};
+use crate::worker::{ConnectionState, GateState, Worker};
 use weir_clock as clock;
 
 /// What a closing client may still send, and for how long, before the socket is closed (RFC 9112 §9.6).
@@ -28,7 +28,8 @@ const LINGER_TIME_MAX: Duration = Duration::from_secs(2);
 
 /// What comes next on an idle connection.
 enum Next {
-    Request(Box<Request>, Framed),
+    /// A request, in the place that was given for it.
+    Request(Framed),
     Refused(Refused),
     Ended,
     Leave,
@@ -40,8 +41,8 @@ pub(crate) async fn serve<S: Service>(
     stream: Stream,
     input: BytesMut,
     peer: Peer,
-    presence: Rc<Presence>,
-) -> Option<Departed> {
+    state: Rc<ConnectionState>,
+) -> Option<HandedOver> {
     let service = worker.service();
     let limits = service.limits();
     let trust = if service.trusted().contains(&peer) { Trust::Trusted } else { Trust::Untrusted };
@@ -53,13 +54,15 @@ pub(crate) async fn serve<S: Service>(
         peer: Rc::new(PeerInfo { peer, trust, limits, scheme: "http" }),
         free_since: clock::mono(),
     };
+    // One place for all requests of the connection: none is allocated, and none moves.
+    let mut request = None;
     loop {
-        worker.set_idle(&presence, conn.socket.input.is_empty().then_some(conn.free_since));
-        let next = conn.next(&worker, &presence).await;
-        worker.set_idle(&presence, None);
-        presence.set_used();
+        worker.set_idle(&state, conn.socket.input.is_empty().then_some(conn.free_since));
+        let next = conn.next(&worker, &state, &mut request).await;
+        worker.set_idle(&state, None);
+        state.set_used();
         let after = match next {
-            Next::Request(request, framed) => conn.answer(service, request, framed).await,
+            Next::Request(framed) => conn.answer(service, &mut request, framed).await,
             Next::Refused(why) => conn.refuse(service, &why).await,
             Next::Ended => return None,
             Next::Leave => return conn.depart(),
@@ -95,10 +98,10 @@ fn counted<S: Service>(
 }
 
 /// Waits until the gate is open or has been left.
-async fn wait_at_gate<S: Service>(worker: &Worker<S>, presence: &Presence) -> Bidding {
-    poll_fn(|cx| match worker.bidding() {
-        Bidding::Wait => {
-            presence.wake_by(cx);
+async fn wait_at_gate<S: Service>(worker: &Worker<S>, state: &ConnectionState) -> GateState {
+    poll_fn(|cx| match worker.gate_state() {
+        GateState::Shut => {
+            state.wake_by(cx);
             Poll::Pending
         }
         other => Poll::Ready(other),
@@ -108,7 +111,7 @@ async fn wait_at_gate<S: Service>(worker: &Worker<S>, presence: &Presence) -> Bi
 
 impl Conn {
     /// What the service gets to see of a head that has just been read.
-    fn begin(&mut self, head: RequestHead) -> (Box<Request>, Framed) {
+    fn begin(&mut self, head: RequestHead, place: &mut Option<Request>) -> Framed {
         let at = clock::now();
         let framed = Framed {
             version: head.version,
@@ -116,19 +119,26 @@ impl Conn {
             is_head: head.method == Method::HEAD,
         };
         self.content = Content::begin(head.framing, head.expect, &self.peer.limits, at.mono);
-        let request = Request::of_head(head, Rc::clone(&self.peer), at);
-        (Box::new(request), framed)
+        *place = Some(Request::of_head(head, Rc::clone(&self.peer), at));
+        framed
     }
 
-    /// Has a request answered, and sends what comes.
-    async fn answer<S: Service>(&mut self, service: &S, mut request: Box<Request>, framed: Framed) -> After {
+    /// Has the request in its place answered, and sends what comes.
+    async fn answer<S: Service>(
+        &mut self,
+        service: &S,
+        place: &mut Option<Request>,
+        framed: Framed,
+    ) -> After {
+        let Some(request) = place else { return After::Close };
         let plan = service.plan();
-        let mut note = service.begin(&plan, &mut request);
+        let mut note = service.begin(&plan, request);
         let mut response = service.call(&mut note, self).await;
         let (done, after) = send::respond(self, framed, service, &mut response).await;
         self.free(&done);
         service.done(note, &done);
         self.reader.recycle(std::mem::take(&mut request.headers));
+        *place = None;
         after
     }
 
@@ -147,19 +157,22 @@ impl Conn {
     }
 
     /// Waits for the next request's head.
-    async fn next<S: Service>(&mut self, worker: &Worker<S>, presence: &Presence) -> Next {
+    async fn next<S: Service>(
+        &mut self,
+        worker: &Worker<S>,
+        state: &ConnectionState,
+        place: &mut Option<Request>,
+    ) -> Next {
         let mut until = self.free_since + self.peer.limits.idle_time_max;
         let mut begun = false;
         loop {
-            if worker.bidding() != Bidding::Begin && wait_at_gate(worker, presence).await == Bidding::Leave {
+            if worker.gate_state() != GateState::Open && wait_at_gate(worker, state).await == GateState::Left
+            {
                 return Next::Leave;
             }
             if !self.socket.input.is_empty() {
                 match self.reader.read(&mut self.socket.input) {
-                    Ok(Some(head)) => {
-                        let (request, framed) = self.begin(head);
-                        return Next::Request(request, framed);
-                    }
+                    Ok(Some(head)) => return Next::Request(self.begin(head, place)),
                     Ok(None) => {}
                     Err(refusal) => return Next::Refused(Refused::Malformed(refusal)),
                 }
@@ -168,7 +181,7 @@ impl Conn {
                     until = clock::mono() + self.peer.limits.head_time_max;
                 }
             }
-            match self.read(until, worker, presence).await {
+            match self.read(until, worker, state).await {
                 None | Some(Ok(_)) => {}
                 Some(Err(ClientEnd::TimedOut)) if begun => return Next::Refused(Refused::Late),
                 Some(Err(_)) => return Next::Ended,
@@ -181,16 +194,16 @@ impl Conn {
         &mut self,
         until: Instant,
         worker: &Worker<S>,
-        presence: &Presence,
+        state: &ConnectionState,
     ) -> Option<Result<usize, ClientEnd>> {
         let mut read = pin!(self.socket.read(until));
         poll_fn(|cx| {
-            if worker.bidding() != Bidding::Begin {
+            if worker.gate_state() != GateState::Open {
                 return Poll::Ready(None);
             }
             let read = read.as_mut().poll(cx).map(Some);
             if read.is_pending() {
-                presence.wake_by(cx);
+                state.wake_by(cx);
             }
             read
         })
@@ -198,11 +211,11 @@ impl Conn {
     }
 
     /// What another process needs to go on: the socket, and what was read of a request that has not begun.
-    fn depart(self) -> Option<Departed> {
+    fn depart(self) -> Option<HandedOver> {
         let (stream, input) = self.socket.into_parts();
         match stream.into_socket() {
             Ok((socket, family)) => {
-                Some(Departed { socket, family, peer: self.peer.peer, input: input.to_vec(), held: None })
+                Some(HandedOver { socket, family, peer: self.peer.peer, input: input.to_vec(), held: None })
             }
             Err(error) => {
                 tracing::warn!(%error, "connection lost on its way to another process");

@@ -1,11 +1,10 @@
-//! Listening: sockets bound, connections accepted, spread over the workers, and
-//! the PROXY protocol in front of them.
+//! Listening: sockets are bound, connections accepted and spread over the workers, and the PROXY protocol is
+//! read.
 //!
-//! Every worker owns one `SO_REUSEPORT` socket for each TCP address; the kernel
-//! spreads new connections by hash, which is uneven for few long ones, so a worker
-//! clearly above the mean hands what it accepts to the least loaded one.
-//! Knows nothing of HTTP. Flow: [`Address`] → [`bind`] → [`Bound`] (one a worker) →
-//! [`Arrivals::next`] → [`Arrival`] → [`greet`] where the listener speaks PROXY.
+//! Every worker owns one `SO_REUSEPORT` socket for each TCP address. The kernel spreads new connections by
+//! hash, which is uneven for few long ones. So a worker clearly above the mean hands what it accepts to the
+//! least loaded one. Knows nothing of HTTP. Flow: [`Address`] → [`bind`] → [`Bound`] (one a worker) →
+//! [`Arrivals::next`] → [`Arrival`] → [`greet`] if the listener speaks PROXY.
 
 mod accept;
 mod address;
@@ -13,7 +12,7 @@ mod balance;
 mod bind;
 mod clients;
 mod idle;
-mod inherit;
+mod passed;
 mod peer;
 mod proxy;
 mod stream;
@@ -25,8 +24,8 @@ pub use balance::{Held, Seat, seats};
 pub use bind::{BACKLOG, BindError, Bound, bind};
 pub use clients::{Clients, Counted, TooMany};
 pub(crate) use idle::{Idle, Slot};
-pub use inherit::Kept;
-pub use inherit::{Family, Heirloom, Keeper};
+pub use passed::Kept;
+pub use passed::{Family, Keeper, PassedListener};
 pub use peer::{Peer, Trusted, UnixPeers};
 pub use proxy::{Announced, Form, GreetError, Malformed, Parsed, V1_BYTES_MAX, V2_BYTES_MAX, greet, parse};
 pub use stream::{READ_BYTES, Stream};

@@ -176,7 +176,7 @@ impl Opener {
         // What waits to be written holds its blocks in memory.
         of.queue_bytes = of.queue_bytes.min(share.queue_bytes);
         of.numbers = numbers;
-        of.watcher = listener;
+        of.listener = listener;
         let opened = Volume::open(disk, &of);
         let (volume, found) = opened.map_err(|source| Unopened::Volume { name: name.clone(), source })?;
         let took = settings.clock.now().saturating_sub(begun);

@@ -125,7 +125,7 @@ impl<'a> Emptying<'a> {
             stored.outdate(since);
         }
         if record.asked < self.from.suspect_before().number() {
-            stored.doubt(now.mono);
+            stored.suspect(now.mono);
         }
         Some(Bytes::from(codec::encode(&stored, now)))
     }

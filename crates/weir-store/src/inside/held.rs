@@ -54,7 +54,7 @@ impl VolumeTier {
 
     /// Whether a generation is still being written, so that missing bytes may be there in a moment.
     pub(crate) fn is_being_written(&self, generation: &Generation) -> bool {
-        self.status(generation.object()).is_some_and(|status| status.ended().is_none())
+        self.status(generation.object()).is_some_and(|status| status.error().is_none())
     }
 
     /// A wait for more of a generation that is still being written.

@@ -97,7 +97,7 @@ impl VolumeTier {
         }
         let mut stored = detached(stored);
         if record.asked < self.suspect_before().number() {
-            stored.doubt(now.mono);
+            stored.suspect(now.mono);
         }
         let charge = |bytes| memory.charge(bytes);
         let small = self.small(memory, &record, length);

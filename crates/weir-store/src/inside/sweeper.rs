@@ -463,7 +463,7 @@ impl Pass<'_> {
         }
         // The new head has a number that would be believed.
         if record.asked < self.tier.suspect_before().number() {
-            stored.doubt(now.mono);
+            stored.suspect(now.mono);
         }
         match self.inside.memory.ledger.judge(&key, &stored.tags, Stamp::of(record.stamp)) {
             Judged::Alive => Verdict::Stays,

@@ -60,7 +60,7 @@ impl VolumeTier {
         let (key, stamp) = (key::on_volume(generation.key()), generation.stamp().number());
         let put = self.volume.begin(&key, Bytes::from(head), stamp, generation.length()).ok()?;
         generation.set_home(put.number(), self);
-        self.note_being_written(put.number(), key.digest, put.fate());
+        self.note_being_written(put.number(), key.digest, put.status());
         Some(put)
     }
 

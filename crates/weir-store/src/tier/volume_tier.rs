@@ -18,8 +18,7 @@ use super::sweeping::{SweepCounts, SweepUsage, SweeperThread};
 use crate::budget::Charge;
 use crate::catalogue::{Catalogue, Recounted, Rows};
 use crate::ledger::Stamp;
-use crate::volume::VolumeState;
-use crate::volume::{Fate, Named, ReadError, Verified, Volume, VolumeUsage, codec, key};
+use crate::volume::{Named, PutStatus, ReadError, Verified, Volume, VolumeState, VolumeUsage, codec, key};
 
 /// How often, and how far apart, the rest of a body is offered to a volume that has no room for it.
 pub(crate) const LATE_TRIES_MAX: u32 = 5000;
@@ -62,7 +61,7 @@ pub(crate) struct VolumeTier {
 #[derive(Debug)]
 struct BeingWritten {
     digest: u128,
-    status: Weak<Fate>,
+    status: Weak<PutStatus>,
 }
 
 /// How many bodies were written since the volume was attached.
@@ -237,7 +236,7 @@ impl VolumeTier {
 
     /// Whether something that was to be removed may be there still, or again after a restart.
     pub(crate) fn has_failed_removals(&self) -> bool {
-        self.has_missed_removal.load(Ordering::Acquire) || self.volume.owes()
+        self.has_missed_removal.load(Ordering::Acquire) || self.volume.has_failed_removals()
     }
 
     /// What was asked for before this number of the ledger is dead on this volume.
@@ -271,7 +270,7 @@ impl VolumeTier {
     }
 
     /// Notes that an object is being written.
-    pub(crate) fn note_being_written(&self, number: u64, digest: u128, status: &Arc<Fate>) {
+    pub(crate) fn note_being_written(&self, number: u64, digest: u128, status: &Arc<PutStatus>) {
         let mut being_written = self.being_written.lock();
         being_written.insert(number, BeingWritten { digest, status: Arc::downgrade(status) });
         if being_written.len() > BEING_WRITTEN_LOOKED_THROUGH && being_written.len().is_power_of_two() {
@@ -280,7 +279,7 @@ impl VolumeTier {
     }
 
     /// The status of an object's write; `None` where none is running.
-    pub(crate) fn status(&self, object: u64) -> Option<Arc<Fate>> {
+    pub(crate) fn status(&self, object: u64) -> Option<Arc<PutStatus>> {
         self.being_written.lock().get(&object)?.status.upgrade()
     }
 

@@ -1,15 +1,15 @@
-//! How many connections clients may have: all of them, and each.
+//! How many connections clients may have: all together, and each.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
 use weir_testkit::{Client, Exchange, Origin, Resource, Setup, Weir, until};
 
-use crate::house::{House, binary, house, setup};
+use crate::server::{Server, binary, server, setup};
 
 const SOON: Duration = Duration::from_secs(10);
 
-/// An origin that answers each path once it may be stored, and is silent below `/hang`.
+/// An origin with a storable answer for each path, and silent below `/hang`.
 fn origin() -> Origin {
     let origin = Origin::start();
     origin.otherwise(|exchange: &mut Exchange<'_>| {
@@ -30,10 +30,10 @@ fn count(weir: &Weir, series: &str) -> f64 {
     weir.metric(series).unwrap_or_default()
 }
 
-/// Behind this the client is 192.0.2.`number`, who may speak for nobody.
-fn proxied(house: &House) -> Weir {
+/// Weir behind a proxy on this machine: the client is 192.0.2.`number`, which is not trusted.
+fn proxied(server: &Server) -> Weir {
     let listen = "address = \"{listen}\"";
-    setup().run_config(&house.text().replacen(listen, &format!("{listen}\nproxy_protocol = \"v1\""), 1))
+    setup().run_config(&server.text().replacen(listen, &format!("{listen}\nproxy_protocol = \"v1\""), 1))
 }
 
 fn announced(weir: &Weir, address: &str) -> Client {
@@ -43,44 +43,45 @@ fn announced(weir: &Weir, address: &str) -> Client {
     client
 }
 
-/// A Weir that may open no more than so many files.
-fn with_files(files: usize, house: &House) -> Weir {
+/// A Weir that may open only this many files.
+fn with_files(files: usize, server: &Server) -> Weir {
     let folder = std::env::temp_dir().join(format!("weir-it-files-{}", std::process::id()));
     std::fs::create_dir_all(&folder).unwrap();
     let script = folder.join("weir");
     std::fs::write(&script, format!("#!/bin/sh\nulimit -n {files}\nexec '{}' \"$@\"\n", binary())).unwrap();
     std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let weir = Setup::new(&script).run_config(&house.text());
+    let weir = Setup::new(&script).run_config(&server.text());
     let _ = std::fs::remove_dir_all(&folder);
     weir
 }
 
 #[test]
-fn idle_clients_take_no_descriptor_that_others_need() {
+fn idle_clients_give_way_when_descriptors_run_out() {
     let origin = origin();
     let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"64MiB\"";
-    let weir = with_files(256, &house(&[&origin]).upstream("connections = 20").more(volume));
+    let weir = with_files(256, &server(&[&origin]).upstream("connections = 20").more(volume));
     let idle: Vec<Client> = (0..300).map(|_| weir.client()).collect();
     for number in 0..30 {
         assert_eq!(weir.get(&format!("/{number}")).status(), 200, "with {} idle clients", idle.len());
     }
     until("the longest idle have made room", || count(&weir, "weir_connections_displaced_total") > 100.0);
-    // Accepting may pause for a moment while what made room is being closed; nothing else meets the limit.
+    // Accepting may pause for a moment while what made room is being closed, and never comes to the longest
+    // pause; nothing else meets the limit.
     let said = weir.stderr();
-    assert!(said.matches("cannot accept").count() <= 2, "{said}");
+    assert!(!said.contains("pause_ms=1000"), "{said}");
     assert!(!said.contains("stores nothing more") && !said.contains("is let go"), "{said}");
 }
 
 #[test]
-fn the_longest_idle_makes_room_and_who_is_busy_does_not() {
+fn the_longest_idle_connection_makes_room_and_busy_ones_stay() {
     let origin = origin();
-    let weir = house(&[&origin]).more("[limits]\nconnections = 4").start();
+    let weir = server(&[&origin]).more("[limits]\nconnections = 4").start();
     until("nobody is there", || count(&weir, "weir_connections_open") == 0.0);
     let mut clients: Vec<Client> = (0..4).map(|_| weir.client()).collect();
     for client in &mut clients {
         assert_eq!(client.get("localhost", "/x", &[]).status(), 200);
     }
-    // Who has been idle for less than a second makes room only where nobody has been for longer.
+    // A connection that was idle for less than a second makes room only if none was idle for longer.
     std::thread::sleep(Duration::from_millis(1100));
     let mut busy = weir.client();
     hang(&mut busy, 0);
@@ -94,7 +95,7 @@ fn the_longest_idle_makes_room_and_who_is_busy_does_not() {
     for client in &mut clients {
         assert!(client.is_closed_within(SOON), "it was idle");
     }
-    // Nobody is idle by now.
+    // No connection is idle by now.
     let mut turned_away = weir.client();
     hang(&mut turned_away, 9);
     assert!(turned_away.is_closed_within(SOON));
@@ -108,10 +109,10 @@ fn the_longest_idle_makes_room_and_who_is_busy_does_not() {
 }
 
 #[test]
-fn one_client_has_so_many_connections_and_no_more() {
+fn one_client_has_a_limited_number_of_connections() {
     let origin = origin();
     origin.put("/x", Resource::fresh("x"));
-    let weir = proxied(&house(&[&origin]).more("[limits]\nconnections_per_client = 2"));
+    let weir = proxied(&server(&[&origin]).more("[limits]\nconnections_per_client = 2"));
     for (one, same, other) in
         [("192.0.2.1", "192.0.2.1", "192.0.2.2"), ("2001:db8::1", "2001:db8::ffff", "2001:db8:0:1::1")]
     {
@@ -132,9 +133,9 @@ fn one_client_has_so_many_connections_and_no_more() {
 }
 
 #[test]
-fn of_a_trusted_proxy_the_clients_that_it_names_are_counted() {
+fn clients_named_by_a_trusted_proxy_are_counted() {
     let origin = origin();
-    let weir = house(&[&origin]).more("[limits]\nconnections_per_client = 2").start();
+    let weir = server(&[&origin]).more("[limits]\nconnections_per_client = 2").start();
     let named = |client: &str, target: &str| {
         format!("GET {target} HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-For: {client}\r\n\r\n")
     };
@@ -153,7 +154,7 @@ fn of_a_trusted_proxy_the_clients_that_it_names_are_counted() {
     assert_eq!(status("192.0.2.1", "/x"), 429);
     assert_eq!(status("192.0.2.2", "/x"), 200);
     assert_eq!(status("192.0.2.1", "/x"), 200, "what is held waits for nobody");
-    // The proxy itself is no client.
+    // The proxy itself does not count as a client.
     for number in 0..4 {
         let mut client = weir.client();
         assert_eq!(client.get("localhost", &format!("/own{number}"), &[]).status(), 200);
@@ -171,7 +172,7 @@ fn of_a_trusted_proxy_the_clients_that_it_names_are_counted() {
 fn a_client_that_is_turned_away_is_named() {
     let origin = origin();
     origin.put("/x", Resource::fresh("x"));
-    let weir = proxied(&house(&[&origin]).more("[limits]\nconnections_per_client = 1"));
+    let weir = proxied(&server(&[&origin]).more("[limits]\nconnections_per_client = 1"));
     let mut first = announced(&weir, "192.0.2.7");
     assert_eq!(first.get("localhost", "/x", &[]).status(), 200);
     assert!(!weir.stderr().contains("connections_per_client"), "{}", weir.stderr());

@@ -1,5 +1,5 @@
-//! What is told of what is stored: each kind, to a file and to a socket, what has to leave a volume, and what
-//! is lost where nobody takes it.
+//! Events of what is stored: each kind, to a file and to a socket; evictions from a volume; and events that
+//! are lost because nobody reads them.
 
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use weir_testkit::{Origin, Resource, Weir, free_port, pattern, until};
 
-use crate::house::{house, setup};
+use crate::server::{server, setup};
 
 fn told(weir: &Weir) -> Vec<Value> {
     let text = std::fs::read_to_string(weir.folder().join("events.json")).unwrap_or_default();
@@ -23,7 +23,7 @@ fn has(weir: &Weir, kind: &str, part: &str) -> bool {
 const TO_FILE: &str = "[events]\nfile = \"{folder}/events.json\"\n";
 
 #[test]
-fn each_kind_is_told() {
+fn each_kind_of_event_is_written() {
     let origin = Origin::start();
     origin.put("/x", Resource::fresh("hello"));
     origin.put("/check", Resource::new("hello").header("Cache-Control", "no-cache").etag("\"1\""));
@@ -39,7 +39,7 @@ fn each_kind_is_told() {
     let more = format!(
         "{dead}[[site]]\nhosts = [\"dead.test\"]\nupstream = \"dead\"\n[cache]\nmemory = \"16MiB\"\n{TO_FILE}"
     );
-    let weir = house(&[&origin]).more(&more).start();
+    let weir = server(&[&origin]).more(&more).start();
     weir.get("/x");
     weir.get("/check");
     weir.get("/check");
@@ -67,15 +67,15 @@ fn each_kind_is_told() {
 }
 
 #[test]
-fn what_begins_as_a_part_is_told_once_it_is_whole() {
+fn an_object_that_begins_as_a_part_is_an_event_once_it_is_whole() {
     const LENGTH: usize = 40 << 20;
     let (origin, short) = (Origin::start(), 500_000);
-    // One that memory cannot keep, and one that comes by its ranges.
+    // One object that memory cannot keep, and one that comes by ranges.
     origin.put("/long", Resource::fresh(pattern(1, LENGTH)).etag("\"1\"").ranges());
     origin.put("/short", Resource::fresh(pattern(2, short)).etag("\"2\"").ranges());
     let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"\n";
     let more = format!("[cache]\nmemory = \"64MiB\"\n{volume}{TO_FILE}kinds = [\"stored\"]\n");
-    let weir = house(&[&origin]).more(&more).start();
+    let weir = server(&[&origin]).more(&more).start();
     let stored = |name: &str| -> Vec<Value> {
         told(&weir).into_iter().filter(|event| event["key"].as_str().unwrap().ends_with(name)).collect()
     };
@@ -92,24 +92,24 @@ fn what_begins_as_a_part_is_told_once_it_is_whole() {
 }
 
 #[test]
-fn a_reload_begins_and_ends_the_telling_and_a_rotation_opens_anew() {
+fn a_reload_begins_and_ends_events_and_a_rotation_opens_the_file_again() {
     let origin = Origin::start();
     for name in ["/a", "/b", "/c", "/d"] {
         origin.put(name, Resource::fresh("hello"));
     }
-    let weir = house(&[&origin]).start();
+    let weir = server(&[&origin]).start();
     weir.get("/a");
-    weir.rewrite_config(&house(&[&origin]).more(&format!("{TO_FILE}kinds = [\"stored\"]\n")).text());
+    weir.rewrite_config(&server(&[&origin]).more(&format!("{TO_FILE}kinds = [\"stored\"]\n")).text());
     assert_eq!(weir.reload().code, Some(0));
     weir.get("/b");
     until("b is told", || has(&weir, "stored", "/b"));
     let file = weir.folder().join("events.json");
     std::fs::rename(&file, weir.folder().join("events.1")).unwrap();
     weir.signal("USR1");
-    until("the file is made anew", || file.exists());
+    until("the file is made again", || file.exists());
     weir.get("/c");
     until("c is told", || has(&weir, "stored", "/c"));
-    weir.rewrite_config(&house(&[&origin]).text());
+    weir.rewrite_config(&server(&[&origin]).text());
     assert_eq!(weir.reload().code, Some(0));
     weir.get("/d");
     std::thread::sleep(Duration::from_millis(600));
@@ -117,7 +117,7 @@ fn a_reload_begins_and_ends_the_telling_and_a_rotation_opens_anew() {
 }
 
 #[test]
-fn who_does_not_read_holds_up_nobody_and_what_is_lost_is_counted() {
+fn a_reader_of_events_that_stalls_delays_nobody_and_losses_are_counted() {
     let origin = Origin::start();
     let setup = setup();
     let path = setup.folder().join("events.sock");
@@ -127,13 +127,13 @@ fn who_does_not_read_holds_up_nobody_and_what_is_lost_is_counted() {
         exchange.reply(200, &[("Cache-Control", "max-age=600")], "x");
     });
     let more = "[events]\nsocket = \"{folder}/events.sock\"\nbuffer = 100\nkinds = [\"stored\"]\n";
-    let weir = house(&[&origin]).more(more).start_in(setup);
+    let weir = server(&[&origin]).more(more).start_in(setup);
     let mut client = weir.client();
     let long = "y".repeat(500);
     for number in 0..requests {
         assert_eq!(client.get("localhost", &format!("/{number}/{long}"), &[]).status(), 200);
     }
-    // Nobody has read a byte until now.
+    // Nobody has read a byte so far.
     until("some is lost", || weir.metric("weir_events_dropped_total").unwrap_or(0.0) > 0.0);
     let (stream, _) = listener.accept().unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
@@ -155,7 +155,7 @@ fn who_does_not_read_holds_up_nobody_and_what_is_lost_is_counted() {
     assert_eq!(weir.metric("weir_events_dropped_total"), Some(lost as f64));
 }
 
-/// What is on the volume by `weir list`, as URLs.
+/// The URLs of the objects on the volume, by `weir list`.
 fn on_volume(weir: &Weir) -> HashSet<String> {
     let output = weir.command(&["list", "--json", "--limit", "10000"]);
     assert_eq!(output.code, Some(0), "{output:?}");
@@ -165,7 +165,7 @@ fn on_volume(weir: &Weir) -> HashSet<String> {
 }
 
 #[test]
-fn what_has_to_leave_a_volume_is_told_object_by_object() {
+fn every_eviction_from_a_volume_is_an_event() {
     let origin = Origin::start();
     origin.otherwise(|exchange| {
         let number: usize = exchange.request.target.trim_start_matches('/').parse().unwrap();
@@ -175,7 +175,7 @@ fn what_has_to_leave_a_volume_is_told_object_by_object() {
     let cache = "[cache]\nmemory = \"16MiB\"\nadmission = \"always\"\n";
     let volume = "[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"8MiB\"\n";
     let events = format!("{TO_FILE}kinds = [\"evicted\"]\n");
-    let weir = house(&[&origin]).more(small).more(cache).more(volume).more(&events).start();
+    let weir = server(&[&origin]).more(small).more(cache).more(volume).more(&events).start();
     let mut client = weir.client();
     let mut asked = HashSet::new();
     for number in 0..900 {
@@ -183,7 +183,7 @@ fn what_has_to_leave_a_volume_is_told_object_by_object() {
             assert_eq!(client.get(host, &format!("/{number}"), &[]).status(), 200);
             asked.insert(format!("http://{host}/{number}"));
         }
-        // One is asked for all the time, so that some are written anew.
+        // One object is requested all the time, so that some are written again.
         assert_eq!(client.get("localhost", "/0", &[]).status(), 200);
     }
     let left = |why: &str| {
@@ -214,9 +214,9 @@ fn what_has_to_leave_a_volume_is_told_object_by_object() {
         assert!(event["reason"] == "volume" || host == "small.test", "{event}");
         assert_eq!(event["body_bytes"], 5000 + 50 * number.parse::<usize>().unwrap(), "{event}");
         assert_eq!(event["volume"], folder, "{event}");
-        // What is asked for all the time may have come back.
+        // The object that is requested all the time may have come back.
         assert!(key == "http://localhost/0" || keys.insert(key.clone()) && !there.contains(&key), "{event}");
     }
-    // What left memory names no volume.
+    // An eviction from memory names no volume.
     assert!(told(&weir).iter().all(|event| (event["reason"] == "memory") == event["volume"].is_null()));
 }

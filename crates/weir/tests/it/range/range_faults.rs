@@ -1,5 +1,5 @@
-//! Transfers of parts that get into each other's way: what one leaves undone another brings, and nobody waits
-//! in vain.
+//! Transfers of parts that meet one another: what one leaves undone another completes, and no reader waits in
+//! vain.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use weir_testkit::{Client, Origin, Weir, pattern, until};
 
 use crate::counted::{Counted, Version};
-use crate::house::{before, house};
+use crate::server::{before, server};
 
 const MIB: u64 = 1 << 20;
 const FIELDS: [(&str, &str); 1] = [("Cache-Control", "max-age=3600")];
@@ -40,11 +40,11 @@ fn check(weir: &Weir, body: &[u8], first: u64, last: u64) {
 }
 
 #[test]
-fn what_is_to_be_whole_is_brought_however_much_is_missing() {
+fn an_object_to_be_completed_is_fetched_however_much_is_missing() {
     let (origin, body) = (Origin::start(), body(20 * MIB));
     let counted = counted(&body).at(&origin, "/x");
     let weir =
-        house(&[&origin]).site("range = { fill = \"whole\" }").more("[cache]\nmemory = \"128MiB\"").start();
+        server(&[&origin]).site("range = { fill = \"whole\" }").more("[cache]\nmemory = \"128MiB\"").start();
     check(&weir, &body, 7 * MIB, 7 * MIB + 9);
     until("all has come", || weir.metric("weir_origin_body_bytes_total") >= Some(20.0 * MIB as f64));
     let asked = origin.count("/x");
@@ -53,7 +53,7 @@ fn what_is_to_be_whole_is_brought_however_much_is_missing() {
 }
 
 #[test]
-fn what_nobody_reads_any_more_ends_with_its_chunk() {
+fn a_transfer_without_readers_ends_with_its_chunk() {
     let (origin, body) = (Origin::start(), body(20 * MIB));
     let counted = counted(&body).slow(2_000_000, Duration::ZERO).at(&origin, "/x");
     let weir = before(&origin);
@@ -87,12 +87,12 @@ fn one_change_is_one_however_many_see_it() {
 }
 
 #[test]
-fn what_has_gone_down_is_found_beside_a_transfer_that_was_to_bring_it() {
+fn bytes_written_to_the_volume_are_found_beside_a_transfer_for_them() {
     let (origin, body) = (Origin::start(), body(24 * MIB));
     let counted = counted(&body).slow(2_000_000, Duration::ZERO).at(&origin, "/x");
     let volume =
         "[cache]\nmemory = \"64MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"256MiB\"";
-    let weir = house(&[&origin]).more(volume).start();
+    let weir = server(&[&origin]).more(volume).start();
     let slow = begin(&weir, "bytes=0-", 100_000);
     until("it is ahead", || counted.bytes() >= MIB);
     check(&weir, &body, 8 * MIB, 13 * MIB);
@@ -101,12 +101,12 @@ fn what_has_gone_down_is_found_beside_a_transfer_that_was_to_bring_it() {
 }
 
 #[test]
-fn what_leaves_memory_under_a_slow_reader_of_a_running_fill_comes_from_the_volume() {
+fn bytes_evicted_before_a_slow_reader_come_from_the_volume() {
     let (origin, body) = (Origin::start(), body(64 * MIB));
     let counted = counted(&body).slow(10_000_000, Duration::ZERO).at(&origin, "/x");
     let volume =
         "[cache]\nmemory = \"256MiB\"\n[[cache.volume]]\npath = \"{folder}/volume\"\nsize = \"512MiB\"";
-    let weir = house(&[&origin]).more(volume).start();
+    let weir = server(&[&origin]).more(volume).start();
     let mut slow = weir.client();
     slow.send_get("localhost", "/x", &[]);
     slow.recv_head_only().unwrap();
@@ -124,7 +124,7 @@ fn what_leaves_memory_under_a_slow_reader_of_a_running_fill_comes_from_the_volum
 }
 
 #[test]
-fn who_has_a_part_already_is_sent_no_part_of_what_may_be_another_version() {
+fn a_client_with_a_part_gets_no_part_of_another_version() {
     let (origin, body) = (Origin::start(), pattern(4, 900_000));
     origin.on("/x", {
         let body = body.clone();
@@ -138,7 +138,7 @@ fn who_has_a_part_already_is_sent_no_part_of_what_may_be_another_version() {
             };
         }
     });
-    let weir = house(&[&origin]).site("range = { without_validator = \"separate\" }").start();
+    let weir = server(&[&origin]).site("range = { without_validator = \"separate\" }").start();
     let fields = [("Range", "bytes=300000-399999"), ("If-Range", "\"older\"")];
     let found = weir.get_with("/x", &fields);
     assert!(found.status() == 200 && found.body == body, "{} {}", found.status(), found.cache_status());

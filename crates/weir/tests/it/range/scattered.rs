@@ -1,21 +1,20 @@
-//! Single bytes asked for all over one object: what comes from the origin, and what is kept of it, stays
-//! bounded.
+//! Single bytes requested all over one object: what is fetched and what is stored of it stays bounded.
 //!
-//! `WEIR_SCATTERED` says how many are asked for.
+//! `WEIR_SCATTERED` sets how many bytes are requested.
 
 use std::sync::Arc;
 
 use weir_testkit::{Origin, Random, Weir, pattern, until};
 
 use crate::counted::{Counted, Version};
-use crate::house::house;
+use crate::server::server;
 
 const LENGTH: usize = 50_000_000;
 const CLIENTS: u64 = 8;
-/// What Weir may grow by beyond the object itself: buffers of connections, and what is on its way.
+/// How much Weir may grow beyond the object itself: buffers of connections, and what is on its way.
 const BESIDE_BYTES_MAX: u64 = 48 << 20;
 
-/// Asks for so many bytes, each by itself, and compares them.
+/// Requests `count` single bytes and compares them.
 fn ask(weir: &Weir, body: &[u8], count: u64, seed: u64) {
     let (mut random, mut client) = (Random::new(seed), weir.client());
     for _ in 0..count {
@@ -31,7 +30,7 @@ fn scattered_bytes_cost_the_object_once_at_most() {
     let (origin, body) = (Origin::start(), Arc::<[u8]>::from(pattern(11, LENGTH)));
     let fields = [("Cache-Control", "max-age=3600")];
     let counted = Counted::new(Version::new("\"1\"", body.clone()), &fields).at(&origin, "/x");
-    let weir = house(&[&origin]).more("[cache]\nmemory = \"256MiB\"").start();
+    let weir = server(&[&origin]).more("[cache]\nmemory = \"256MiB\"").start();
     let resting = weir.rss();
     std::thread::scope(|scope| {
         for client in 0..CLIENTS {

@@ -4,7 +4,7 @@ use std::net::TcpListener;
 
 use weir_testkit::{Origin, Resource, until};
 
-use crate::house::{house, setup};
+use crate::server::{server, setup};
 
 #[test]
 fn weir_starts_while_its_origin_is_down_and_serves_once_it_is_up() {
@@ -17,7 +17,7 @@ fn weir_starts_while_its_origin_is_down_and_serves_once_it_is_up() {
 }
 
 #[test]
-fn an_occupied_port_is_a_sentence_and_not_a_zero() {
+fn an_occupied_port_is_explained_and_the_status_not_zero() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
     let admin = format!("127.0.0.1:{}", weir_testkit::free_port());
@@ -30,11 +30,11 @@ fn an_occupied_port_is_a_sentence_and_not_a_zero() {
 }
 
 #[test]
-fn a_log_that_cannot_be_opened_is_a_sentence_and_not_a_zero() {
+fn a_log_that_cannot_be_opened_is_explained_and_the_status_not_zero() {
     let origin = Origin::start();
     let setup = setup();
     let text =
-        house(&[&origin]).more("[log]\naccess = \"json\"\npath = \"{folder}/missing/access.log\"").text();
+        server(&[&origin]).more("[log]\naccess = \"json\"\npath = \"{folder}/missing/access.log\"").text();
     let path = setup.write_config(&text);
     let output = setup.command(&["run", "--config", &path.display().to_string()]);
     assert!(output.code.is_some_and(|code| code != 0), "{output:?}");
@@ -45,7 +45,7 @@ fn a_log_that_cannot_be_opened_is_a_sentence_and_not_a_zero() {
 fn check_prints_every_mistake_at_once() {
     let origin = Origin::start();
     let setup = setup();
-    let text = house(&[&origin])
+    let text = server(&[&origin])
         .site("tll = \"60s\"\nttl_override = \"60 parsecs\"\n[[site.route]]\nupstream = \"mian\"")
         .text();
     let path = setup.write_config(&text);
@@ -63,7 +63,8 @@ fn check_prints_every_mistake_at_once() {
 fn check_is_content_with_a_good_file_and_shows_it() {
     let origin = Origin::start();
     let setup = setup();
-    let text = house(&[&origin]).site("ttl = \"60s\"\n[[site.route]]\npath = \"/a/**\"\nttl = \"5m\"").text();
+    let text =
+        server(&[&origin]).site("ttl = \"60s\"\n[[site.route]]\npath = \"/a/**\"\nttl = \"5m\"").text();
     let path = setup.write_config(&text).display().to_string();
     let good = setup.command(&["check", &path]);
     assert_eq!(good.code, Some(0), "{good:?}");
@@ -95,7 +96,7 @@ fn the_demo_serves_by_itself() {
 }
 
 #[test]
-fn the_version_is_told() {
+fn the_version_is_printed() {
     let output = setup().command(&["--version"]);
     assert_eq!(output.code, Some(0));
     assert!(output.stdout.contains(env!("CARGO_PKG_VERSION")), "{output:?}");
@@ -104,7 +105,7 @@ fn the_version_is_told() {
 #[test]
 fn as_many_files_as_allowed_may_be_opened() {
     let origin = Origin::start();
-    let weir = crate::house::before(&origin);
+    let weir = crate::server::before(&origin);
     let limits = std::fs::read_to_string(format!("/proc/{}/limits", weir.pid())).unwrap();
     let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
     let numbers: Vec<&str> = line.split_whitespace().filter(|word| word.parse::<u64>().is_ok()).collect();

@@ -481,7 +481,7 @@ impl World {
         let head = found.head();
         let copy = number_of(&head.stored);
         let flags = head.stored.facts.flags;
-        let is_asked = flags.has(StoredFlags::DOUBTED) || flags.has(StoredFlags::PURGED);
+        let is_asked = flags.has(StoredFlags::SUSPECT) || flags.has(StoredFlags::PURGED);
         let how = if is_asked { Use::Asked } else { Use::Plain };
         if let Some(why) = self.truth.objection(installation, place, copy, how) {
             return Err(why);

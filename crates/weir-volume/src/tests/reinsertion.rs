@@ -1,4 +1,4 @@
-//! What is still wanted is written again before its segment goes: what, how much, and through crashes.
+//! Wanted objects are written again before their segment is dropped: which, how many, and through crashes.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn world() -> World {
     World::new(CrashDisk::new(1), settings(2048 * KIB, SEGMENT)).unwrap()
 }
 
-/// Stores objects of other keys until the segment of that number has gone.
+/// Stores objects of other keys until a segment is dropped.
 fn turn_over(world: &mut World, number: u64, from: u64) {
     for key in from.. {
         world.store(key, 9000);
@@ -29,7 +29,7 @@ fn turn_over(world: &mut World, number: u64, from: u64) {
 }
 
 #[test]
-fn what_was_used_since_it_was_written_stays_and_what_was_not_goes() {
+fn used_objects_stay_and_unused_ones_go() {
     let mut world = world();
     let objects: Vec<u64> = (0..10).map(|key| world.store(key, 10_000)).collect();
     let long = world.begin(11, 12_000, true);
@@ -70,7 +70,7 @@ fn it_must_be_used_again_to_stay_for_good() {
 }
 
 #[test]
-fn no_more_than_a_quarter_of_a_segment_is_written_for_each_that_goes() {
+fn at_most_a_quarter_of_a_segment_is_written_for_each_dropped() {
     let mut world = world();
     for key in 0..2000 {
         let object = world.store(key, 4000 + key % 3000);
@@ -86,7 +86,7 @@ fn no_more_than_a_quarter_of_a_segment_is_written_for_each_that_goes() {
 }
 
 #[test]
-fn no_more_than_one_run_of_a_body_is_in_memory_while_it_is_written_anew() {
+fn only_one_run_of_a_body_is_in_memory_during_reinsertion() {
     const RUN: u64 = 64 * KIB;
     let segment = 1024 * KIB;
     let mut world = World::new(CrashDisk::new(1), settings(8 * segment, segment)).unwrap();
@@ -107,8 +107,8 @@ fn no_more_than_one_run_of_a_body_is_in_memory_while_it_is_written_anew() {
 }
 
 #[test]
-fn without_a_budget_nothing_is_written_anew() {
-    // What is stored here is not asked for its budget: that is its owner's to do before it comes.
+fn without_a_budget_nothing_is_written_again() {
+    // A put asks the budget before it stores; these tests store without asking.
     for (budget_bytes, is_kept) in [(1 << 20, false), (1 << 30, true)] {
         let mut settings = settings(2048 * KIB, SEGMENT);
         settings.write_budget_bytes = Some(budget_bytes);
@@ -123,12 +123,12 @@ fn without_a_budget_nothing_is_written_anew() {
 }
 
 #[test]
-fn what_a_sweep_may_be_looking_for_is_not_moved() {
+fn an_object_that_a_sweep_may_look_for_is_not_moved() {
     let mut world = world();
     let (old, new) = (world.store(1, 5000), world.store(2, 5000));
     world.note_uses(old, 3);
     world.note_uses(new, 3);
-    // The stamps of these tests are the objects' numbers.
+    // The stamps in these tests are the objects' numbers.
     world.shared.floor.store(new, Ordering::Release);
     let first = world.find(old).unwrap().segment();
     turn_over(&mut world, first, 100);
@@ -136,7 +136,7 @@ fn what_a_sweep_may_be_looking_for_is_not_moved() {
 }
 
 #[test]
-fn a_power_cut_at_every_operation_of_saving_leaves_one_of_two() {
+fn a_power_cut_at_every_operation_of_reinsertion_leaves_one_of_two() {
     let mut cut = 0;
     loop {
         let mut world = World::new(CrashDisk::new(cut), settings(2048 * KIB, SEGMENT)).unwrap();
@@ -166,7 +166,7 @@ fn a_power_cut_at_every_operation_of_saving_leaves_one_of_two() {
 }
 
 #[test]
-fn random_lives_with_much_that_is_wanted() {
+fn random_courses_with_many_used_objects() {
     for seed in 0..20 {
         let mut random = Random(seed);
         let mut world = World::new(CrashDisk::new(seed), settings(2048 * KIB, SEGMENT)).unwrap();

@@ -1,22 +1,12 @@
-//! A second caller of the walk, without any socket of a client: a request goes in as a value, and a response
-//! comes out as one. Beside each request `explain` is asked first, and must say what then comes.
+//! `explain` is asked before each request of a table, and must say what then comes.
 
-#![allow(clippy::unwrap_used, clippy::expect_used)]
-
-use std::rc::Rc;
-use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
-use weir_config::{Flags, from_flags};
-use weir_edge::plan::Plan;
-use weir_edge::simulated::{Alone, Answer};
-use weir_edge::{Explanation, Question};
-use weir_front::listen::Peer;
-use weir_front::{ClientLimits, PeerInfo, Request, Trust};
-use weir_observe::{Count, Observatory};
-use weir_testkit::{Origin, Resource, pattern};
-use weir_wire::{RequestReader, Target};
+use weir_edge::Explanation;
+use weir_observe::Count;
+use weir_testkit::{Origin, Resource, Response, pattern};
+
+use crate::kit::{message, server};
 
 const HOST: &str = "shop.example";
 /// More than one chunk of a part.
@@ -67,6 +57,28 @@ const TABLE: &[Row] = &[
     row("OPTIONS /page\r\nmax-forwards: 0", "local", 204),
 ];
 
+/// What is fetched first, two seconds before [`AGED`].
+const YOUNG: &[Row] = &[
+    row("GET /brief", "miss", 200),
+    row("GET /brief", "hit", 200),
+    row("GET /bound", "miss", 200),
+    row("GET /window", "miss", 200),
+    row("GET /long", "miss", 200),
+];
+
+const AGED: &[Row] = &[
+    row("GET /brief\r\ncache-control: only-if-cached", "gateway-timeout", 504),
+    row("GET /brief\r\ncache-control: max-stale=60", "stale", 200),
+    row("GET /bound\r\ncache-control: max-stale=60", "revalidate", 200),
+    row("GET /brief", "revalidate", 200),
+    row("GET /brief", "hit", 200),
+    row("GET /window\r\nif-none-match: \"1\"", "stale", 304),
+    row("GET /window", "hit", 200),
+    row("GET /long\r\ncache-control: max-age=1", "revalidate", 200),
+    row("GET /long\r\ncache-control: min-fresh=601", "revalidate", 200),
+    row("GET /long", "hit", 200),
+];
+
 fn origin() -> Origin {
     let origin = Origin::start();
     let page = |etag: &str| {
@@ -77,48 +89,37 @@ fn origin() -> Origin {
     origin.put("/large", large.ranges());
     let vary = Resource::new("in a language").header("cache-control", "max-age=600");
     origin.put("/vary", vary.header("vary", "accept-language"));
+    for (path, control) in [
+        ("/brief", "max-age=1"),
+        ("/bound", "max-age=1, must-revalidate"),
+        ("/window", "max-age=1, stale-while-revalidate=60"),
+        ("/long", "max-age=600"),
+    ] {
+        origin.put(path, Resource::new("of a moment").etag("\"1\"").header("cache-control", control));
+    }
     origin.put("/private", Resource::new("for one").header("cache-control", "private"));
     origin
 }
 
-fn alone(origin: &Origin) -> Alone {
-    let memory = Some("64MiB".to_owned());
-    let loaded = from_flags(&Flags { origin: origin.url(), memory, ..Flags::default() }).ok().unwrap();
-    let observatory = Observatory::start(1, &[]).unwrap();
-    let plan = Plan::compile(&loaded, &|name| observatory.site(name));
-    Alone::begin(plan, observatory).unwrap()
-}
-
-fn request(head: &str) -> Request {
+/// A request whose fields stand behind method and target.
+fn request(head: &str) -> String {
     let (line, fields) = head.split_once("\r\n").unwrap_or((head, ""));
-    let end = if fields.is_empty() { "" } else { "\r\n" };
-    let text = format!("{line} HTTP/1.1\r\nhost: {HOST}\r\n{fields}{end}\r\n");
-    let mut input = BytesMut::from(text.as_bytes());
-    let head = RequestReader::new(weir_wire::Limits::default()).read(&mut input).unwrap().unwrap();
-    let (peer, limits) = (Peer::at("192.0.2.7:1".parse().unwrap()), Arc::new(ClientLimits::default()));
-    let peer = PeerInfo { peer, trust: Trust::Untrusted, limits, scheme: "http" };
-    Request::of_head(head, Rc::new(peer), weir_clock::now())
-}
-
-fn question(request: &Request) -> Question {
-    let Target::Path(target) = &request.target else { panic!("not about a path") };
-    let text = |value: &http::HeaderValue| value.to_str().unwrap().to_owned();
-    let headers = request.headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect();
-    let url = format!("http://{HOST}{}", target.as_str());
-    Question { method: request.method.to_string(), url, headers }
+    let (method, target) = line.split_once(' ').unwrap();
+    let fields: Vec<_> = fields.split("\r\n").filter_map(|line| line.split_once(": ")).collect();
+    message(method, HOST, target, &fields)
 }
 
 /// What was said of a request must be what came.
-fn check(row: &Row, said: &Explanation, came: &Answer) {
+fn check(row: &Row, said: &Explanation, came: &Response) {
     let head = row.head;
     assert_eq!(said.verdict, row.verdict, "{head}: {said:?}");
-    assert_eq!(came.status.unwrap().as_u16(), row.status, "{head}: {came:?}");
-    let status = came.headers["cache-status"].to_str().unwrap();
+    assert_eq!(came.status(), row.status, "{head}: {came:?}");
+    let status = &came.header("cache-status").unwrap();
     match &said.cache_status {
         None => {
             // Whether this client may purge is not known to who explains.
             let word = if said.reason == "purge" { "purge-refused" } else { said.reason };
-            assert_eq!(status, format!("weir; detail={word}"), "{head}");
+            assert_eq!(*status, format!("weir; detail={word}"), "{head}");
         }
         // What the origin answered, and how long it is fresh, is added by then; a 416 has a word of its own.
         Some(_) if row.status == 416 => assert_eq!(status, "weir; detail=range", "{head}"),
@@ -136,23 +137,23 @@ fn check(row: &Row, said: &Explanation, came: &Answer) {
 #[test]
 fn explain_says_of_each_request_what_then_comes_to_a_caller_without_a_socket() {
     let origin = origin();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let local = tokio::task::LocalSet::new();
-    local.block_on(&runtime, async {
-        let alone = alone(&origin);
-        for row in TABLE {
+    let weir = server(&[&origin]).start();
+    // Explain speaks of a client that is not trusted.
+    weir.come_from("192.0.2.7");
+    let walk = |table: &[Row]| {
+        for row in table {
             let request = request(row.head);
-            let said = alone.explain(&question(&request)).unwrap();
-            let came = alone.ask(request, Bytes::new()).await;
+            let said = weir.explain(&request);
+            let came = weir.send(&request);
             check(row, &said, &came);
-            assert_eq!(came.cut, None, "{}", row.head);
             if row.head == "GET /large" {
                 assert!(came.body == pattern(7, LARGE_BYTES), "{} bytes", came.body.len());
             }
-            // What was fetched is stored once its transfer has ended.
-            tokio::time::sleep(Duration::from_millis(50)).await;
         }
-        let snapshot = alone.snapshot();
-        assert_eq!(snapshot.counts[Count::ConnectionsAccepted], 0);
-    });
+    };
+    walk(TABLE);
+    walk(YOUNG);
+    weir.later(Duration::from_millis(2100));
+    walk(AGED);
+    assert_eq!(weir.snapshot().counts[Count::ConnectionsAccepted], 0);
 }

@@ -1,24 +1,13 @@
-//! How scenarios start a Weir.
+//! The text of a config, said in parts, and how what it describes is begun.
 
-use weir_testkit::{Origin, Setup, Weir};
+use crate::origin::Origin;
+use crate::weir::Setup;
 
-/// A Weir of the binary under test, not yet started. `WEIR_BINARY` names another build, such as the release.
-pub fn setup() -> Setup {
-    Setup::new(binary())
-}
-
-/// The binary under test.
-pub fn binary() -> String {
-    std::env::var("WEIR_BINARY").unwrap_or_else(|_| env!("CARGO_BIN_EXE_weir").to_owned())
-}
-
-/// `weir run` in front of one origin.
-pub fn before(origin: &Origin) -> Weir {
-    setup().run(&origin.url())
-}
-
-/// A config of one site for every host, with one upstream named `main`.
-pub struct House {
+/// A config of one site for every host, with one upstream named `main`. What it starts is up to its maker:
+/// the real binary, or the walk alone.
+pub struct Server<W> {
+    begin: fn(Setup, &str) -> W,
+    binary: String,
     top: String,
     origins: String,
     upstream: String,
@@ -26,19 +15,21 @@ pub struct House {
     more: String,
 }
 
-/// A config in front of these origins.
-pub fn house(origins: &[&Origin]) -> House {
-    let list: Vec<String> = origins.iter().map(|origin| format!("\"{}\"", origin.url())).collect();
-    House {
-        top: String::new(),
-        origins: list.join(", "),
-        upstream: String::new(),
-        site: String::new(),
-        more: String::new(),
+impl<W> Server<W> {
+    /// A config in front of these origins, whose text is given to `begin` with a setup of this binary.
+    pub fn new(binary: String, origins: &[&Origin], begin: fn(Setup, &str) -> W) -> Self {
+        let list: Vec<String> = origins.iter().map(|origin| format!("\"{}\"", origin.url())).collect();
+        Server {
+            begin,
+            binary,
+            top: String::new(),
+            origins: list.join(", "),
+            upstream: String::new(),
+            site: String::new(),
+            more: String::new(),
+        }
     }
-}
 
-impl House {
     /// Lines before all tables.
     pub fn top(mut self, lines: &str) -> Self {
         self.top.push_str(lines);
@@ -73,9 +64,9 @@ impl House {
         self
     }
 
-    /// The text of the config; its addresses are filled in when Weir starts.
+    /// The text of the config; its addresses are filled in when it is started.
     pub fn text(&self) -> String {
-        let House { top, origins, upstream, site, more } = self;
+        let Server { top, origins, upstream, site, more, .. } = self;
         format!(
             "{top}\n[admin]\nlisten = \"{{admin}}\"\n\n[[listen]]\naddress = \"{{listen}}\"\n\n\
              [upstream.main]\norigins = [{origins}]\n{upstream}\n\
@@ -84,12 +75,12 @@ impl House {
     }
 
     /// Starts it.
-    pub fn start(&self) -> Weir {
-        self.start_in(setup())
+    pub fn start(&self) -> W {
+        self.start_in(Setup::new(&self.binary))
     }
 
     /// Starts it in a folder that has been prepared.
-    pub fn start_in(&self, setup: Setup) -> Weir {
-        setup.run_config(&self.text())
+    pub fn start_in(&self, setup: Setup) -> W {
+        (self.begin)(setup, &self.text())
     }
 }

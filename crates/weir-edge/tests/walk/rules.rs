@@ -1,11 +1,13 @@
 //! What a site's and a route's rules do to requests and responses.
 
-use weir_testkit::{Client, Origin, Resource, Response, Weir};
+use std::time::Duration;
 
-use crate::house::{house, setup};
+use weir_testkit::{Origin, Resource, Response};
+
+use crate::kit::{Weir, server, setup};
 
 fn ask(weir: &Weir, host: &str, target: &str, headers: &[(&str, &str)]) -> Response {
-    Client::connect(weir.addr()).get(host, target, headers)
+    weir.get_of(host, target, headers)
 }
 
 /// An origin that echoes each request's head, fresh for a minute.
@@ -27,11 +29,12 @@ fn sites_are_chosen_by_host() {
     }
     let more = format!(
         "[upstream.a]\norigins = [\"{}\"]\n[upstream.b]\norigins = [\"{}\"]\n\
-         [[site]]\nhosts = [\"a.example\"]\nupstream = \"a\"\n[[site]]\nhosts = [\"*.a.example\"]\nupstream = \"b\"\n",
+         [[site]]\nhosts = [\"a.example\"]\nupstream = \"a\"\n[[site]]\nhosts = [\"*.a.example\"]\n\
+         upstream = \"b\"\n",
         a.url(),
         b.url()
     );
-    let weir = house(&[&rest]).more(&more).start();
+    let weir = server(&[&rest]).more(&more).start();
     let cases = [
         ("a.example", "a"),
         ("A.Example.", "a"),
@@ -60,7 +63,7 @@ fn the_first_route_that_fits_is_taken() {
         route("path = \"/*/b\"", "later"),
     ]
     .concat();
-    let weir = house(&[&origin]).site(&routes).start();
+    let weir = server(&[&origin]).site(&routes).start();
     let text = |target: &str, headers: &[(&str, &str)]| ask(&weir, "x", target, headers).text();
     assert_eq!(text("/a/b", &[]), "one-level");
     assert_eq!(text("/a/b?c=d/e", &[]), "one-level");
@@ -71,9 +74,7 @@ fn the_first_route_that_fits_is_taken() {
     assert!(text("/item/42a", &[]).starts_with("GET /item/42a"));
     assert_eq!(text("/secure", &[("X-Forwarded-Proto", "https")]), "https");
     assert!(text("/secure", &[]).starts_with("GET /secure"));
-    let mut client = weir.client();
-    client.send("PUT /other HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n");
-    assert_eq!(client.recv().unwrap().text(), "put");
+    assert_eq!(weir.send("PUT /other HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").text(), "put");
 }
 
 #[test]
@@ -82,13 +83,14 @@ fn answers_and_redirects_need_no_origin() {
     let setup = setup();
     let page = setup.file("page.html", "<p>hello</p>");
     let routes = format!(
-        "[[site.route]]\npath = \"/teapot\"\nanswer = {{ status = 418, body = \"short\", headers = {{ X-A = \"b\" }} }}\n\
+        "[[site.route]]\npath = \"/teapot\"\nanswer = {{ status = 418, body = \"short\", headers = {{ X-A = \
+        \"b\" }} }}\n\
          [[site.route]]\npath = \"/page\"\nanswer = {{ body_file = \"{}\" }}\n\
          [[site.route]]\npath = \"/old/**\"\nredirect = \"https://{{host}}{{uri}}\"\n\
          [[site.route]]\npath = \"/moved\"\nredirect = {{ to = \"/new?{{query}}\", status = 307 }}\n",
         page.display()
     );
-    let weir = house(&[&origin]).site(&routes).start_in(setup);
+    let weir = server(&[&origin]).site(&routes).start_in(setup);
     let teapot = ask(&weir, "x", "/teapot", &[]);
     assert_eq!(
         (teapot.status(), teapot.text().as_str(), teapot.header("x-a").as_deref()),
@@ -114,10 +116,10 @@ fn error_pages_replace_weirs_own() {
     let page = setup.file("down.html", "<h1>back soon</h1>");
     let site =
         format!("[site.error_pages]\n\"502\" = {{ file = \"{}\" }}\n\"*\" = \"other\"", page.display());
-    let weir = house(&[]).origins(&format!("\"{url}\"")).site(&site).start_in(setup);
-    let down = ask(&weir, "x", "/", &[]);
-    assert_eq!((down.status(), down.text().as_str()), (502, "<h1>back soon</h1>"));
-    assert!(down.header("content-type").unwrap().starts_with("text/html"));
+    let weir = server(&[]).origins(&format!("\"{url}\"")).site(&site).start_in(setup);
+    let failed = ask(&weir, "x", "/", &[]);
+    assert_eq!((failed.status(), failed.text().as_str()), (502, "<h1>back soon</h1>"));
+    assert!(failed.header("content-type").unwrap().starts_with("text/html"));
     assert_eq!(ask(&weir, "x", "/", &[("Cache-Control", "only-if-cached")]).text(), "other");
 }
 
@@ -125,7 +127,7 @@ fn error_pages_replace_weirs_own() {
 fn maintenance_answers_all_with_503() {
     let origin = echo();
     let site = "[site.maintenance]\non = true\nretry_after = \"2m\"\npage = \"mending\"";
-    let weir = house(&[&origin]).site(site).start();
+    let weir = server(&[&origin]).site(site).start();
     let answer = ask(&weir, "x", "/", &[]);
     assert_eq!((answer.status(), answer.text().as_str()), (503, "mending"));
     assert_eq!(answer.header("retry-after").as_deref(), Some("120"));
@@ -139,7 +141,7 @@ fn what_is_dropped_from_the_key_is_dropped_from_the_origins_request() {
                   [[site.route]]\nprefix = \"/keep\"\nkey = { query = { keep = [\"id\"] } }\n\
                   [[site.route]]\nprefix = \"/none\"\nkey = { query = { keep = [] } }\n\
                   [[site.route]]\nprefix = \"/sort\"\nkey = { query = { sort = true } }\n";
-    let weir = house(&[&origin]).site(routes).start();
+    let weir = server(&[&origin]).site(routes).start();
     let cases = [
         ("/drop?a=1&utm_source=x&s=2&b=3", "/drop?s=9&a=1&b=3", "/drop?a=1&b=3"),
         ("/keep?id=1&x=2", "/keep?y=3&id=1", "/keep?id=1"),
@@ -157,7 +159,7 @@ fn what_is_dropped_from_the_key_is_dropped_from_the_origins_request() {
 #[test]
 fn fields_and_cookies_can_be_part_of_the_key() {
     let origin = echo();
-    let weir = house(&[&origin]).site("[site.key]\nheaders = [\"X-Tenant\"]\ncookies = [\"lang\"]").start();
+    let weir = server(&[&origin]).site("[site.key]\nheaders = [\"X-Tenant\"]\ncookies = [\"lang\"]").start();
     let cases = [
         (vec![("X-Tenant", "a")], false),
         (vec![("X-Tenant", "b")], false),
@@ -172,10 +174,10 @@ fn fields_and_cookies_can_be_part_of_the_key() {
 }
 
 #[test]
-fn what_bypasses_is_neither_answered_from_the_cache_nor_stored() {
+fn a_bypassing_request_is_neither_answered_from_the_cache_nor_stored() {
     let origin = echo();
     let site = "[site.bypass]\ncookies = [\"session*\"]\nheaders = [\"X-Preview\"]\npaths = [\"/admin/**\"]";
-    let weir = house(&[&origin]).site(site).start();
+    let weir = server(&[&origin]).site(site).start();
     ask(&weir, "x", "/", &[]);
     assert!(ask(&weir, "x", "/", &[]).is_hit());
     for headers in [[("Cookie", "a=b; session_id=1")], [("X-Preview", "1")]] {
@@ -192,7 +194,7 @@ fn what_bypasses_is_neither_answered_from_the_cache_nor_stored() {
 fn a_refresh_replaces_what_is_stored() {
     let origin = Origin::start();
     origin.put("/", Resource::fresh("old"));
-    let weir = house(&[&origin]).site("[site.refresh]\nheaders = [\"X-Refresh: now\"]").start();
+    let weir = server(&[&origin]).site("[site.refresh]\nheaders = [\"X-Refresh: now\"]").start();
     ask(&weir, "x", "/", &[]);
     origin.put("/", Resource::fresh("new"));
     assert_eq!(ask(&weir, "x", "/", &[("X-Refresh", "no")]).text(), "old");
@@ -207,11 +209,13 @@ fn fields_are_set_and_removed_both_ways() {
     let setup = setup();
     let secret = setup.file("secret", "s3cret\n");
     let site = format!(
-        "[site.request_headers]\nremove = [\"Accept-Language\"]\nset = {{ X-Secret = {{ file = \"{}\" }}, X-Fixed = \"1\" }}\n\
-         [site.response_headers]\nremove = [\"Server\"]\nset = {{ X-Frame-Options = \"DENY\", X-Origin = \"hidden\" }}\n",
+        "[site.request_headers]\nremove = [\"Accept-Language\"]\n\
+        set = {{ X-Secret = {{ file = \"{}\" }}, X-Fixed = \"1\" }}\n\
+         [site.response_headers]\nremove = [\"Server\"]\nset = {{ X-Frame-Options = \"DENY\", X-Origin = \
+         \"hidden\" }}\n",
         secret.display()
     );
-    let weir = house(&[&origin]).site(&site).start_in(setup);
+    let weir = server(&[&origin]).site(&site).start_in(setup);
     for round in 0..2 {
         let answer = ask(&weir, "x", "/", &[("Accept-Language", "de"), ("X-Fixed", "2")]);
         assert_eq!(answer.is_hit(), round == 1);
@@ -224,7 +228,7 @@ fn fields_are_set_and_removed_both_ways() {
 }
 
 #[test]
-fn lifetimes_are_given_overridden_and_told() {
+fn lifetimes_are_set_overridden_and_sent_to_browsers() {
     let origin = Origin::start();
     origin.put("/none", Resource::new("x"));
     origin.put("/short", Resource::new("x").header("Cache-Control", "max-age=0"));
@@ -233,7 +237,7 @@ fn lifetimes_are_given_overridden_and_told() {
     let site = "ttl = \"60s\"\n[[site.route]]\npath = \"/short\"\nttl_override = \"5m\"\n\
                 [[site.route]]\npath = \"/told\"\nbrowser_ttl = \"1h\"\n\
                 [[site.route]]\npath = \"/never\"\nttl_override = \"5m\"\n";
-    let weir = house(&[&origin]).site(site).start();
+    let weir = server(&[&origin]).site(site).start();
     for path in ["/none", "/short", "/told"] {
         ask(&weir, "x", path, &[]);
         let second = ask(&weir, "x", path, &[]);
@@ -244,7 +248,7 @@ fn lifetimes_are_given_overridden_and_told() {
     assert!(!ask(&weir, "x", "/never", &[]).is_hit());
 }
 
-/// A 404 of a file that comes a moment later was kept for a year, here and in browsers.
+/// Before, a 404 for a file that appeared a moment later was kept for a year, here and in browsers.
 #[test]
 fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
     let origin = Origin::start();
@@ -254,8 +258,9 @@ fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
         origin.put(&format!("/said/{status}"), resource.clone().header("Cache-Control", control));
         origin.put(&format!("/none/{status}"), resource);
     }
-    let site = "ttl = \"365d\"\n[[site.route]]\nprefix = \"/said/\"\nttl_override = \"365d\"\nbrowser_ttl = \"365d\"\n";
-    let weir = house(&[&origin]).site(site).start();
+    let site = "ttl = \"365d\"\n[[site.route]]\nprefix = \"/said/\"\nttl_override = \"365d\"\n\
+    browser_ttl = \"365d\"\n";
+    let weir = server(&[&origin]).site(site).start();
     let year = 365 * 24 * 3600;
     for (path, told_s, ttl_s) in [
         ("/said/200", Some(year), Some(year)),
@@ -280,7 +285,7 @@ fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
         }
         let told = second.header("cache-control").map(|told| number_behind(&told, "max-age=").unwrap());
         assert_eq!(told.is_some(), told_s.is_some(), "{path}");
-        // Browsers take the age off that a response comes with.
+        // Browsers subtract the age that a response has on arrival.
         let expect_s = told_s.unwrap_or_default();
         assert!((expect_s..expect_s + 5).contains(&told.unwrap_or_default()), "{path}: {told:?}");
     }
@@ -290,7 +295,7 @@ fn lifetimes_of_a_route_are_for_content_and_not_for_errors_and_redirects() {
     assert!(told_s >= year, "{told_s}");
 }
 
-/// The number that stands behind a word.
+/// The number behind a word.
 fn number_behind(text: &str, word: &str) -> Option<i64> {
     let (_, rest) = text.split_once(word)?;
     rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
@@ -304,7 +309,7 @@ fn cookies_of_responses_are_handled_as_the_route_says() {
     });
     let site = "[[site.route]]\npath = \"/strip\"\nset_cookie = \"strip\"\n\
                 [[site.route]]\npath = \"/store\"\nset_cookie = \"store\"\n";
-    let weir = house(&[&origin]).site(site).start();
+    let weir = server(&[&origin]).site(site).start();
     for (path, hit, cookie) in [("/default", false, true), ("/strip", true, false), ("/store", true, true)] {
         ask(&weir, "x", path, &[]);
         let second = ask(&weir, "x", path, &[]);
@@ -316,9 +321,9 @@ fn cookies_of_responses_are_handled_as_the_route_says() {
 fn stale_windows_of_the_route_take_the_place_of_the_origins() {
     let origin = Origin::start();
     origin.put("/", Resource::new("x").header("Cache-Control", "max-age=1"));
-    let weir = house(&[&origin]).site("[site.stale]\nif_error = \"1h\"").start();
+    let weir = server(&[&origin]).site("[site.stale]\nif_error = \"1h\"").start();
     ask(&weir, "x", "/", &[]);
-    std::thread::sleep(std::time::Duration::from_millis(2100));
+    weir.later(Duration::from_millis(2100));
     origin.put("/", Resource::new("no").status(500));
     assert_eq!(ask(&weir, "x", "/", &[]).text(), "x");
 }
@@ -327,7 +332,7 @@ fn stale_windows_of_the_route_take_the_place_of_the_origins() {
 fn a_clients_directives_count_only_as_far_as_the_route_lets_them() {
     let origin = echo();
     let site = "[[site.route]]\npath = \"/ignored\"\nclient_directives = \"ignore\"\n";
-    let weir = house(&[&origin]).site(site).start();
+    let weir = server(&[&origin]).site(site).start();
     for (path, hit) in [("/honoured", false), ("/ignored", true)] {
         ask(&weir, "x", path, &[]);
         assert_eq!(ask(&weir, "x", path, &[("Cache-Control", "no-cache")]).is_hit(), hit, "{path}");
@@ -335,23 +340,12 @@ fn a_clients_directives_count_only_as_far_as_the_route_lets_them() {
 }
 
 #[test]
-fn environment_and_included_files_are_read() {
-    let origin = echo();
-    let setup = setup().env("WEIR_IT_UPSTREAM", "main");
-    std::fs::create_dir(setup.folder().join("sites")).unwrap();
-    setup.file("sites/a.toml", "[[site]]\nhosts = [\"a.example\"]\nupstream = \"${WEIR_IT_UPSTREAM}\"\n[site.response_headers]\nset = { X-Site = \"a\" }\n");
-    let weir = house(&[&origin]).top("include = [\"sites/*.toml\"]").start_in(setup);
-    assert_eq!(ask(&weir, "a.example", "/", &[]).header("x-site").as_deref(), Some("a"));
-    assert_eq!(ask(&weir, "b.example", "/", &[]).header("x-site"), None);
-}
-
-#[test]
 fn the_host_that_the_origin_is_sent_can_be_chosen() {
     let origin = echo();
-    let weir = house(&[&origin]).upstream("host = \"fixed.example\"").start();
+    let weir = server(&[&origin]).upstream("host = \"fixed.example\"").start();
     let text = ask(&weir, "client.example", "/", &[]).text().to_lowercase();
     assert!(text.contains("host: fixed.example\r\n"), "{text}");
-    let weir = house(&[&origin]).upstream("host = \"client\"").start();
+    let weir = server(&[&origin]).upstream("host = \"client\"").start();
     let text = ask(&weir, "client.example", "/", &[]).text().to_lowercase();
     assert!(text.contains("host: client.example\r\n"), "{text}");
 }
@@ -361,7 +355,7 @@ fn a_location_that_names_the_origin_is_written_back() {
     let origin = Origin::start();
     origin.put("/a", Resource::new("").status(302).header("Location", "http://fixed.example/b?c"));
     origin.put("/d", Resource::new("").status(302).header("Location", "http://elsewhere.example/b"));
-    let weir = house(&[&origin]).upstream("host = \"fixed.example\"").start();
+    let weir = server(&[&origin]).upstream("host = \"fixed.example\"").start();
     let location = |path: &str| ask(&weir, "client.example", path, &[]).header("location").unwrap();
     assert_eq!(location("/a"), "http://client.example/b?c");
     assert_eq!(location("/d"), "http://elsewhere.example/b");
@@ -370,7 +364,19 @@ fn a_location_that_names_the_origin_is_written_back() {
 #[test]
 fn a_health_path_is_answered_on_the_data_listener() {
     let origin = echo();
-    let weir = house(&[&origin]).more("[health]\npath = \"/up\"").start();
+    let weir = server(&[&origin]).more("[health]\npath = \"/up\"").start();
     assert_eq!(ask(&weir, "whatever", "/up", &[]).status(), 200);
     assert_eq!(origin.total(), 0);
+}
+
+#[test]
+fn a_host_without_a_site_is_a_421() {
+    let origin = echo();
+    let text =
+        server(&[&origin]).text().replace("hosts = [\"*\"]", "hosts = [\"a.example\", \"*.b.example\"]");
+    let weir = Weir::of_config(setup(), &text);
+    let status = |host: &str| weir.get_of(host, "/x", &[]).status();
+    assert_eq!([status("a.example"), status("x.b.example"), status("A.example:80")], [200, 200, 200]);
+    assert_eq!([status("c.example"), status("b.example"), status("xa.example")], [421, 421, 421]);
+    assert_eq!(origin.total(), 2, "two hosts");
 }

@@ -1,4 +1,4 @@
-//! What has to leave is told: each once, nothing else, and nothing is read for it while nobody listens.
+//! Each eviction is reported once, nothing else, and nothing is read for it while nobody listens.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,13 +15,13 @@ use crate::write::storing::End;
 const KIB: u64 = 1 << 10;
 const SEGMENT: u64 = 128 * KIB;
 
-/// Writes down what it is told.
+/// Notes what is reported.
 #[derive(Debug, Default)]
 struct Listener {
     is_deaf: AtomicBool,
-    /// Keys as they lie on the volume, with the bytes of their bodies and why they went.
-    told: Mutex<Vec<(Vec<u8>, u64, Eviction)>>,
-    untold: AtomicU64,
+    /// The keys on the volume, with the bytes of their bodies and why they were evicted.
+    reported: Mutex<Vec<(Vec<u8>, u64, Eviction)>>,
+    unreported: AtomicU64,
 }
 
 impl EvictionListener for Listener {
@@ -29,30 +29,31 @@ impl EvictionListener for Listener {
         !self.is_deaf.load(Ordering::Relaxed)
     }
 
-    fn tell(&self, on_volume: &[u8], bytes: u64, why: Eviction) {
-        self.told.lock().unwrap().push((on_volume.to_vec(), bytes, why));
+    fn evicted(&self, on_volume: &[u8], bytes: u64, why: Eviction) {
+        self.reported.lock().unwrap().push((on_volume.to_vec(), bytes, why));
     }
 
-    fn miss(&self, count: u64) {
-        self.untold.fetch_add(count, Ordering::Relaxed);
+    fn missed(&self, count: u64) {
+        self.unreported.fetch_add(count, Ordering::Relaxed);
     }
 }
 
 impl Listener {
-    fn untold(&self) -> u64 {
-        self.untold.load(Ordering::Relaxed)
+    fn unreported(&self) -> u64 {
+        self.unreported.load(Ordering::Relaxed)
     }
 
-    /// How many were told for a reason.
+    /// How many evictions were reported for a reason.
     fn count(&self, why: Eviction) -> u64 {
-        self.told.lock().unwrap().iter().filter(|(.., own)| *own == why).count() as u64
+        self.reported.lock().unwrap().iter().filter(|(.., own)| *own == why).count() as u64
     }
 
-    /// The keys that were told, with the bytes of their bodies; none of them twice.
-    fn told(&self) -> BTreeMap<Vec<u8>, u64> {
-        let told = self.told.lock().unwrap();
-        let keys: BTreeMap<Vec<u8>, u64> = told.iter().map(|(key, bytes, _)| (key.clone(), *bytes)).collect();
-        assert_eq!(keys.len(), told.len(), "something is told twice");
+    /// The reported keys with the bytes of their bodies, each once.
+    fn reported(&self) -> BTreeMap<Vec<u8>, u64> {
+        let reported = self.reported.lock().unwrap();
+        let keys: BTreeMap<Vec<u8>, u64> =
+            reported.iter().map(|(key, bytes, _)| (key.clone(), *bytes)).collect();
+        assert_eq!(keys.len(), reported.len(), "something is reported twice");
         keys
     }
 }
@@ -60,11 +61,11 @@ impl Listener {
 fn listened_to(seed: u64, size_bytes: u64, segment_bytes: u64) -> (World, Arc<Listener>) {
     let listener = Arc::new(Listener::default());
     let mut settings = settings(size_bytes, segment_bytes);
-    settings.watcher = Arc::clone(&listener) as Arc<dyn EvictionListener>;
+    settings.listener = Arc::clone(&listener) as Arc<dyn EvictionListener>;
     (World::new(CrashDisk::new(seed), settings).unwrap(), listener)
 }
 
-/// Of those objects, each of a key of its own, the keys and lengths of what is not found any more.
+/// The keys and lengths of those objects that are not found any more. Each object has a key of its own.
 fn gone(world: &World, but: &[u64]) -> BTreeMap<Vec<u8>, u64> {
     let is_gone = |object: &&u64| !but.contains(object) && world.find(**object).is_none();
     let of =
@@ -73,7 +74,7 @@ fn gone(world: &World, but: &[u64]) -> BTreeMap<Vec<u8>, u64> {
 }
 
 #[test]
-fn what_disappears_is_what_is_told_each_once() {
+fn every_eviction_is_reported_once() {
     let (mut world, listener) = listened_to(1, 2048 * KIB, SEGMENT);
     let mut random = Random(1);
     let mut removed = Vec::new();
@@ -101,23 +102,25 @@ fn what_disappears_is_what_is_told_each_once() {
     world.pass(Duration::from_millis(10));
     let usage = world.shared.usage();
     assert!(usage.segments_dropped > 20 && usage.reinserted > 20, "{usage:?}");
-    let told = listener.told();
+    let reported = listener.reported();
     let gone_then = gone(&world, &removed);
-    assert!(told.keys().eq(gone_then.keys()), "{} of {} are told", told.len(), gone_then.len());
+    assert!(reported.keys().eq(gone_then.keys()), "{} of {} are reported", reported.len(), gone_then.len());
     // The body of what was refreshed may have gone before its head.
-    let as_stored = gone_then.iter().filter(|(key, bytes)| told[*key] == **bytes).count();
-    assert!(as_stored >= told.len() * 6 / 7 && told.iter().all(|(key, bytes)| *bytes <= gone_then[key]));
-    assert_eq!((told.len() as u64, listener.untold()), (usage.evicted, 0));
+    let as_stored = gone_then.iter().filter(|(key, bytes)| reported[*key] == **bytes).count();
+    assert!(
+        as_stored >= reported.len() * 6 / 7 && reported.iter().all(|(key, bytes)| *bytes <= gone_then[key])
+    );
+    assert_eq!((reported.len() as u64, listener.unreported()), (usage.evicted, 0));
     assert_eq!(listener.count(Eviction::Room), usage.evicted);
     world.assert_stocks();
     world.sync();
-    // What was told does not come back.
+    // What was reported does not come back.
     let world = world.reopen(Crash::Power);
-    assert!(told.keys().eq(gone(&world, &removed).keys()));
+    assert!(reported.keys().eq(gone(&world, &removed).keys()));
 }
 
 #[test]
-fn what_is_held_in_part_is_told_with_what_was_held() {
+fn a_partial_object_is_reported_with_the_bytes_it_held() {
     let (mut world, listener) = listened_to(1, 2048 * KIB, SEGMENT);
     let part = world.begin(1, 90_000, true);
     world.push(part, 0, 30_000);
@@ -127,11 +130,11 @@ fn what_is_held_in_part_is_told_with_what_was_held() {
         world.pass(Duration::from_millis(10));
     }
     assert!(world.find(part).is_none());
-    assert_eq!(listener.told()[&samples::key(1).full.to_vec()], 30_000);
+    assert_eq!(listener.reported()[&samples::key(1).full.to_vec()], 30_000);
 }
 
 #[test]
-fn what_a_quota_takes_is_told_as_such() {
+fn evictions_for_a_quota_are_reported_as_such() {
     let (mut world, listener) = listened_to(1, 2048 * KIB, SEGMENT);
     let owner = owner_of(&samples::key(3).full);
     world.shared.quotas.store(Arc::new(HashMap::from([(owner, 200_000)])));
@@ -144,43 +147,46 @@ fn what_a_quota_takes_is_told_as_such() {
     }
     let usage = world.shared.usage();
     assert!(usage.over_quota > 50 && usage.evicted > 50, "{usage:?}");
-    assert!(listener.told() == gone(&world, &[]));
+    assert!(listener.reported() == gone(&world, &[]));
     assert_eq!(listener.count(Eviction::Room), usage.evicted);
     assert_eq!(listener.count(Eviction::Quota), usage.over_quota);
     let of_site = |(key, _, why): &(Vec<u8>, u64, Eviction)| *why == Eviction::Room || owner_of(key) == owner;
-    assert!(listener.told.lock().unwrap().iter().all(of_site));
+    assert!(listener.reported.lock().unwrap().iter().all(of_site));
 }
 
 #[test]
-fn a_smaller_ceiling_is_told_as_well() {
+fn evictions_for_a_smaller_ceiling_are_reported() {
     let (mut world, listener) = listened_to(1, 4096 * KIB, SEGMENT);
     for key in 0..300 {
         world.store(key, 9000);
         world.pass(Duration::from_millis(10));
     }
-    assert_eq!(listener.told().len(), 0, "there was room");
+    assert_eq!(listener.reported().len(), 0, "there was room");
     world.shared.size_bytes.store(2048 * KIB, Ordering::Release);
     world.pass(Duration::from_millis(10));
-    let told = listener.told();
-    assert!(told.len() > 50 && told == gone(&world, &[]), "{} are told", told.len());
+    let reported = listener.reported();
+    assert!(reported.len() > 50 && reported == gone(&world, &[]), "{} are reported", reported.len());
 }
 
-/// Where whoever stores needs the room at once, what cannot be read in a short time is counted instead.
+/// If a store needs the room at once, evictions that cannot be read in a short time are counted instead.
 #[test]
-fn who_stores_faster_than_can_be_read_costs_events_that_are_counted() {
+fn evictions_that_cannot_be_read_in_time_are_counted() {
     let (mut world, listener) = listened_to(1, 4096 * KIB, 1024 * KIB);
     for key in 0..16_000 {
         world.store(key, 8);
     }
     let usage = world.shared.usage();
     assert!(usage.segments_dropped > 1, "{usage:?}");
-    let told = listener.told().len() as u64;
-    assert_eq!(told + listener.untold(), usage.evicted);
-    assert!(told >= usage.segments_dropped * 1000 && listener.untold() > 1000, "{told} of {usage:?}");
+    let reported = listener.reported().len() as u64;
+    assert_eq!(reported + listener.unreported(), usage.evicted);
+    assert!(
+        reported >= usage.segments_dropped * 1000 && listener.unreported() > 1000,
+        "{reported} of {usage:?}"
+    );
 }
 
 #[test]
-fn nothing_is_read_while_nobody_listens_and_who_stops_is_told_no_more() {
+fn nothing_is_read_while_nobody_listens() {
     let fill = |is_deaf: bool| {
         let (mut world, listener) = listened_to(1, 2048 * KIB, SEGMENT);
         listener.is_deaf.store(is_deaf, Ordering::Relaxed);
@@ -196,27 +202,27 @@ fn nothing_is_read_while_nobody_listens_and_who_stops_is_told_no_more() {
         unwatched.pass(Duration::from_millis(10));
     }
     let (deaf, nothing) = fill(true);
-    assert_eq!((deaf.disk.operations(), nothing.told().len()), (unwatched.disk.operations(), 0));
+    assert_eq!((deaf.disk.operations(), nothing.reported().len()), (unwatched.disk.operations(), 0));
     let (mut world, listener) = fill(false);
     assert!(world.disk.operations() > deaf.disk.operations());
-    let before = listener.told().len();
+    let before = listener.reported().len();
     // In the middle of a segment.
     for key in 300.. {
         world.store(key, 9000);
         world.nudge(Duration::from_millis(10));
-        if listener.told().len() > before {
+        if listener.reported().len() > before {
             break;
         }
     }
     listener.is_deaf.store(true, Ordering::Relaxed);
-    let (told, evicted) = (listener.told().len(), world.shared.usage().evicted);
+    let (reported, evicted) = (listener.reported().len(), world.shared.usage().evicted);
     world.pass(Duration::from_millis(10));
-    assert_eq!((listener.told().len(), listener.untold()), (told, 0));
-    assert!(world.shared.usage().evicted > evicted, "it went all the same");
+    assert_eq!((listener.reported().len(), listener.unreported()), (reported, 0));
+    assert!(world.shared.usage().evicted > evicted, "it was evicted all the same");
 }
 
 #[test]
-fn what_cannot_be_read_is_counted_and_its_segment_goes() {
+fn an_unreadable_segment_is_counted_and_dropped() {
     for is_flipped in [true, false] {
         let (mut world, listener) = listened_to(1, 2048 * KIB, SEGMENT);
         let first = world.store(0, 3000);
@@ -230,25 +236,25 @@ fn what_cannot_be_read_is_counted_and_its_segment_goes() {
         let mut key = 1;
         while world.shared.usage().segments_dropped == 0 {
             world.store(key, 9000);
-            let has_begun = !listener.told.lock().unwrap().is_empty();
-            if !is_flipped && has_begun && listener.untold() == 0 {
+            let has_begun = !listener.reported.lock().unwrap().is_empty();
+            if !is_flipped && has_begun && listener.unreported() == 0 {
                 world.disk.fail_at(0, Fault::Io);
             }
             world.nudge(Duration::from_millis(1));
             key += 1;
         }
-        let (told, usage) = (listener.told(), world.shared.usage());
-        assert_eq!(told.len() as u64 + listener.untold(), usage.evicted);
-        assert!(listener.untold() >= 1, "flipped: {is_flipped}");
-        assert!(!is_flipped || listener.untold() == 1);
+        let (reported, usage) = (listener.reported(), world.shared.usage());
+        assert_eq!(reported.len() as u64 + listener.unreported(), usage.evicted);
+        assert!(listener.unreported() >= 1, "flipped: {is_flipped}");
+        assert!(!is_flipped || listener.unreported() == 1);
         let known: BTreeSet<Vec<u8>> = gone(&world, &[]).into_keys().collect();
-        assert!(told.keys().all(|key| known.contains(key)));
+        assert!(reported.keys().all(|key| known.contains(key)));
     }
 }
 
-/// Whatever else happens, as many are told as are counted.
+/// Whatever else happens, as many evictions are reported as are counted.
 #[test]
-fn random_lives_tell_what_they_count() {
+fn random_courses_report_what_they_count() {
     let mut dropped = 0;
     for seed in 0..40 {
         let mut random = Random(seed);
@@ -265,9 +271,9 @@ fn random_lives_tell_what_they_count() {
         }
         world.pass(Duration::from_secs(1));
         let usage = world.shared.usage();
-        assert_eq!(listener.untold(), 0, "seed {seed}");
-        let told = (listener.count(Eviction::Room), listener.count(Eviction::Quota));
-        assert_eq!(told, (usage.evicted, usage.over_quota), "seed {seed}");
+        assert_eq!(listener.unreported(), 0, "seed {seed}");
+        let reported = (listener.count(Eviction::Room), listener.count(Eviction::Quota));
+        assert_eq!(reported, (usage.evicted, usage.over_quota), "seed {seed}");
         dropped += usage.segments_dropped;
         world.sync();
         world.reopen(if seed % 2 == 0 { Crash::Power } else { Crash::Kill }).assert_stocks();
