@@ -36,6 +36,7 @@ mod read;
 mod recover;
 mod settings;
 mod shared;
+mod state;
 mod stock;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
@@ -59,13 +60,14 @@ pub use read::waits::Answer;
 pub use recover::identity::is_made;
 pub use recover::{OpenError, Recovered};
 pub use settings::{
-    Clock, EXTENT_BYTES_MAX, EXTENT_DELAY, EXTENTS_MAX, FREE_PERCENT, FULL_PAUSE, HEAD_BYTES_MAX,
-    KEY_BYTES_MAX, READ_ERRORS_MAX, SIZE_BYTES_MAX, SIZE_BYTES_MIN, SYNC_INTERVAL, VolumeSettings,
-    WRITE_ERRORS_MAX,
+    Clock, EXTENT_BYTES_MAX, EXTENT_DELAY, EXTENTS_MAX, FREE_BYTES_MAX, FREE_PERCENT, FULL_PAUSE,
+    HEAD_BYTES_MAX, KEY_BYTES_MAX, READ_ERRORS_MAX, SIZE_BYTES_MAX, SIZE_BYTES_MIN, SYNC_INTERVAL,
+    VolumeSettings, WRITE_ERRORS_MAX,
 };
+pub use state::VolumeState;
 pub use stock::Stock;
 pub use threads::Busy;
-pub use usage::{Health, VolumeUsage};
+pub use usage::VolumeUsage;
 pub use volume::{Put, Volume};
 pub use weir_disk::{Disk, DiskFile, OsDisk, Room};
 pub use write::budget::DayBudget;

@@ -26,9 +26,10 @@ use crate::read::waits::{Answer, Waits};
 use crate::recover::{OpenError, Recovered, open};
 use crate::settings::{Clock, SIZE_BYTES_MAX, SIZE_BYTES_MIN, VolumeSettings};
 use crate::shared::Shared;
+use crate::state::VolumeState;
 use crate::stock::Stock;
 use crate::threads::{Busy, Readers, start_writer};
-use crate::usage::{Counters, Health, VolumeUsage};
+use crate::usage::{Counters, VolumeUsage};
 use crate::write::intake::{Command, Intake};
 use crate::write::put::{PutError, PutStatus};
 use crate::write::running::{Named, Running};
@@ -309,7 +310,7 @@ impl Volume {
 
     /// Sends a command that stores something.
     fn send(&self, command: Command) -> Result<(), PutError> {
-        if self.shared.counters.health() != Health::Well {
+        if !self.shared.counters.state().is_writable() {
             return Err(PutError::Failed);
         }
         self.say(command)
@@ -443,11 +444,6 @@ impl Volume {
         self.shared.counters.has_failed_removals.load(Ordering::Relaxed)
     }
 
-    /// Whether storing pauses because there was no room.
-    pub fn is_full(&self) -> bool {
-        self.shared.counters.is_full.load(Ordering::Relaxed)
-    }
-
     /// Bytes that wait to be written.
     pub(crate) fn waiting_bytes(&self) -> u64 {
         self.intake.waiting_bytes()
@@ -458,9 +454,9 @@ impl Volume {
         self.next_object.load(Ordering::Relaxed)
     }
 
-    /// The volume's health.
-    pub fn health(&self) -> Health {
-        self.shared.counters.health()
+    /// Its state: up, full, read-only or ejected.
+    pub fn state(&self) -> VolumeState {
+        self.shared.counters.state()
     }
 
     /// Writes what waits, makes it durable, and ends the threads. Nothing is stored afterwards.
